@@ -76,8 +76,8 @@ _METRICS = """\
 
 {made}
 
-`GET /metrics` in Prometheus' text format (0.0.4). Where `server.keys` are configured it asks for one, as all endpoints
-do that tell of the configuration. With [several workers](../howto/many-cores.md) any of them answers for all: numbers
+`GET /metrics` in Prometheus' text format (0.0.4). If keys are configured it requires one, and of named keys
+an admin's. With [several workers](../howto/many-cores.md) any of them answers for all: numbers
 are added up, and counters keep what was counted by workers that have left.
 
 Labels are dialects, names of the configuration and the words below, so there are only as many series as the
@@ -147,12 +147,13 @@ _LABELS = {
     "ended": "`completed`, `failed`, `refused`, `rejected`, `abandoned`, as in a [receipt](http-api.md#receipts)",
     "status": "`2xx`, `4xx` (499: the client left), `5xx`, as the client got it: of a stream that fails late, `2xx`",
     "stream": "`true`, `false`: what the client asked for",
-    "limit": "the setting: `max_connections`, `max_connections_per_address`",
+    "limit": "of connections the setting: `max_connections`, `max_connections_per_address`; of keys: as above",
     "how": "`exact`, `remembered`, `estimate`, `failed`",
     "kind": "of tokens and of the gateway's own errors: as above; of upstream errors: ",
     "code": "of the [loss](losses.md)",
     "worker": "its number, from 1",
     "result": "as above",
+    "operation": "`admit`, `settle`, `renew`, `keys`, `ping`, `cool`, `cooldowns`",
     "version": "Dragoman's",
     "python": "Python's version",
 }

@@ -5,6 +5,10 @@ Start with `app.py`, then `proxy/gateway.py`.
 """
 
 from dragoman import Dialect
+from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.secret import KeyHash
+from dragoman_server.accounts.limits.prices import Prices
+from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
@@ -24,12 +28,17 @@ __all__ = (
     "ExchangeRecord",
     "Gateway",
     "Hooks",
+    "KeyHash",
+    "KeyLimits",
+    "KeyRecord",
     "OnEnd",
+    "Prices",
     "Principal",
     "Provider",
     "Route",
     "Secret",
     "Server",
+    "StoreOptions",
     "Target",
     "config_from_environment",
     "load_config",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 from aiohttp.web import AbstractResource
 
-from dragoman import FailureKind
+from dragoman import Dialect, DragomanError, FailureKind
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import TokenCounts
@@ -101,6 +101,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     async def life(_: web.Application) -> AsyncIterator[None]:
         await counting.warm()
         gateway.open()
+        await gateway.named_keys.open()
         yield
         await gateway.close()
 
@@ -121,10 +122,19 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
 
 def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:
     async def stored(request: web.Request) -> web.Response:
-        return stored_objects(gateway.new_id(), request)
+        return await answer(request, stored_objects)
 
     async def websocket(request: web.Request) -> web.Response:
-        return no_websocket(gateway.new_id(), request)
+        return await answer(request, no_websocket)
+
+    async def answer(request: web.Request, reply: Callable[[str, web.Request], web.Response]) -> web.Response:
+        # They reveal nothing, but every path below /v1 requires the key, so that none is forgotten.
+        request_id = gateway.new_id()
+        try:
+            await gateway.identify(request)
+        except DragomanError as error:
+            return error_response(Dialect.RESPONSES, error.failure, request_id)
+        return reply(request_id, request)
 
     for path in ("responses/{rest:.+}", "conversations", "conversations/{rest:.+}"):
         app.router.add_route("*", f"{prefix}/v1/{path}", stored)

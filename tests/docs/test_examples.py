@@ -29,7 +29,7 @@ from oracles.simulator import strict_simulator
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"
-ENV = {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret"}
+ENV = {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret", "REDIS_URL": "redis://:secret@redis:6379/0"}
 PAGES = sorted(DOCS.rglob("*.md"))
 
 

@@ -14,6 +14,8 @@ from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
+from dragoman_server.accounts.keys.record import KeyLimits
+from dragoman_server.accounts.store.options import StoreOptions
 from generate import PAGES, main
 from support.paths import ROOT
 
@@ -91,3 +93,20 @@ def _shown(value: Any) -> str:
 
 def _plain(text: str) -> str:
     return text.replace("`", "")
+
+
+def test_limits_of_keys_are_documented() -> None:
+    rows = _rows("`[keys.NAME]`")
+    assert list(rows) == ["hash", "models", *(spec.name for spec in fields(KeyLimits)), "expires", "admin"]
+    for spec in fields(KeyLimits):
+        kind = "number" if spec.name.endswith("_cost") else "integer"
+        assert rows[spec.name][:2] == [kind, f"{spec.default:g}"]
+
+
+def test_settings_of_the_store_are_documented() -> None:
+    rows = _rows("`[store]`")
+    assert list(rows) == [spec.name for spec in fields(StoreOptions)]
+    for spec in fields(StoreOptions):
+        if spec.name != "url":
+            default = str(spec.default).lower() if isinstance(spec.default, bool) else f"{spec.default}"
+            assert rows[spec.name][1].strip('"') == default.removesuffix(".0")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dragoman import json_dumps
+from dragoman_server.accounts.keys.record import written_moment
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
@@ -92,6 +94,18 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
             }
             for route in config.routes
         ],
+        "keys": [
+            {
+                "name": record.name,
+                "id": record.id,
+                "models": list(record.models),
+                "limits": {name: value for name, value in asdict(record.limits).items() if value},
+                "expires": written_moment(record.expires) if record.expires is not None else None,
+                "admin": record.admin,
+            }
+            for record in config.keys.values()
+        ],
+        "store": {"kind": config.store.kind, "keys": config.store.holds_keys, "on_failure": config.store.on_failure},
         "models": {"big": models.big, "small": models.small, "unknown": models.policy},
     }
     if attempts is not None:

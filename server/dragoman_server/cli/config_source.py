@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman_server.config.environment import config_from_environment
+from dragoman_server.config.lint import is_local
 from dragoman_server.config.load import load_config, simulated_config
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
@@ -48,10 +49,20 @@ def read_config(args: argparse.Namespace) -> Config:
 
 
 def served_config(args: argparse.Namespace) -> Config:
-    """Return the configuration to serve, with the host, port and workers of the command line. Raises ConfigError."""
+    """Return the configuration to serve, with the host, port and workers of the command line.
+
+    Raises ConfigError, also for `serve` without `--insecure` on an address that others can reach if no key is required.
+    """
     config = read_config(args)
     options = {"host": args.host, "port": args.port, "workers": args.workers}
     given = {name: value for name, value in options.items() if value is not None}
     config = replace(config, server=replace(config.server, **given))
     config.check()
+    host = config.server.host
+    if not (getattr(args, "insecure", True) or config.requires_key or is_local(host)):
+        message = (
+            f"others can reach {host or 'this machine'}, and no key is required: set server.keys or [keys.NAME],"
+            " or serve with --insecure if something else protects the gateway"
+        )
+        raise ConfigError("server.host", message)
     return config

@@ -1,4 +1,4 @@
-"""The command line: `dragoman serve | run | init | check | translate | explain | demo | completion | bench`."""
+"""The command line: `dragoman serve | run | init | check | keys | translate | explain | demo | completion | bench`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
-from dragoman_server.cli import check_config, explain_request, run_agent, shell_completion, starter_config
+from dragoman_server.cli import check_config, explain_request, manage_keys, run_agent, shell_completion, starter_config
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
+from dragoman_server.cli.manage_keys import described
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
 from dragoman_server.config.lint import remarks, warn_if_exposed
@@ -90,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes that share the address; auto or 0 for one per core (default 1)",
     )
+    serve.add_argument(
+        "--insecure",
+        action="store_true",
+        help="listen on an address that others can reach, although no key is required",
+    )
     add_simulate(serve)
     add_log(serve)
     serve.set_defaults(run=_serve)
@@ -114,6 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(check)
     check_config.add_arguments(check)
     check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
+
+    keys = commands.add_parser("keys", help="add, list and revoke the keys of clients")
+    manage_keys.add_arguments(keys)
 
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
@@ -219,7 +228,7 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from dragoman_server.demo.run import demo
+    from dragoman_server.cli.demo.run import demo
     from dragoman_server.workers.serve import run_loop
 
     return run_loop(demo(port=args.port, pace=args.pace, once=args.once))
@@ -311,6 +320,10 @@ def _describe(config: Config) -> None:
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
             print_line(f"  {size} models → {name}")
+    for record in config.keys.values():
+        print_line(f"  key {described(record)}")
+    if config.store.holds_keys:
+        print_line(f"  keys of clients are also read from the store ({config.store.kind})")
     for sentence in (*warn_if_exposed(config), *remarks(config)):
         print_line(f"  {sentence}")
 

@@ -19,6 +19,7 @@ host = "127.0.0.1"
 port = 8080
 # Keys that clients must present, as x-api-key or Authorization: Bearer. Needed if others can reach the port.
 # keys = ["${GATEWAY_KEY}"]
+# Keys with a name, models, limits and budgets: `dragoman keys add NAME --toml` prints a table for the end of this file.
 
 # --- Upstreams: one table for each. ${NAME} is read from the environment. ------------------------------------------
 

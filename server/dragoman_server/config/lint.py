@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from dragoman_server.accounts.limits.admission import has_cost
+from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.schema import Config
 from dragoman_server.routing.router import Router
 
@@ -23,6 +25,7 @@ def remarks(config: Config) -> Iterator[str]:
     yield from _hidden_routes(config)
     yield from _not_listed(config)
     yield from unknown_windows(config)
+    yield from _forgotten_budgets(config)
 
 
 def warn_if_exposed(config: Config) -> Iterator[str]:
@@ -32,7 +35,7 @@ def warn_if_exposed(config: Config) -> Iterator[str]:
     """
     host = config.server.host
     uses_keys = any(provider.api_key is not None for provider in config.providers.values())
-    if uses_keys and not config.server.keys and not _is_local(host):
+    if uses_keys and not config.requires_key and not is_local(host):
         yield f"whoever reaches {host or 'this machine'} uses the providers' keys: set server.keys"
 
 
@@ -48,6 +51,13 @@ def unknown_windows(config: Config) -> Iterator[str]:
                 f"token_budget does nothing for provider {name}: "
                 f"set providers.{name}.profile_flags.context_window to the model's tokens"
             )
+
+
+def _forgotten_budgets(config: Config) -> Iterator[str]:
+    limits = [(name, key.limits) for name, key in config.keys.items()]
+    budgets = [name for name, each in limits if each.daily_tokens or each.monthly_tokens or has_cost(each)]
+    if budgets and config.store.kind == MEMORY:
+        yield f'the budget of key {budgets[0]} begins again at each restart: set store.kind = "sqlite" or "redis"'
 
 
 def _hidden_routes(config: Config) -> Iterator[str]:
@@ -71,7 +81,8 @@ def _not_listed(config: Config) -> Iterator[str]:
             yield f"models.listed: {name} is not listed, as no route leads from it"
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """True if only this machine can reach a server that listens on `host`."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

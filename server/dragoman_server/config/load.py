@@ -14,6 +14,7 @@ from typing import Any
 
 from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
+from dragoman_server.config.accounts_tables import read_keys, read_store
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.provider import Auth, Provider, Secret
@@ -62,6 +63,8 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         routes=tuple(_route(table) for table in root.tables("routes")),
         models=models,
         models_listed=listed,
+        keys=read_keys(root.table("keys")),
+        store=read_store(root.table("store")),
         knobs_named=frozenset(knobs),
     )
     root.finish()

@@ -17,6 +17,8 @@ from typing import Any
 
 from dragoman import KNOBS, Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
+from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
+from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 
@@ -247,7 +249,10 @@ def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole configuration of a gateway. `models_listed` are additional names for `GET /v1/models`."""
+    """The whole configuration of a gateway. `models_listed` are additional names for `GET /v1/models`.
+
+    `keys` are the named keys of clients, by name, in addition to `server.keys` and to those in the `store`.
+    """
 
     providers: Mapping[str, Provider] = field(default_factory=dict)
     routes: Sequence[Route] = ()
@@ -258,6 +263,18 @@ class Config:
     simulated: bool = False
     knobs_named: frozenset[str] = frozenset()
     """Knobs that the file sets, even to their default: client profiles do not change them."""
+    keys: Mapping[str, KeyRecord] = field(default_factory=dict)
+    store: StoreOptions = field(default_factory=StoreOptions)
+
+    @property
+    def named_keys(self) -> bool:
+        """True if there are, or may be, named keys."""
+        return bool(self.keys) or self.store.holds_keys
+
+    @property
+    def requires_key(self) -> bool:
+        """True if every client must present a key."""
+        return bool(self.server.keys) or self.named_keys
 
     def with_simulator(self, url: str, models: Sequence[str] = ()) -> Config:
         """Return this configuration with the simulated upstream at `url`, which lists `models`."""
@@ -279,13 +296,30 @@ class Config:
                 found.append((at, f"has another name in the provider itself: {provider.name!r}"))
             pending = self.simulated and not provider.base_url
             found.extend(p for p in provider.problems(at) if not (pending and p[0] == f"{at}.base_url"))
-            if provider.auth is Auth.PASSTHROUGH and self.server.keys:
+            if provider.auth is Auth.PASSTHROUGH and self.requires_key:
                 # The client would present the gateway's own key, which would be sent upstream.
-                found.append((f"{at}.auth", '"passthrough" would send the keys of server.keys upstream'))
+                where = "server.keys" if self.server.keys else "this gateway"
+                found.append((f"{at}.auth", f'"passthrough" would send the keys of {where} upstream'))
         for index, route in enumerate(self.routes):
             found.extend(route.problems(f"routes[{index}]", self.providers))
         found.extend(self._model_problems())
+        found.extend(self.store.problems())
+        found.extend(self._key_problems())
         return found
+
+    def _key_problems(self) -> Iterator[Problem]:
+        if len(self.keys) > KEYS_MAX:
+            yield "keys", f"has {len(self.keys)} keys; the most are {KEYS_MAX}"
+        ids: dict[str, str] = {}
+        for name, record in self.keys.items():
+            at = join("keys", name)
+            if record.name != name:
+                yield at, f"has another name in the key itself: {record.name!r}"
+            yield from record.problems(at)
+            if (other := ids.setdefault(record.id, name)) != name:
+                yield f"{at}.hash", f"is that of keys.{other}: each name needs a key of its own"
+        if self.server.workers != 1 and self.store.kind == MEMORY and any(key.limits for key in self.keys.values()):
+            yield "store.kind", 'is "memory", in which each worker counts for itself: limits need "sqlite" or "redis"'
 
     def _model_problems(self) -> Iterator[Problem]:
         models = self.models

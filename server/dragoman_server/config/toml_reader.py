@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from dragoman import EFFORTS
@@ -27,6 +28,8 @@ _KINDS: dict[type, str] = {
     list: "an array",
     tuple: "an array",
     dict: "a table",
+    datetime: "a date or a time",
+    date: "a date",
 }
 
 SYNONYMS = {
@@ -240,6 +243,19 @@ class Table:
         """Return a boolean."""
         value: bool | None = self._get(key, bool)
         return value
+
+    def number(self, key: str) -> float | None:
+        """Return a number."""
+        value = self._get(key, float, int)
+        return None if value is None else float(value)
+
+    def moment(self, key: str) -> float | None:
+        """Return a date or a time of TOML in Unix seconds. Without an offset it is in UTC; a date is its beginning."""
+        value = self._get(key, datetime, date)
+        if value is None:
+            return None
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
     def integer(self, key: str, *, auto: int | None = None) -> int | None:
         """Return an integer, also one from an environment reference (`port = "${PORT:-8080}"`).

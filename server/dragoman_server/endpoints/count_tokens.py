@@ -146,8 +146,10 @@ class TokenCounts:
     async def _resolve(self, request: web.Request, client: Dialect, request_id: str) -> _CountRequest:
         """Resolve the request as for sending. Raises DragomanError."""
         gateway = self._gateway
-        _, principal = await gateway.admit(request)
-        receipt = Receipt(request_id, client, 0, principal=principal)  # not filed: counts have no receipts
+        caller = await gateway.admit(request)
+        receipt = Receipt(
+            request_id, client, 0, principal=caller.principal, key=caller.key
+        )  # not filed: counts have no receipts
         resolved = await resolve_request(
             request, receipt, gateway.loaded, gateway.bodies, gateway.hooks, complete=_with_max_tokens, clock=time.time
         )

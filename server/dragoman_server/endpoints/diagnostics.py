@@ -23,22 +23,18 @@ from dragoman import (
 from dragoman.aio import DEFECT
 from dragoman_server.config.provider import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
-from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import chosen
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.proxy.resolve_request import identify, translate_for
+from dragoman_server.proxy.resolve_request import translate_for
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
-
-
-Caller = tuple[bytes, Principal | None]
-"""The digest of the client's key or user, and its principal."""
 
 
 class Diagnostics:
@@ -68,7 +64,7 @@ class Diagnostics:
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
-            body = await make(request, await identify(request, self._gateway.loaded, self._gateway.hooks))
+            body = await make(request, await self._gateway.identify(request))
         except _ExplainError as error:
             return error_response(error.client, error.failure, request_id)
         except DragomanError as error:
@@ -78,13 +74,13 @@ class Diagnostics:
             return error_response(asked, replace(DEFECT), request_id)
         return web.Response(body=body, headers={"content-type": content_type, OWN_ID: request_id})
 
-    async def _metrics(self, request: web.Request, _: Caller) -> bytes:
+    async def _metrics(self, request: web.Request, caller: Caller) -> bytes:
+        caller.require_admin()
         siblings = self._gateway.siblings
         return exposition(self._gateway.metrics.alone() if siblings is None else await siblings.totals())
 
     async def _receipt(self, request: web.Request, caller: Caller) -> bytes:
-        owner, _ = caller
-        request_id = request.match_info["request_id"]
+        owner, request_id = caller.owner, request.match_info["request_id"]
         receipt, siblings = self._gateway.receipts.find(request_id, owner), self._gateway.siblings
         if receipt is not None:
             return receipt.json()
@@ -114,8 +110,9 @@ class Diagnostics:
     ) -> Json:
         loaded, choose = self._gateway.loaded, self._gateway.hooks.choose
         to, model, target = request.query.get("to"), read_model(payload), None
+        caller.require_model(model)
         if to is None and choose is not None:
-            target = await chosen(choose, request, model, client, caller[1], loaded.router)
+            target = await chosen(choose, request, model, client, caller.principal, loaded.router)
         if target is None:
             target = self._target(to, model, client)
         receipt = Receipt("", client, 0, client_profile=self._client_profile(request))

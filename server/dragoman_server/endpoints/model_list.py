@@ -17,16 +17,22 @@ class ModelList:
         self._gateway = gateway
 
     async def get(self, request: web.Request) -> web.Response:
-        """Return all models, or the one that the path names, in the dialect of the request's headers."""
+        """Return the models that the client's key may use, or the one that the path names.
+
+        The dialect is that of the request's headers.
+        """
         gateway, client, name = self._gateway, infer_dialect(request), request.match_info.get("name")
         headers, loaded, messages = request.headers, gateway.loaded, client is Dialect.MESSAGES
         try:
-            await gateway.admit(request)
+            caller = await gateway.admit(request)
             if name:
+                caller.require_model(name)
                 model = gateway.known_models.one(loaded, name, client, headers)
                 body = anthropic_model(model) if messages else openai_model(model)
             else:
                 models = await gateway.known_models.all(loaded, client, headers)
+                if (key := caller.key) is not None and key.models:
+                    models = [model for model in models if key.permits(model.name)]
                 body = anthropic_models(models, request.query) if messages else openai_models(models)
         except DragomanError as error:
             return error_response(client, error.failure, gateway.new_id())

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from dragoman import is_secret, redact
+from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 
@@ -26,6 +27,15 @@ def provider_secrets(provider: Provider) -> tuple[str, ...]:
     """Return the secrets that are sent to a provider, plain and URL-encoded, the longest first."""
     found = {form for text in _secrets_sent(provider) for form in (text, quote(text, safe="")) if is_secret(text)}
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def store_secrets(options: StoreOptions) -> Iterator[str]:
+    """Yield the password in the URL of the store, plain and URL-encoded."""
+    try:
+        password = urlsplit(options.url).password or ""
+    except ValueError:
+        return
+    yield from (form for form in (password, unquote(password)) if is_secret(form))
 
 
 def _secrets_sent(provider: Provider) -> Iterator[str]:
@@ -71,6 +81,7 @@ def mask_logs(config: Config) -> None:
     found = set(_FILTER.secrets)
     for provider in config.providers.values():
         found.update(provider_secrets(provider))
+    found.update(store_secrets(config.store))
     found.update(key.reveal() for key in config.server.keys if is_secret(key.reveal()))
     _FILTER.secrets = tuple(sorted(found, key=len, reverse=True))
     for name in _LOGGERS:

@@ -108,6 +108,28 @@ OUTPUT_VIOLATIONS = Family(
     " it), within one it is the upstream's.",
     ("client", "upstream"),
 )
+LIMIT_REJECTIONS = Family(
+    "dragoman_limit_rejections_total",
+    Kind.COUNTER,
+    "Requests rejected by a limit of their key: `requests`, `tokens` (per minute), `concurrent`, `daily_tokens`,"
+    " `monthly_tokens`, `daily_cost` or `monthly_cost`.",
+    ("limit",),
+)
+STORE_UP = Family("dragoman_store_up", Kind.GAUGE, "Processes whose store of limits and keys answers.")
+STORE_ERRORS = Family(
+    "dragoman_store_errors_total", Kind.COUNTER, "Calls of the store that failed, by operation.", ("operation",)
+)
+STORE_UNCHECKED = Family(
+    "dragoman_store_unchecked_total",
+    Kind.COUNTER,
+    "Requests that the store could not check: `admitted` or `rejected`, as `store.on_failure` decides.",
+    ("result",),
+)
+SETTLEMENTS_DROPPED = Family(
+    "dragoman_settlements_dropped_total",
+    Kind.COUNTER,
+    "Ended requests whose tokens were never counted, because the store was away for too long.",
+)
 CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
 MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
 FILES = Family("dragoman_process_open_fds", Kind.GAUGE, "Open file descriptors of all processes.")
@@ -141,6 +163,11 @@ FAMILIES = {
         MALFORMED,
         REFUSED_CONNECTIONS,
         OUTPUT_VIOLATIONS,
+        LIMIT_REJECTIONS,
+        STORE_UP,
+        STORE_ERRORS,
+        STORE_UNCHECKED,
+        SETTLEMENTS_DROPPED,
         CPU,
         MEMORY,
         FILES,

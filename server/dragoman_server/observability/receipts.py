@@ -24,6 +24,7 @@ from dragoman import (
     json_dumps,
     redact,
 )
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 
 TEXT_MAX = 300
@@ -80,6 +81,10 @@ class Receipt:
     """The user that the hook `authorize` found."""
     on_end: Callable[[Receipt, Failure | None], None] | None = field(default=None, repr=False)
     """Called once, when the exchange ends."""
+    key: KeyRecord | None = field(default=None, repr=False)
+    """The named key of the client."""
+    settle: Callable[[Receipt], None] | None = field(default=None, repr=False)
+    """Counts what the request used in the limits of its key; called once, when the exchange ends."""
     opened_at: float = 0.0
     begun_at: float | None = None
     _facts: Json | None = field(default=None, repr=False)
@@ -111,6 +116,9 @@ class Receipt:
             self._facts = self._translated(self.translation)
         if self.on_end is not None:
             self.on_end(self, failure)
+        if self.settle is not None:
+            self.settle(self)
+            self.settle = None
         if self.metrics is not None:
             self.metrics.ended(self, failure)
             self.metrics = None

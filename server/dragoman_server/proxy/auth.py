@@ -10,10 +10,15 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
+from typing import NamedTuple
 
 from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
+from dragoman_server.accounts.accounts import Accounts
+from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.keys.secret import id_of
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
+from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.proxy.error_response import client_failure
 
 _SENDABLE = re.compile(r"[\t\x20-\x7e]+\Z")
@@ -44,12 +49,12 @@ def inbound_key(headers: Mapping[str, str]) -> str | None:
 
 
 def check_inbound(config: Config, headers: Mapping[str, str]) -> bytes:
-    """Return the digest of the client's key, or b"" if no keys are configured.
+    """Return the digest of the client's key, or b"" if no keys are configured. Only `server.keys` are compared.
 
     Raises `DragomanError` (401) if keys are configured and the client presents none of them.
     """
     keys = config.server.keys
-    if not keys:
+    if not config.requires_key:
         return b""
     presented = inbound_key(headers)
     if presented is None:
@@ -63,6 +68,49 @@ def check_inbound(config: Config, headers: Mapping[str, str]) -> bytes:
     if not found:
         raise _unauthorized("invalid API key")
     return digest
+
+
+class Caller(NamedTuple):
+    """The client of a request."""
+
+    owner: bytes
+    """The digest of its key or user, which separates clients; b"" if no keys are configured."""
+    principal: Principal | None = None
+    """The user that the hook `authorize` returned."""
+    key: KeyRecord | None = None
+    """The named key."""
+
+    def require_admin(self) -> None:
+        """Raise DragomanError (403) for a named key that is not an admin's."""
+        if self.key is not None and not self.key.admin:
+            message = "this API key may not use this endpoint: it needs admin = true"
+            raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="admin_required"))
+
+    def require_model(self, model: str) -> None:
+        """Raise DragomanError (403) if the client's key may not use a model."""
+        check_model(self.key, model)
+
+
+def check_model(key: KeyRecord | None, model: str) -> None:
+    """Raise DragomanError (403) if a named key may not use a model."""
+    if key is not None and not key.permits(model):
+        message = f"this API key may not use the model {model[:100]!a}"
+        raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="model_not_permitted"))
+
+
+async def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], now: float) -> Caller:
+    """Return the client of a gateway with named keys. Raises DragomanError (401, or 503 if keys cannot be read)."""
+    presented = inbound_key(headers)
+    if presented is not None and id_of(presented) is not None:
+        record = await accounts.find(presented)
+        if record is None:
+            raise _unauthorized("invalid API key")
+        if record.expired(now):
+            raise _unauthorized("the API key has expired")
+        return Caller(record.hash.digest, None, record)
+    if presented is not None and not config.server.keys:
+        raise _unauthorized("invalid API key")
+    return Caller(check_inbound(config, headers))
 
 
 def _unauthorized(message: str) -> DragomanError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Coroutine, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import web
@@ -46,6 +46,8 @@ class Exchange:
     receipt: Receipt
     upstream_warnings: UpstreamWarnings
     early: EarlyResponse | None = None
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """Headers with the rate limits of the client's key. They replace the upstream's, which are the gateway's own."""
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
@@ -131,6 +133,7 @@ class Exchange:
         if (started := await self._started()) is not None:
             return await self._fail_started(started, failure)
         response = web_response(error, self.client, self.receipt.request_id)
+        response.headers.update(self.limits)
         add_loss_header(response.headers, translation.losses)
         self._finish_receipt(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
         return response
@@ -180,13 +183,15 @@ class Exchange:
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that do not depend on the upstream's response."""
         own = self.receipt.request_id
-        headers = {self.client.request_id_header: own, OWN_ID: own}
+        headers = {self.client.request_id_header: own, OWN_ID: own, **self.limits}
         add_loss_header(headers, self.translation.losses)
         return headers
 
     def _headers(self, answer: UpstreamResponse) -> dict[str, str]:
         headers = self.translation.reply_headers(answer.headers)
         headers[OWN_ID] = self.receipt.request_id
+        if self.limits:
+            headers.update(self.limits)
         return headers
 
     def _finish_receipt(self, how: str, ended: str, status: int) -> None:

@@ -28,21 +28,24 @@ from dragoman.aio import (
     Transport,
     UpstreamRequest,
 )
+from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
-from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
 from dragoman_server.proxy.exchange import Exchange, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.known_models import KnownModels
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
+from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
@@ -76,6 +79,7 @@ class Gateway:
         siblings: The other workers of the gateway, if there are any.
         lines: True if the server is a `HijackServer`, whose connections long replies can take over.
         hooks: The hooks of the application that embeds the gateway.
+        prices: The price table for budgets of cost.
 
     `receipts` has the receipts of the last requests, `metrics` the counters. `stopping` is True once `stop` was called.
     """
@@ -91,16 +95,18 @@ class Gateway:
         siblings: PeerWorkers | None = None,
         lines: bool = False,
         hooks: Hooks = NO_HOOKS,
+        prices: Prices | None = None,
     ) -> None:
+        self._now = now
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
+        self.named_keys = NamedKeys(config, self.metrics.totals, prices, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
         self._upstream = upstream
-        self._now = now
         self.new_id = new_id
         self.upstream_requests = UpstreamRequests(sender or new_id())
         self._upstream_models = UpstreamModels(self._fetch_list)
@@ -147,6 +153,8 @@ class Gateway:
         self.receipts.resize(server.receipts)
         self.prompt_cache.resize(server.prefix_diagnostics)
         self.metrics.count_violations(server.validate)
+        if not self.named_keys.configure(config):
+            ignored.append("store")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -203,6 +211,7 @@ class Gateway:
         await self._upstream_models.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
+        await self.named_keys.close()
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -210,8 +219,9 @@ class Gateway:
     # --- endpoints -----------------------------------------------------------------------------------------------
 
     async def health(self, request: web.Request) -> web.Response:
-        """Return a 200 to `GET /health` and `HEAD /`, which need no key."""
-        return web.Response(body=b'{"status":"ok"}', content_type="application/json")
+        """Return a 200 to `GET /health` and `HEAD /`, which need no key. The body reports a store that is away."""
+        body = b'{"status":"ok","store":"unavailable"}' if self.named_keys.unavailable else b'{"status":"ok"}'
+        return web.Response(body=body, content_type="application/json")
 
     # --- one request ---------------------------------------------------------------------------------------------
 
@@ -292,7 +302,7 @@ class Gateway:
 
     async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
         """Resolve a request. Returns the upstream request, and the exchange that handles the response."""
-        receipt.owner, receipt.principal = await self.admit(request)
+        receipt.owner, receipt.principal, receipt.key = await self.admit(request)
         self.receipts.file(receipt)
         loaded = self.loaded
         target, translation, body, payload = await resolve_request(
@@ -301,11 +311,16 @@ class Gateway:
         provider = target.provider
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
+        limits: Mapping[str, str] = NO_RATE_HEADERS
+        if receipt.key is not None and receipt.key.limits and (accounts := self.named_keys.accounts) is not None:
+            limits = await admit(accounts, receipt.key, receipt, self._now())
         if self.prompt_cache:
             receipt.cache = self.prompt_cache.compare(
                 translation, payload, request.headers, receipt.owner, receipt.request_id
             )
-        exchange = Exchange(receipt.client, translation, provider.name, receipt, loaded.upstream_warnings)
+        exchange = Exchange(
+            receipt.client, translation, provider.name, receipt, loaded.upstream_warnings, limits=limits
+        )
         call = self.upstream_requests.build(request, translation, provider, loaded)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
@@ -316,14 +331,18 @@ class Gateway:
             )
         return call, exchange
 
-    async def admit(self, request: web.Request) -> tuple[bytes, Principal | None]:
+    async def identify(self, request: web.Request) -> Caller:
+        """Return the client of a request. Raises DragomanError if it may not use the gateway."""
+        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self._now)
+
+    async def admit(self, request: web.Request) -> Caller:
         """Identify the client of a request that may go upstream. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return await identify(request, self.loaded, self.hooks)
+        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self._now)
 
     async def fetch(
         self, call: UpstreamRequest, limit: int, request: web.Request | None = None

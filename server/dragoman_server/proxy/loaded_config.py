@@ -52,7 +52,7 @@ class LoadedConfig:
         self.upstream_warnings = UpstreamWarnings(config.providers)
         server = config.server
         self.web_origins = (
-            None if server.keys else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
+            None if config.requires_key else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
         )
         """The rules for requests of web pages; None if keys are configured."""
         self._secrets = {name: provider_secrets(provider) for name, provider in config.providers.items()}

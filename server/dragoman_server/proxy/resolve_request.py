@@ -13,10 +13,10 @@ from typing import NamedTuple
 from aiohttp import web
 
 from dragoman import DIRECTIONS, Dialect, Json, Translation, parse_body, translate
+from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.config.provider import Provider
-from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import check_inbound
+from dragoman_server.proxy.auth import Caller, check_inbound, check_model, check_named
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
@@ -35,16 +35,20 @@ class ResolvedRequest(NamedTuple):
     payload: Json
 
 
-async def identify(request: web.Request, loaded: LoadedConfig, hooks: Hooks) -> tuple[bytes, Principal | None]:
-    """Return the digest of the client's key or user, and its principal if there is the hook `authorize`.
+async def identify(
+    request: web.Request, loaded: LoadedConfig, hooks: Hooks, accounts: Accounts | None, now: Callable[[], float]
+) -> Caller:
+    """Return the client of a request. `accounts` are those of a gateway with named keys; `now` returns Unix seconds.
 
     Raises DragomanError for a client that may not use the gateway.
     """
     if loaded.web_origins is not None:
         loaded.web_origins.check(request)
     if hooks.authorize is not None:
-        return await authorized(hooks.authorize, request)
-    return check_inbound(loaded.config, request.headers), None
+        return Caller(*await authorized(hooks.authorize, request))
+    if accounts is not None and loaded.config.named_keys:
+        return await check_named(accounts, loaded.config, request.headers, now())
+    return Caller(check_inbound(loaded.config, request.headers))
 
 
 async def resolve_request(
@@ -68,6 +72,8 @@ async def resolve_request(
     body = await bodies.read(request)
     payload = parse_body(body, loaded.config.server.limits)
     receipt.model = model = read_model(payload)
+    if receipt.key is not None:
+        check_model(receipt.key, model)
     target = None
     if hooks.choose is not None:
         target = await chosen(hooks.choose, request, model, receipt.client, receipt.principal, loaded.router)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dragoman import SSEFrame, json_dumps, json_loads
-from dragoman_server.demo.terminal import Line, Span, cells, wrap
+from dragoman_server.cli.demo.terminal import Line, Span, cells, wrap
 
 _SAME_EVERYWHERE = frozenset(
     {

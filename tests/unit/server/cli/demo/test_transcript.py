@@ -8,10 +8,10 @@ from typing import Any
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
-from dragoman_server.demo import run as package
-from dragoman_server.demo.scenes import SCENES, Scene
-from dragoman_server.demo.terminal import Terminal
-from dragoman_server.demo.transcript import ToolCall, read_transcript
+from dragoman_server.cli.demo import run as package
+from dragoman_server.cli.demo.scenes import SCENES, Scene
+from dragoman_server.cli.demo.terminal import Terminal
+from dragoman_server.cli.demo.transcript import ToolCall, read_transcript
 
 
 def _response_event(kind: str, **more: Any) -> Frame:

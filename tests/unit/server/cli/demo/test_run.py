@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dragoman_server import simulator
+from dragoman_server.cli.demo import run as package
+from dragoman_server.cli.demo.run import demo
+from dragoman_server.cli.demo.scenes import SCENES
+from dragoman_server.cli.demo.terminal import cells
 from dragoman_server.config.toml_reader import ConfigError
-from dragoman_server.demo import run as package
-from dragoman_server.demo.run import demo
-from dragoman_server.demo.scenes import SCENES
-from dragoman_server.demo.terminal import cells
 from oracles.simulator import strict_simulator
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from types import MappingProxyType
 
 from dragoman.aio.upstream.interface import UpstreamRequest
-from dragoman_server.demo.recording_transport import _RecordedResponse
+from dragoman_server.cli.demo.recording_transport import _RecordedResponse
 
 
 async def test_the_recording_transport_reports_that_the_gateway_stopped_reading() -> None:

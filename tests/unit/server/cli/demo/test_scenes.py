@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
-from dragoman_server.demo.scenes import SCENES, Recording, Scene
+from dragoman_server.cli.demo.scenes import SCENES, Recording, Scene
 
 
 def _response_event(kind: str, **more: Any) -> Frame:

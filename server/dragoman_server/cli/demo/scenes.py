@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman import Dialect, SSEFrame, json_loads
 from dragoman.aio import UpstreamRequest
-from dragoman_server.demo.transcript import Transcript, read_transcript
+from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
 

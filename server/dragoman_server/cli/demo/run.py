@@ -19,13 +19,13 @@ import aiohttp
 
 from dragoman import Dialect, LossCode, SSEFrame, SSEParser, json_loads
 from dragoman.aio import Http11Transport, UpstreamRequest
+from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
+from dragoman_server.cli.demo.next_steps import next_steps
+from dragoman_server.cli.demo.recording_transport import RecordingTransport
+from dragoman_server.cli.demo.scenes import NAMES, SCENES, Recording, Scene
+from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
+from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 from dragoman_server.config.load import simulated_config
-from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.next_steps import next_steps
-from dragoman_server.demo.recording_transport import RecordingTransport
-from dragoman_server.demo.scenes import NAMES, SCENES, Recording, Scene
-from dragoman_server.demo.terminal import Line, Terminal, line, wrap
-from dragoman_server.demo.transcript import Transcript, read_transcript
 from dragoman_server.workers.serve import Running, running, wait_for_stop_signal
 
 __all__ = ("demo",)

@@ -6,8 +6,8 @@ from typing import Any
 
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
-from dragoman_server.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.demo.terminal import Span, fit
+from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
+from dragoman_server.cli.demo.terminal import Span, fit
 
 
 def test_a_long_frame_is_shortened_to_what_changes() -> None:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from dragoman_server.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
+from dragoman_server.cli.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,302 @@
+"""The accounts of one gateway: its named keys, their limits, and the health of the store that holds both.
+
+On the request's way there is at most one call of the store, when the request is admitted; keys are compared in memory.
+Everything else runs in two tasks: one sends settlements, the other one renews leases, reads changed keys, and tries a
+store that did not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Usage
+from dragoman_server.accounts.keys.keyring import Keyring
+from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.limits.admission import (
+    Admission,
+    cancellation_of,
+    claim_of,
+    has_cost,
+    settlement_of,
+    tokens_of,
+)
+from dragoman_server.accounts.limits.claim import CONCURRENCY, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.prices import Prices, cost_units
+from dragoman_server.accounts.limits.rejection import no_price, rejection
+from dragoman_server.accounts.settlements import Settlements
+from dragoman_server.accounts.store.create import create_store
+from dragoman_server.accounts.store.interface import Lease, Store, StoreError
+from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.options import CLOSED, StoreOptions
+from dragoman_server.observability.metric_families import (
+    LIMIT_REJECTIONS,
+    SETTLEMENTS_DROPPED,
+    STORE_ERRORS,
+    STORE_UNCHECKED,
+    STORE_UP,
+    Totals,
+)
+
+log = logging.getLogger("dragoman")
+T = TypeVar("T")
+TICK = 1.0
+"""Seconds between two attempts to reach a store that did not answer."""
+RENEW = 20.0
+"""Seconds between two renewals of the open requests: a third of the time after which they expire."""
+_CLOSE = 2.0
+"""Seconds that the last settlements have when the gateway closes."""
+
+
+class Accounts:
+    """The keys and limits of one gateway.
+
+    Args:
+        records: The keys of the configuration.
+        options: The table `[store]`.
+        totals: The counters to add to.
+        prices: The price table; without one, requests of keys with a budget of cost are rejected.
+        now: Returns Unix seconds.
+        store: The store, by default that of the options.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[KeyRecord],
+        options: StoreOptions,
+        *,
+        totals: Totals,
+        prices: Prices | None = None,
+        now: Callable[[], float] = time.time,
+        store: Store | None = None,
+    ) -> None:
+        self._records = tuple(records)
+        self._options = options
+        self._totals = totals
+        self._prices = prices
+        self._now = now
+        self._store = create_store(options, now) if store is None else store
+        self._stored: Sequence[KeyRecord] = ()
+        self._version: int | None = None
+        self._read = asyncio.Event()
+        """Set once the keys of the store are known."""
+        self._keyring = Keyring(records)
+        self._settlements = Settlements(self._send, self._dropped)
+        self._settle = self._store.settle_now if isinstance(self._store, MemoryStore) else self._settlements.add
+        self._leases: dict[str, Lease] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self.healthy = True
+        """False while the store does not answer."""
+        if not options.holds_keys:
+            self._read.set()
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open the store, and read its keys if it answers. Raises StoreError if the store cannot be used at all."""
+        await self._store.open()
+        self._totals.put(STORE_UP, (), 1)
+        with suppress(StoreError):
+            await self._guarded("ping", self._store.ping)
+            await self._read_keys()
+        run = asyncio.get_running_loop().create_task
+        self._tasks = [run(self._settlements.run()), run(self._maintain())]
+
+    async def close(self) -> None:
+        """Send the last settlements, and close the store."""
+        if self.healthy:
+            await self._settlements.flush(_CLOSE)
+        if waiting := len(self._settlements):
+            log.warning("the store did not take the end of %d requests: their limits count estimates", waiting)
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(StoreError):
+            await self._store.close()
+
+    def configure(self, records: Sequence[KeyRecord], options: StoreOptions, prices: Prices | None = None) -> bool:
+        """Use these keys of a new configuration. Returns False if its store is another one, which needs a restart."""
+        self._records, self._prices = tuple(records), prices
+        same = replace(options, timeout=0.0, on_failure="", refresh=0.0) == replace(
+            self._options, timeout=0.0, on_failure="", refresh=0.0
+        )
+        if same:
+            self._options = options
+        self._keyring = Keyring((*self._records, *self._stored))
+        return same
+
+    async def _maintain(self) -> None:
+        renewed = refreshed = asyncio.get_running_loop().time()
+        while True:
+            await asyncio.sleep(min(TICK, self._options.refresh))
+            now = asyncio.get_running_loop().time()
+            try:
+                if not self.healthy:
+                    await self._retry()
+                if now - renewed >= RENEW:
+                    renewed = now
+                    await self._guarded("renew", lambda: self._store.renew(tuple(self._leases.values())))
+                if now - refreshed >= self._options.refresh or not self._read.is_set():
+                    refreshed = now
+                    await self._read_keys()
+            except StoreError:
+                continue  # recorded where it was raised
+            except Exception:
+                log.exception("the maintenance of limits failed by a defect")
+
+    # --- health ------------------------------------------------------------------------------------------------------
+
+    async def _guarded(self, operation: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the store, unless it did not answer last time. Raises StoreError."""
+        if not self.healthy:
+            raise StoreError("the store does not answer")
+        try:
+            return await call()
+        except StoreError as error:
+            self._totals.add(STORE_ERRORS, (operation,))
+            if self.healthy:  # calls that were under way at the same time fail too
+                self.healthy = False
+                self._totals.put(STORE_UP, (), 0)
+                policy = "rejected" if self._options.on_failure == CLOSED else "admitted without limits"
+                log.error("the store of limits does not answer, requests are %s: %s", policy, error)
+            raise
+
+    async def _retry(self) -> None:
+        """Reach a store that did not answer. Raises StoreError."""
+        await self._store.ping()
+        self.healthy = True
+        self._totals.put(STORE_UP, (), 1)
+        log.warning(
+            "the store of limits answers again; ended requests that it did not count yet: %d", len(self._settlements)
+        )
+        self._settlements.resume()
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
+    async def _read_keys(self) -> None:
+        """Read the keys of the store if they have changed. Raises StoreError."""
+        if not self._options.holds_keys:
+            return
+        found = await self._guarded("keys", lambda: self._store.keys(self._version))
+        if found is not None:
+            self._version, self._stored = found
+            self._keyring = Keyring((*self._records, *self._stored))
+            log.debug("the store has %d keys", len(self._stored))
+        self._read.set()
+
+    async def find(self, key: str) -> KeyRecord | None:
+        """Return the record of a client's key; None for an unknown key.
+
+        Raises DragomanError (503) if the key is not in the configuration, and the store's keys were never read.
+        """
+        record = self._keyring.find(key)
+        if record is None and not self._read.is_set():
+            raise _unavailable("the API keys cannot be read at the moment; try again later")
+        return record
+
+    # --- limits ------------------------------------------------------------------------------------------------------
+
+    async def admit(self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int) -> Admission:
+        """Check all limits of a key for one request, and reserve its estimate.
+
+        Args:
+            record: The key, with limits.
+            lease: The id of the request.
+            client: The dialect of the error.
+            model: The upstream's model, for its price.
+            tokens: The estimate of the request's input.
+
+        Raises DragomanError: 403 for a model without a price, 429 for a limit, 503 if the store does not answer and
+        the configuration rejects requests then.
+        """
+        cost: int | None = 0
+        if has_cost(record.limits):
+            cost = cost_units(self._prices, Usage(input_total=tokens), model)
+            if cost is None:
+                raise no_price(model)
+        tokens = max(1, tokens)
+        claim = claim_of(record, lease, tokens, cost or 0, self._now())
+        try:
+            outcome = await self._outcome(claim)
+        except asyncio.CancelledError:
+            # The client has disconnected. The store may have granted the claim.
+            self._settlements.add(cancellation_of(claim))
+            raise
+        except StoreError:
+            return self._unchecked(record, claim, tokens)
+        if outcome.rejected:
+            for name in outcome.rejected:
+                self._totals.add(LIMIT_REJECTIONS, (name,))
+            raise rejection(claim, outcome, client, self._now())
+        self._leases[lease] = Lease(claim.key, lease)
+        return Admission(record, claim, tokens, True, outcome)
+
+    async def _outcome(self, claim: Claim) -> Outcome:
+        if not self.healthy:
+            raise StoreError("the store does not answer")
+        # A client that waits for a reply's end before its next request must not be rejected for the one that ended.
+        waiting = bool(claim.concurrent) and self._settlements.holds(claim.key)
+        try:
+            outcome = await self._guarded("admit", lambda: self._store.admit(claim))
+            if waiting and CONCURRENCY in outcome.rejected:
+                await self._settlements.flush(self._options.timeout)
+                outcome = await self._guarded("admit", lambda: self._store.admit(claim))
+        except StoreError:
+            # It may have been granted although the answer did not arrive.
+            self._settlements.add(cancellation_of(claim))
+            raise
+        return outcome
+
+    def _unchecked(self, record: KeyRecord, claim: Claim, tokens: int) -> Admission:
+        """Return the admission of a request that the store could not check. Raises DragomanError."""
+        if self._options.on_failure == CLOSED:
+            self._totals.add(STORE_UNCHECKED, ("rejected",))
+            raise _unavailable("the limits of this API key cannot be checked at the moment; try again later")
+        self._totals.add(STORE_UNCHECKED, ("admitted",))
+        return Admission(record, claim, tokens, granted=False)
+
+    def settle(self, admission: Admission, usage: Usage | None, model: str, *, sent: bool) -> None:
+        """Count what an admitted request used; called once for each, at its end.
+
+        Without `usage` the estimate stays if the request was `sent` to the upstream and accepted, else nothing is
+        counted.
+        """
+        self._leases.pop(admission.claim.lease, None)
+        tokens: int | None = None
+        cost: int | None = None
+        if usage is not None:
+            if usage.input_total is None:
+                usage = replace(usage, input_total=admission.estimate)
+            tokens = tokens_of(usage)
+            cost = cost_units(self._prices, usage, model) if has_cost(admission.record.limits) else None
+        elif not sent:
+            tokens = cost = 0
+        self._settle(settlement_of(admission, tokens, cost))
+
+    async def _send(self, settlements: Sequence[Settlement]) -> None:
+        await self._guarded("settle", lambda: self._store.settle(settlements))
+
+    def _dropped(self) -> None:
+        self._totals.add(SETTLEMENTS_DROPPED)
+
+    # --- for routing -------------------------------------------------------------------------------------------------
+
+    async def cool(self, name: str, seconds: float) -> None:
+        """Let all gateways of the store know a cooldown. Raises StoreError."""
+        await self._guarded("cool", lambda: self._store.cool(name, seconds))
+
+    async def cooldowns(self) -> Mapping[str, float]:
+        """Return the remaining seconds of the cooldowns that any gateway of the store has made. Raises StoreError."""
+        return await self._guarded("cooldowns", self._store.cooldowns)
+
+
+def _unavailable(message: str) -> DragomanError:
+    failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
+    failure.headers["retry-after"] = "1"
+    return DragomanError(failure)

@@ -1,0 +1,156 @@
+"""The record of a named key: its hash, the models that it may use, and its limits."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from math import isfinite
+from typing import Any
+
+from dragoman import Json, json_loads
+from dragoman_server.accounts.keys.secret import KeyHash
+from dragoman_server.config.toml_reader import Problem
+
+log = logging.getLogger("dragoman")
+KEYS_MAX = 10_000
+"""Most keys of one store, and of one configuration. All of them are held in memory."""
+COST_MAX = 1_000_000.0
+"""Largest budget of cost. Redis computes with 53 bits, which hold a few millions in units of 1e-9."""
+COUNT_MAX = 10**10
+"""Largest limit of a count, for the same reason."""
+_NAME = re.compile(r"[A-Za-z0-9._@+-]{1,64}\Z")
+NAME_RULE = "a key's name has 1 to 64 letters, digits, '.', '_', '@', '+' and '-'"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """The limits of one key; 0 stands for no limit. Days and months are those of UTC."""
+
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    concurrent_requests: int = 0
+    """Requests that are open at the same time, streams and others."""
+    daily_tokens: int = 0
+    monthly_tokens: int = 0
+    daily_cost: float = 0.0
+    """In the currency of the price table."""
+    monthly_cost: float = 0.0
+
+    def problems(self, at: str) -> Iterator[Problem]:
+        """Yield the problems of these limits; `at` is their path in the configuration."""
+        for spec in fields(self):
+            value, most = getattr(self, spec.name), COST_MAX if spec.name.endswith("_cost") else COUNT_MAX
+            if not (isfinite(value) and 0 <= value <= most):
+                yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
+
+    def __bool__(self) -> bool:
+        return self != NO_LIMITS
+
+
+NO_LIMITS = KeyLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """A named key.
+
+    `models` are names and patterns (`*`, `?`, `[a-z]`) of the models that it may use, as clients name them; none stands
+    for all. `expires` is in Unix seconds. An `admin` may use the endpoints that show the gateway's state.
+    """
+
+    name: str
+    hash: KeyHash
+    models: tuple[str, ...] = ()
+    limits: KeyLimits = NO_LIMITS
+    expires: float | None = None
+    admin: bool = False
+    created: int = field(default=0, compare=False)
+
+    @property
+    def id(self) -> str:
+        """The public part of the key, by which its counters are kept: a new key of the same name starts at zero."""
+        return self.hash.id
+
+    def expired(self, now: float) -> bool:
+        """True if the key is no longer valid at `now`, in Unix seconds."""
+        return self.expires is not None and now >= self.expires
+
+    def permits(self, model: str) -> bool:
+        """True if the key may use the model that a client names."""
+        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+
+    def problems(self, at: str) -> Iterator[Problem]:
+        """Yield the problems of this key; `at` is its path in the configuration."""
+        if not _NAME.match(self.name):
+            yield at, NAME_RULE
+        for index, pattern in enumerate(self.models):
+            if not pattern:
+                yield f"{at}.models[{index}]", "is empty"
+        yield from self.limits.problems(at)
+
+    def as_data(self) -> Json:
+        """Return the record as JSON, for a store. `record_of` reads it."""
+        return {
+            "name": self.name,
+            "hash": str(self.hash),
+            "models": list(self.models),
+            "limits": {name: value for name, value in asdict(self.limits).items() if value},
+            "expires": self.expires,
+            "admin": self.admin,
+            "created": self.created,
+        }
+
+
+def record_of(data: Mapping[str, Any]) -> KeyRecord:
+    """Return the record that `KeyRecord.as_data` wrote. Raises ValueError, TypeError or KeyError for other data."""
+    known = {spec.name for spec in fields(KeyLimits)}
+    return KeyRecord(
+        str(data["name"]),
+        KeyHash.parse(data["hash"]),
+        tuple(map(str, data["models"])),
+        # A later version may know other limits. Those are ignored here; the version of the store's format guards
+        # against changes that must not be.
+        KeyLimits(**{name: value for name, value in data["limits"].items() if name in known}),
+        None if data["expires"] is None else float(data["expires"]),
+        bool(data["admin"]),
+        int(data["created"]),
+    )
+
+
+def records_of(rows: Iterable[bytes]) -> tuple[KeyRecord, ...]:
+    """Return the records of a store.
+
+    One that cannot be read is left out with a warning, so its key is rejected and all others stay valid.
+    """
+    found = []
+    for row in rows:
+        try:
+            found.append(record_of(json_loads(row)))
+        except (ValueError, TypeError, KeyError) as error:
+            log.warning("a key in the store cannot be read and is rejected: %s", type(error).__name__)
+    return tuple(found)
+
+
+def parse_moment(text: str, now: float) -> float | None:
+    """Return Unix seconds of a date, an RFC 3339 time or a duration from `now` (`12h`, `30d`, `8w`), or None."""
+    if found := re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", text):
+        return now + int(found[1]) * {"h": 3600.0, "d": 86400.0, "w": 604800.0}[found[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def written_moment(seconds: float) -> str:
+    """Return Unix seconds as an RFC 3339 time in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def named(records: Sequence[KeyRecord], name: str) -> KeyRecord | None:
+    """Return the record with this name or id, or None."""
+    return next((record for record in records if name in (record.name, record.id)), None)

@@ -1,0 +1,30 @@
+"""Calendar days and months of UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Calendar(NamedTuple):
+    """The current day and month, and the Unix seconds at which the next ones begin."""
+
+    day: str
+    month: str
+    next_day: int
+    next_month: int
+
+
+def calendar(now: float) -> Calendar:
+    """Return the calendar at `now`, in Unix seconds."""
+    return _calendar(int(now // 86400))
+
+
+@lru_cache(4)
+def _calendar(days: int) -> Calendar:
+    today = datetime.fromtimestamp(days * 86400, UTC)
+    next_month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return Calendar(
+        today.strftime("%Y-%m-%d"), today.strftime("%Y-%m"), (days + 1) * 86400, int(next_month.timestamp())
+    )

@@ -1,0 +1,30 @@
+"""The cost of a request, by a price table that this package does not own."""
+
+from __future__ import annotations
+
+from decimal import ROUND_UP, Decimal
+from typing import Protocol
+
+from dragoman import Usage
+
+UNITS = 10**9
+"""Units in which stores count cost: a token at 0.05 per million costs 50 of them."""
+
+
+class Prices(Protocol):
+    """A price table."""
+
+    def cost(self, usage: Usage, model: str) -> Decimal | None:
+        """Return the cost of these tokens at an upstream's model, or None if the model has no price."""
+        ...
+
+
+def cost_units(prices: Prices | None, usage: Usage, model: str) -> int | None:
+    """Return the cost in `UNITS`, rounded up; None if there is no price."""
+    cost = prices.cost(usage, model) if prices is not None else None
+    return None if cost is None else int((cost * UNITS).to_integral_value(ROUND_UP))
+
+
+def money(units: int) -> str:
+    """Return a cost for messages, such as `12.50`."""
+    return f"{Decimal(units) / UNITS:.2f}"

@@ -1,0 +1,121 @@
+"""The error for a claim that was rejected, and the headers with what is left of a key's limits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import ceil
+
+from multidict import istr
+
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman_server.accounts.limits.admission import DAILY_COST, DAILY_TOKENS, MONTHLY_COST
+from dragoman_server.accounts.limits.claim import (
+    CONCURRENCY,
+    REQUESTS,
+    TOKENS,
+    BucketClaim,
+    BudgetClaim,
+    Claim,
+    Outcome,
+)
+from dragoman_server.accounts.limits.decision import SCALE
+from dragoman_server.accounts.limits.period import calendar
+from dragoman_server.accounts.limits.prices import money
+
+_FACTS = ("limit", "remaining", "reset")
+# aiohttp would convert plain names for each reply.
+_OPENAI = {name: tuple(istr(f"x-ratelimit-{fact}-{name}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
+_ANTHROPIC = {name: tuple(istr(f"anthropic-ratelimit-{name}-{fact}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
+_BUSY = 1
+"""Seconds after which a client may try again if too many of its requests are open: when they end is not known."""
+
+
+def rejection(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> DragomanError:
+    """Return the 429 for a rejected claim. Of several limits it names the one that takes the longest."""
+    waits = {name: _seconds(name, claim, outcome, now) for name in outcome.rejected}
+    name = max(waits, key=lambda each: waits[each])
+    headers = rate_headers(claim, outcome, client, now)
+    headers["retry-after"] = str(waits[name])
+    code = "rate_limit_exceeded"
+    if any(name == part.name for part in claim.budgets):
+        # The code at which OpenAI's clients give up. A retry within their patience cannot succeed.
+        code = "insufficient_quota"
+        headers["x-should-retry"] = "false"
+    message = _message(name, claim, outcome, waits[name])
+    return DragomanError(
+        Failure(FailureKind.RATE_LIMIT, message, 429, code=code, headers=headers, origin=FailureOrigin.CLIENT)
+    )
+
+
+def _seconds(name: str, claim: Claim, outcome: Outcome, now: float) -> int:
+    """Return the whole seconds until a limit can grant the claim, at least 1."""
+    if name == CONCURRENCY:
+        return _BUSY
+    for part, level in zip(claim.buckets, outcome.levels, strict=True):
+        if part.name == name:
+            return max(1, ceil((min(part.amount, part.limit) * SCALE - level) / part.limit / 1000))
+    today = calendar(now)
+    end = today.next_day if name in (DAILY_TOKENS, DAILY_COST) else today.next_month
+    return max(1, ceil(end - now))
+
+
+def _message(name: str, claim: Claim, outcome: Outcome, seconds: int) -> str:
+    if name == CONCURRENCY:
+        return f"this API key may have {claim.concurrent} requests open at the same time, and has {outcome.open}"
+    for part in claim.buckets:
+        if part.name == name:
+            return f"this API key may use {part.limit} {name} per minute; try again in {seconds} s"
+    budget, spent = next(pair for pair in zip(claim.budgets, outcome.spent, strict=True) if pair[0].name == name)
+    return _budget_message(budget, spent)
+
+
+def _budget_message(budget: BudgetClaim, spent: int) -> str:
+    span = "day" if budget.name in (DAILY_TOKENS, DAILY_COST) else "month"
+    if budget.name in (DAILY_COST, MONTHLY_COST):
+        used, limit, needed = money(spent), money(budget.limit), money(budget.amount)
+    else:
+        used, limit, needed = f"{spent} tokens", str(budget.limit), str(budget.amount)
+    return f"this API key has used {used} of {limit} for this {span} (UTC), and the request needs about {needed}"
+
+
+def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> dict[str, str]:
+    """Return the rate limits of the key as the vendor of the client's dialect writes them.
+
+    OpenAI writes the time until a limit is full again as a duration, Anthropic as a time (RFC 3339).
+    """
+    headers: dict[str, str] = {}
+    messages = client is Dialect.MESSAGES
+    names = _ANTHROPIC if messages else _OPENAI
+    for part, level in zip(claim.buckets, outcome.levels, strict=True):
+        limit, remaining, reset = names[part.name]
+        missing = part.limit * SCALE - level
+        headers[limit] = str(part.limit)
+        headers[remaining] = str(max(0, level // SCALE))
+        headers[reset] = _rfc3339(ceil(now + missing / part.limit / 1000)) if messages else _duration(part, missing)
+    return headers
+
+
+# In a busy second most replies carry the same few times.
+@lru_cache(64)
+def _rfc3339(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
+
+
+def _duration(part: BucketClaim, missing: int) -> str:
+    millis = -(-missing // part.limit)
+    if millis < 1000:
+        return f"{millis}ms" if millis else "0s"
+    whole = -(-millis // 1000)
+    hours, minutes, seconds = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours}h{minutes}m{seconds}s"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def no_price(model: str) -> DragomanError:
+    """Return the 403 for a model whose cost cannot be counted, of a key with a budget of cost."""
+    message = f"this API key has a budget, and the model {model[:100]!a} has no price"
+    return DragomanError(
+        Failure(FailureKind.PERMISSION, message, 403, code="model_without_price", origin=FailureOrigin.CLIENT)
+    )

@@ -1,0 +1,27 @@
+"""The store that a configuration names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from dragoman_server.accounts.store.interface import Store
+from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.options import REDIS, SQLITE, StoreOptions
+
+
+def create_store(options: StoreOptions, now: Callable[[], float] = time.time) -> Store:
+    """Return the store of these options, which is not open yet.
+
+    `now` returns Unix seconds; Redis has a clock of its own, which all its gateways share.
+    """
+    # Imported here: most gateways need neither module.
+    if options.kind == REDIS:
+        from dragoman_server.accounts.store.redis import RedisStore
+
+        return RedisStore(options)
+    if options.kind == SQLITE:
+        from dragoman_server.accounts.store.sqlite import SqliteStore
+
+        return SqliteStore(options, now)
+    return MemoryStore(now)

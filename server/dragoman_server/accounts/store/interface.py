@@ -1,0 +1,87 @@
+"""The interface of the stores. One test-suite runs against all of them (tests/unit/server/accounts/store)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+
+
+class StoreError(Exception):
+    """The store cannot be reached, does not answer in time, or cannot be used. The text holds no secret."""
+
+
+class StoredKeys(NamedTuple):
+    """The keys of a store. `version` changes with each of them."""
+
+    version: int
+    records: Sequence[KeyRecord]
+
+
+class Lease(NamedTuple):
+    """The lease of an open request, by the id of its key."""
+
+    key: str
+    lease: str
+
+
+class Spent(NamedTuple):
+    """The sum of one budget, for lists: its name, its period, and the amount in tokens or in units of cost."""
+
+    name: str
+    period: str
+    amount: int
+
+
+class Store(Protocol):
+    """Limits, budgets, keys and cooldowns. Each method raises StoreError. Times are those of the store's clock."""
+
+    async def open(self) -> None:
+        """Make the store usable. A store on another machine need not be reachable yet."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is pending, and release connections and files."""
+        ...
+
+    async def ping(self) -> None:
+        """Reach the store, and change nothing."""
+        ...
+
+    async def admit(self, claim: Claim) -> Outcome:
+        """Grant a claim or reject it, with all its checks and reservations in one atomic step."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Apply the settlements. One that was applied before, or whose lease is unknown, changes nothing."""
+        ...
+
+    async def renew(self, leases: Iterable[Lease]) -> None:
+        """Keep the leases of open requests from expiring. One that was settled is not restored."""
+        ...
+
+    async def spent(self, key: str) -> Sequence[Spent]:
+        """Return the budgets of a key, by name. They may be of periods that have passed."""
+        ...
+
+    async def keys(self, known: int | None = None) -> StoredKeys | None:
+        """Return all keys, or None if their version is still `known`."""
+        ...
+
+    async def put_key(self, record: KeyRecord) -> None:
+        """Add a key, or replace the one with its id. Raises StoreError if there are `KEYS_MAX` already."""
+        ...
+
+    async def remove_key(self, key: str) -> bool:
+        """Remove the key with this id and its counters. Returns False if no key has it."""
+        ...
+
+    async def cool(self, name: str, seconds: float) -> None:
+        """Let a cooldown last for at least `seconds` from now. The names are the caller's, such as a provider's."""
+        ...
+
+    async def cooldowns(self) -> Mapping[str, float]:
+        """Return the remaining seconds of all cooldowns that have not ended."""
+        ...

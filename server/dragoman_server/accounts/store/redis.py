@@ -1,0 +1,214 @@
+"""The store in Redis (or Valkey), for gateways on many machines.
+
+A request takes one round trip when it is admitted and one when it has ended; settlements that end together share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, cast
+
+from dragoman import json_dumps
+from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
+from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome, Settlement
+from dragoman_server.accounts.store import redis_scripts as scripts
+from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
+from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
+from dragoman_server.accounts.store.options import StoreOptions
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+CONNECTIONS = 64
+"""Most connections of a process. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
+_SHA = {
+    script: sha1(script.encode()).hexdigest()
+    for name, script in vars(scripts).items()
+    if name.isupper() and isinstance(script, str)
+}
+
+
+class RedisStore:
+    """The store in Redis. `clock` returns Unix seconds, for tests; by default times are those of Redis."""
+
+    def __init__(self, options: StoreOptions, clock: Callable[[], float] | None = None) -> None:
+        self._options = options
+        self._clock = clock
+        self._redis: Redis | None = None
+        prefix = options.prefix
+        self._prefix = prefix
+        self._keys = f"{{{prefix}:keys}}"
+        self._version = f"{{{prefix}:keys}}:version"
+        self._cooldowns = f"{prefix}:cooldowns"
+
+    async def open(self) -> None:
+        """Create the client. Connections are opened when they are needed."""
+        try:
+            # The import takes half a second, and the package is an extra.
+            from redis.asyncio import BlockingConnectionPool, Redis
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+        except ImportError:
+            raise StoreError("the Redis store needs the package redis: pip install 'dragoman[redis]'") from None
+        seconds = self._options.timeout
+        pool = BlockingConnectionPool.from_url(
+            self._options.url,
+            decode_responses=True,
+            max_connections=CONNECTIONS,
+            timeout=seconds,
+            socket_timeout=seconds,
+            socket_connect_timeout=seconds,
+            # A repeated call could grant a claim twice; settlements are repeated by their queue.
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._redis = Redis.from_pool(pool)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._redis is not None:
+            redis, self._redis = self._redis, None
+            async with _errors(self._options.timeout):
+                await redis.aclose()
+
+    async def ping(self) -> None:
+        """Send a PING."""
+        async with self._client() as redis:
+            await redis.ping()
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[Redis]:
+        if self._redis is None:
+            raise StoreError("the store is not open")
+        async with _errors(self._options.timeout):
+            yield self._redis
+
+    def _now(self) -> str:
+        return "" if self._clock is None else str(int(self._clock() * 1000))
+
+    def _state(self, key: str) -> str:
+        return f"{self._prefix}:{{{key}}}:state"
+
+    def _leases(self, key: str) -> str:
+        return f"{self._prefix}:{{{key}}}:leases"
+
+    async def _run(self, script: str, keys: Sequence[str], args: Sequence[str]) -> Any:
+        """Run one script, which Redis knows by its hash unless it was restarted."""
+        from redis.exceptions import NoScriptError
+
+        async with self._client() as redis:
+            try:
+                return await redis.evalsha(_SHA[script], len(keys), *keys, *args)
+            except NoScriptError:
+                return await redis.eval(script, len(keys), *keys, *args)
+
+    async def _run_all(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Run a script that may be repeated with several arguments, in one round trip."""
+        from redis.exceptions import NoScriptError
+
+        async with self._client() as redis:
+            for last in (False, True):
+                pipeline = redis.pipeline(transaction=False)
+                for keys, args in calls:
+                    pipeline.execute_command("EVALSHA", _SHA[script], len(keys), *keys, *args)
+                try:
+                    await pipeline.execute()
+                    return
+                except NoScriptError:
+                    if last:
+                        raise
+                    await redis.script_load(script)
+
+    async def admit(self, claim: Claim) -> Outcome:
+        """Grant a claim or reject it."""
+        args = [self._now(), claim.lease, str(claim.concurrent), *_claims(claim.buckets, claim.budgets)]
+        rejected, is_open, levels, spent = await self._run(
+            scripts.ADMIT, (self._state(claim.key), self._leases(claim.key)), args
+        )
+        return Outcome(tuple(rejected), is_open, tuple(levels), tuple(spent))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Apply the settlements, each once."""
+        calls = []
+        for each in settlements:
+            mark = f"{self._prefix}:{{{each.key}}}:settled:{each.lease}"
+            args = [self._now(), each.lease, "1" if each.granted else "0", *_claims(each.buckets, each.budgets)]
+            calls.append(((self._state(each.key), self._leases(each.key), mark), args))
+        if calls:
+            await self._run_all(scripts.SETTLE, calls)
+
+    async def renew(self, leases: Iterable[Lease]) -> None:
+        """Keep the leases from expiring."""
+        by_key: dict[str, list[str]] = {}
+        for key, lease in leases:
+            by_key.setdefault(key, []).append(lease)
+        calls = [((self._leases(key),), (self._now(), *names)) for key, names in by_key.items()]
+        if calls:
+            await self._run_all(scripts.RENEW, calls)
+
+    async def spent(self, key: str) -> Sequence[Spent]:
+        """Return the budgets of a key."""
+        async with self._client() as redis:
+            found = cast("dict[str, str]", await redis.hgetall(self._state(key)))
+        names = sorted(name.removesuffix(":period") for name in found if name.endswith(":period"))
+        return [Spent(name, found[f"{name}:period"], int(found[f"{name}:spent"])) for name in names]
+
+    async def keys(self, known: int | None = None) -> StoredKeys | None:
+        """Return all keys, or None if their version is still `known`."""
+        async with self._client() as redis:
+            version = int(await redis.get(self._version) or 0)
+            if version == known:
+                return None
+            found = cast("dict[str, str]", await redis.hgetall(self._keys))
+        return StoredKeys(version, records_of(data.encode() for data in found.values()))
+
+    async def put_key(self, record: KeyRecord) -> None:
+        """Add a key."""
+        args = (record.id, json_dumps(record.as_data()).decode(), str(KEYS_MAX))
+        if not await self._run(scripts.PUT_KEY, (self._keys, self._version), args):
+            raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
+
+    async def remove_key(self, key: str) -> bool:
+        """Remove a key and its counters."""
+        removed = bool(await self._run(scripts.REMOVE_KEY, (self._keys, self._version), (key,)))
+        async with self._client() as redis:
+            await redis.delete(self._state(key), self._leases(key))
+        return removed
+
+    async def cool(self, name: str, seconds: float) -> None:
+        """Let a cooldown last for at least `seconds`."""
+        args = (self._now(), name, str(int(seconds * 1000)), str(COOLDOWNS_MAX))
+        await self._run(scripts.COOL, (self._cooldowns,), args)
+
+    async def cooldowns(self) -> Mapping[str, float]:
+        """Return the remaining seconds of the cooldowns."""
+        found = await self._run(scripts.COOLDOWNS, (self._cooldowns,), (self._now(),))
+        return {name: int(millis) / 1000 for name, millis in zip(found[::2], found[1::2], strict=True)}
+
+
+def _claims(buckets: Sequence[BucketClaim], budgets: Sequence[BudgetClaim]) -> list[str]:
+    """Return the claims as arguments of a script."""
+    args = [str(len(buckets))]
+    for part in buckets:
+        args += (part.name, str(part.limit), str(part.amount))
+    args.append(str(len(budgets)))
+    for budget in budgets:
+        args += (budget.name, budget.period, str(budget.limit), str(budget.amount))
+    return args
+
+
+@asynccontextmanager
+async def _errors(seconds: float) -> AsyncIterator[None]:
+    """Limit the time of a call, and raise StoreError for what may go wrong with it."""
+    from redis.exceptions import RedisError
+
+    try:
+        # One limit for waiting for a connection, opening it and the answer, each of which has its own in redis-py.
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise StoreError(f"Redis did not answer within {seconds:g} s") from None
+    except (RedisError, OSError) as error:
+        raise StoreError(f"Redis: {error}") from None

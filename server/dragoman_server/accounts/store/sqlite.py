@@ -1,0 +1,208 @@
+"""The store in an SQLite file: for one machine, with any number of processes; it survives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from dragoman import json_dumps
+from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
+from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.decision import KeyState, decide, settle
+from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
+from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.sqlite_thread import SqliteThread
+
+T = TypeVar("T")
+MIGRATIONS = (
+    """
+    CREATE TABLE counters (
+        key TEXT NOT NULL, name TEXT NOT NULL, period TEXT NOT NULL, value INTEGER NOT NULL, at INTEGER NOT NULL,
+        PRIMARY KEY (key, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE leases (
+        key TEXT NOT NULL, lease TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY (key, lease)
+    ) WITHOUT ROWID;
+    CREATE INDEX leases_by_expiry ON leases (key, expires);
+    CREATE TABLE settled (lease TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE INDEX settled_by_time ON settled (until);
+    CREATE TABLE keys (id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE keys_version (version INTEGER NOT NULL);
+    INSERT INTO keys_version VALUES (0);
+    CREATE TABLE cooldowns (name TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+    """,
+)
+"""Scripts that bring a file from each version of the schema to the next."""
+
+
+class SqliteStore:
+    """The store in a file. `clock` returns Unix seconds."""
+
+    def __init__(self, options: StoreOptions, clock: Callable[[], float] = time.time) -> None:
+        self._options = options
+        self._clock = clock
+        self._thread: SqliteThread | None = None
+
+    async def open(self) -> None:
+        """Open the file, create it if it does not exist, and bring it to the current version of the schema."""
+        thread = SqliteThread(self._options.path, MIGRATIONS)
+        await thread.open()
+        self._thread = thread
+
+    async def close(self) -> None:
+        """Commit what is pending and close the file."""
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            await thread.close()
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._thread is None:
+            raise StoreError("the store is not open")
+        try:
+            async with asyncio.timeout(self._options.timeout):
+                return await self._thread.run(work)
+        except TimeoutError:
+            raise StoreError(f"{self._options.path} did not answer within {self._options.timeout:g} s") from None
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    async def ping(self) -> None:
+        """Run a query."""
+        await self._run(lambda db: db.execute("SELECT version FROM keys_version").fetchone())
+
+    async def admit(self, claim: Claim) -> Outcome:
+        """Grant a claim or reject it."""
+
+        def work(db: sqlite3.Connection) -> Outcome:
+            now = self._now()
+            db.execute("DELETE FROM leases WHERE key = ? AND expires <= ?", (claim.key, now - KEPT_MS))
+            count = "SELECT count(*) FROM leases WHERE key = ? AND expires > ?"
+            (is_open,) = db.execute(count, (claim.key, now)).fetchone()
+            state = _read(db, claim.key)
+            outcome = decide(state, claim, is_open, now)
+            if not outcome.rejected:
+                _write(db, claim.key, state)
+                db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (claim.key, claim.lease, now + LEASE_MS))
+            return outcome
+
+        return await self._run(work)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Apply the settlements, each once."""
+
+        def work(db: sqlite3.Connection) -> None:
+            now = self._now()
+            for each in settlements:
+                if each.granted:
+                    done = db.execute("DELETE FROM leases WHERE key = ? AND lease = ?", (each.key, each.lease))
+                else:
+                    db.execute("DELETE FROM settled WHERE until <= ?", (now,))
+                    done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (each.lease, now + KEPT_MS))
+                if done.rowcount:
+                    state = _read(db, each.key)
+                    settle(state, each, now)
+                    _write(db, each.key, state)
+
+        await self._run(work)
+
+    async def renew(self, leases: Iterable[Lease]) -> None:
+        """Keep the leases from expiring."""
+        pairs = list(leases)
+
+        def work(db: sqlite3.Connection) -> None:
+            expires = self._now() + LEASE_MS
+            rows = ((expires, key, lease) for key, lease in pairs)
+            db.executemany("UPDATE leases SET expires = ? WHERE key = ? AND lease = ?", rows)
+
+        await self._run(work)
+
+    async def spent(self, key: str) -> Sequence[Spent]:
+        """Return the budgets of a key."""
+        query = "SELECT name, period, value FROM counters WHERE key = ? AND period != '' ORDER BY name"
+        return [Spent(*row) for row in await self._run(lambda db: db.execute(query, (key,)).fetchall())]
+
+    async def keys(self, known: int | None = None) -> StoredKeys | None:
+        """Return all keys, or None if their version is still `known`."""
+
+        def work(db: sqlite3.Connection) -> StoredKeys | None:
+            (version,) = db.execute("SELECT version FROM keys_version").fetchone()
+            if version == known:
+                return None
+            rows = db.execute("SELECT data FROM keys ORDER BY id")
+            return StoredKeys(version, records_of(data for (data,) in rows))
+
+        return await self._run(work)
+
+    async def put_key(self, record: KeyRecord) -> None:
+        """Add a key."""
+        data = json_dumps(record.as_data())
+
+        def work(db: sqlite3.Connection) -> None:
+            (others,) = db.execute("SELECT count(*) FROM keys WHERE id != ?", (record.id,)).fetchone()
+            if others >= KEYS_MAX:
+                raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
+            db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (record.id, data))
+            db.execute("UPDATE keys_version SET version = version + 1")
+
+        await self._run(work)
+
+    async def remove_key(self, key: str) -> bool:
+        """Remove a key and its counters."""
+
+        def work(db: sqlite3.Connection) -> bool:
+            db.execute("DELETE FROM counters WHERE key = ?", (key,))
+            db.execute("DELETE FROM leases WHERE key = ?", (key,))
+            if not db.execute("DELETE FROM keys WHERE id = ?", (key,)).rowcount:
+                return False
+            db.execute("UPDATE keys_version SET version = version + 1")
+            return True
+
+        return await self._run(work)
+
+    async def cool(self, name: str, seconds: float) -> None:
+        """Let a cooldown last for at least `seconds`."""
+
+        def work(db: sqlite3.Connection) -> None:
+            now = self._now()
+            until = now + int(seconds * 1000)
+            db.execute("DELETE FROM cooldowns WHERE until <= ?", (now,))
+            db.execute(
+                "INSERT INTO cooldowns VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
+                (name, until),
+            )
+            db.execute(
+                "DELETE FROM cooldowns WHERE name IN"
+                " (SELECT name FROM cooldowns ORDER BY until DESC LIMIT -1 OFFSET ?)",
+                (COOLDOWNS_MAX,),
+            )
+
+        await self._run(work)
+
+    async def cooldowns(self) -> Mapping[str, float]:
+        """Return the remaining seconds of the cooldowns."""
+        now = self._now()
+        query = "SELECT name, until FROM cooldowns WHERE until > ?"
+        rows = await self._run(lambda db: db.execute(query, (now,)).fetchall())
+        return {name: (until - now) / 1000 for name, until in rows}
+
+
+def _read(db: sqlite3.Connection, key: str) -> KeyState:
+    """Return the counters of a key. A budget has a period, a bucket none."""
+    state = KeyState()
+    for name, period, value, at in db.execute("SELECT name, period, value, at FROM counters WHERE key = ?", (key,)):
+        if period:
+            state.budgets[name] = period, value
+        else:
+            state.buckets[name] = value, at
+    return state
+
+
+def _write(db: sqlite3.Connection, key: str, state: KeyState) -> None:
+    rows = [(key, name, "", level, at) for name, (level, at) in state.buckets.items()]
+    rows += [(key, name, period, spent, 0) for name, (period, spent) in state.budgets.items()]
+    db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?)", rows)

@@ -1,0 +1,156 @@
+"""A thread that owns an SQLite file. Work that waits at the same time shares one transaction, and one commit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any, TypeVar
+
+from dragoman_server.accounts.store.interface import StoreError
+
+T = TypeVar("T")
+PENDING_MAX = 10_000
+"""Most pieces of work that wait. More are rejected at once: the disk is too slow for them."""
+BATCH_MAX = 256
+"""Most pieces of work in one transaction."""
+_LOCK_SECONDS = 2.0
+"""Longest wait for another process's transaction, in seconds."""
+
+
+@dataclass(slots=True)
+class _Work:
+    run: Callable[[sqlite3.Connection], Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+class SqliteThread:
+    """The thread of one file. `migrations` are the scripts from each version of the schema to the next."""
+
+    def __init__(self, path: str, migrations: Sequence[str]) -> None:
+        self._path = path
+        self._migrations = migrations
+        self._queue: Queue[_Work | None] = Queue(PENDING_MAX)
+        self._thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        """Open the file and start the thread. Raises StoreError."""
+        self._loop = asyncio.get_running_loop()
+        db = await asyncio.to_thread(self._connect)
+        self._thread = Thread(target=self._main, args=(db,), name="dragoman-store", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Call `work` in the thread, within a transaction, and return its result once that is committed.
+
+        If this is cancelled before the work has begun, it is not done. Raises StoreError, also for errors of SQLite.
+        """
+        assert self._loop is not None
+        item = _Work(work, self._loop.create_future())
+        if self._queue.qsize() >= PENDING_MAX - 1:  # one place is kept for the end
+            raise StoreError(f"{self._path} is too slow: {PENDING_MAX} writes wait")
+        self._queue.put_nowait(item)
+        result: T = await item.future
+        return result
+
+    async def close(self) -> None:
+        """Finish all work that waits, and end the thread."""
+        if self._thread is not None:
+            self._queue.put_nowait(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+
+    # --- in the thread -----------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            # Created here with its mode: SQLite would use the umask, and other users must not read the file. The
+            # files of the write-ahead log get the mode of this one.
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            db = sqlite3.connect(self._path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"{self._path} cannot be opened: {error}") from None
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            # With a write-ahead log the file stays consistent; a power failure loses the last transactions at most.
+            db.execute("PRAGMA synchronous = NORMAL")
+            self._migrate(db)
+        except (StoreError, sqlite3.Error) as error:
+            db.close()
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"{self._path} cannot be used: {error}") from None
+        return db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        db.execute("BEGIN IMMEDIATE")  # two processes that start together must not both migrate
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version > len(self._migrations):
+            db.execute("ROLLBACK")
+            raise StoreError(f"{self._path} has schema version {version}, of a later Dragoman")
+        for script in self._migrations[version:]:
+            for statement in script.split(";"):
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(self._migrations)}")
+        db.execute("COMMIT")
+
+    def _main(self, db: sqlite3.Connection) -> None:
+        more = True
+        while more:
+            batch, more = self._take()
+            if not batch:
+                continue
+            self._commit(db, batch)
+            # The loop is closed if the program ends without closing the store.
+            with suppress(RuntimeError):
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(_resolve, batch)
+        db.close()
+
+    def _take(self) -> tuple[list[_Work], bool]:
+        """Wait for work. Returns what there is, and False after the last."""
+        batch: list[_Work] = []
+        try:
+            item = self._queue.get()
+            while item is not None:
+                batch.append(item)
+                if len(batch) >= BATCH_MAX:
+                    return batch, True
+                item = self._queue.get_nowait()
+        except Empty:
+            return batch, True
+        return batch, False
+
+    def _commit(self, db: sqlite3.Connection, batch: list[_Work]) -> None:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            for item in batch:
+                if not item.future.cancelled():
+                    try:
+                        item.result = item.run(db)
+                    except StoreError as error:
+                        item.error = error
+            db.execute("COMMIT")
+        except Exception as error:
+            with suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+            for item in batch:
+                item.error = StoreError(f"{self._path}: {error}")
+
+
+def _resolve(batch: Sequence[_Work]) -> None:
+    for item in batch:
+        if item.future.done():
+            continue
+        if item.error is not None:
+            item.future.set_exception(item.error)
+        else:
+            item.future.set_result(item.result)

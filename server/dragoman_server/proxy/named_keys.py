@@ -1,0 +1,69 @@
+"""The accounts of a gateway over its life: opened with it, and adapted when its configuration changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from dragoman_server.accounts.accounts import Accounts
+from dragoman_server.accounts.limits.prices import Prices
+from dragoman_server.accounts.store.interface import StoreError
+from dragoman_server.config.schema import Config
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.metric_families import Totals
+
+log = logging.getLogger("dragoman")
+
+
+class NamedKeys:
+    """Holds the `accounts` of a configuration with named keys; None as long as there was no such configuration.
+
+    `totals` are the gateway's counters, `prices` its price table, and `now` returns Unix seconds.
+    """
+
+    def __init__(self, config: Config, totals: Totals, prices: Prices | None, now: Callable[[], float]) -> None:
+        self._totals = totals
+        self._prices = prices
+        self._now = now
+        self._opening: asyncio.Task[None] | None = None
+        self.accounts = self._accounts_of(config) if config.named_keys else None
+
+    def _accounts_of(self, config: Config) -> Accounts:
+        records = tuple(config.keys.values())
+        return Accounts(records, config.store, totals=self._totals, prices=self._prices, now=self._now)
+
+    @property
+    def unavailable(self) -> bool:
+        """True while the store does not answer."""
+        return self.accounts is not None and not self.accounts.healthy
+
+    async def open(self) -> None:
+        """Open the store. Raises ConfigError if it cannot be used."""
+        if self.accounts is not None:
+            try:
+                await self.accounts.open()
+            except StoreError as error:
+                raise ConfigError("store", str(error)) from None
+
+    def configure(self, config: Config) -> bool:
+        """Use the named keys of a new configuration. Returns False if its store needs a restart."""
+        if self.accounts is not None:
+            return self.accounts.configure(tuple(config.keys.values()), config.store)
+        if config.named_keys:
+            self.accounts = self._accounts_of(config)
+            self._opening = asyncio.get_running_loop().create_task(self._open_later(self.accounts))
+        return True
+
+    async def _open_later(self, accounts: Accounts) -> None:
+        try:
+            await accounts.open()
+        except StoreError as error:
+            log.error("the store of limits and keys cannot be used: %s", error)
+
+    async def close(self) -> None:
+        """Settle what is pending, and close the store."""
+        if self._opening is not None:
+            self._opening.cancel()
+        if self.accounts is not None:
+            await self.accounts.close()

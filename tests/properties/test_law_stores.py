@@ -1,0 +1,88 @@
+"""Law: all stores decide alike. Any course of requests has the same outcomes in memory, in SQLite and in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Settlement
+from dragoman_server.accounts.store.interface import Lease, Store
+from support.redis_server import RedisServer, redis_server
+from support.stores import KINDS, Clock, opened
+
+KEYS, DAYS = ("a", "b"), ("2026-11-21", "2026-11-22", "2026-11-23")
+AMOUNTS = st.one_of(st.integers(0, 50), st.integers(0, 10**10))
+SIGNED = st.one_of(st.integers(-60, 60), st.integers(-(10**10), 10**10))
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+def parts(
+    amounts: st.SearchStrategy[int],
+) -> st.SearchStrategy[tuple[tuple[BucketClaim, ...], tuple[BudgetClaim, ...]]]:
+    limits = st.sampled_from((1, 7, 40, 10**10))
+    buckets = st.lists(
+        st.builds(BucketClaim, st.sampled_from(("requests", "tokens")), limits, amounts),
+        max_size=2,
+        unique_by=lambda part: part.name,
+    )
+    budgets = st.lists(
+        st.builds(BudgetClaim, st.sampled_from(("daily_tokens", "daily_cost")), st.sampled_from(DAYS), limits, amounts),
+        max_size=2,
+        unique_by=lambda part: part.name,
+    )
+    return st.tuples(buckets.map(tuple), budgets.map(tuple))
+
+
+LEASES = st.integers(0, 12).map(str)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.sampled_from((0.001, 0.5, 20.0, 59.0, 61.0, 3000.0, 4000.0))),
+        st.tuples(st.just("admit"), st.sampled_from(KEYS), LEASES, st.integers(0, 3), parts(AMOUNTS)),
+        st.tuples(st.just("settle"), st.sampled_from(KEYS), LEASES, st.booleans(), parts(SIGNED)),
+        st.tuples(st.just("renew"), st.sampled_from(KEYS), LEASES),
+    ),
+    max_size=30,
+)
+
+
+async def course(store: Store, clock: Clock, steps: list[tuple[Any, ...]]) -> list[object]:
+    """All that a store answers."""
+    answers: list[object] = []
+    for step in steps:
+        match step:
+            case ("wait", float(seconds)):
+                clock.now += seconds
+            case ("admit", str(key), str(lease), int(concurrent), (buckets, budgets)):
+                answers.append(await store.admit(Claim(key, lease, concurrent, buckets, budgets)))
+            case ("settle", str(key), str(lease), bool(granted), (buckets, budgets)):
+                await store.settle([Settlement(key, lease, granted, buckets, budgets)])
+            case ("renew", str(key), str(lease)):
+                await store.renew([Lease(key, lease)])
+    answers += [await store.spent(key) for key in KEYS]
+    return answers
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=STEPS)
+def test_all_stores_decide_alike(redis: RedisServer, tmp_path: Path, steps: list[tuple[Any, ...]]) -> None:
+    async def run() -> None:
+        found = []
+        for kind in KINDS:
+            clock = Clock()
+            async with opened(kind, clock, tmp_path, redis.url) as store:
+                found.append(await course(store, clock, steps))
+        assert found[1] == found[0]
+        assert found[2] == found[0]
+
+    asyncio.run(run())

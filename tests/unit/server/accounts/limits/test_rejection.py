@@ -1,0 +1,84 @@
+"""What a client is told of the limits of its key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from dragoman import Dialect
+from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome
+from dragoman_server.accounts.limits.decision import SCALE
+from dragoman_server.accounts.limits.prices import UNITS
+from dragoman_server.accounts.limits.rejection import rate_headers, rejection
+
+CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
+NOW = datetime(2026, 11, 22, 21, 30, tzinfo=UTC).timestamp()
+CLAIM = Claim(
+    "k",
+    "l",
+    4,
+    (BucketClaim("requests", 60, 1), BucketClaim("tokens", 1200, 100)),
+    (BudgetClaim("daily_tokens", "2026-11-22", 5000, 100), BudgetClaim("monthly_cost", "2026-11", 20 * UNITS, UNITS)),
+)
+
+
+def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, int] = (0, 0)) -> Outcome:
+    return Outcome(rejected, 4, (levels[0] * SCALE, levels[1] * SCALE), spent)
+
+
+@pytest.mark.parametrize(
+    ("rejected", "seconds", "code", "message"),
+    [
+        (("concurrent",), 1, "rate_limit_exceeded", "may have 4 requests open at the same time, and has 4"),
+        (("requests",), 1, "rate_limit_exceeded", "may use 60 requests per minute; try again in 1 s"),
+        (("tokens",), 5, "rate_limit_exceeded", "may use 1200 tokens per minute; try again in 5 s"),
+        (("requests", "tokens", "concurrent"), 5, "rate_limit_exceeded", "tokens per minute"),
+        (("tokens", "daily_tokens"), 9000, "insufficient_quota", "has used 4950 tokens of 5000 for this day (UTC)"),
+        (
+            ("monthly_cost", "daily_tokens"),
+            8 * 86400 + 9000,
+            "insufficient_quota",
+            "has used 19.50 of 20.00 for this month (UTC), and the request needs about 1.00",
+        ),
+    ],
+)
+def test_the_limit_that_takes_the_longest_is_named(
+    rejected: tuple[str, ...], seconds: int, code: str, message: str
+) -> None:
+    found = outcome(*rejected, spent=(4950, 19_500_000_000))
+    failure = rejection(CLAIM, found, CHAT, NOW).failure
+    assert (failure.status, failure.code) == (429, code)
+    assert failure.headers["retry-after"] == str(seconds)
+    assert message in failure.message
+    assert failure.headers.get("x-should-retry") == ("false" if code == "insufficient_quota" else None)
+
+
+def test_a_debt_is_waited_for() -> None:
+    failure = rejection(CLAIM, outcome("tokens", levels=(60, -1200)), CHAT, NOW).failure
+    assert failure.headers["retry-after"] == "65"
+
+
+@pytest.mark.parametrize(
+    ("level", "remaining", "reset", "moment"),
+    [
+        (1200, "1200", "0s", "2026-11-22T21:30:00Z"),
+        (1199, "1199", "50ms", "2026-11-22T21:30:01Z"),
+        (1180, "1180", "1s", "2026-11-22T21:30:01Z"),
+        (0, "0", "1m0s", "2026-11-22T21:31:00Z"),
+        (-120_000, "0", "1h41m0s", "2026-11-22T23:11:00Z"),
+    ],
+)
+def test_headers_have_the_vendors_forms(level: int, remaining: str, reset: str, moment: str) -> None:
+    found = outcome(levels=(60, level))
+    chat, messages = rate_headers(CLAIM, found, CHAT, NOW), rate_headers(CLAIM, found, MESSAGES, NOW)
+    assert chat["x-ratelimit-limit-tokens"] == messages["anthropic-ratelimit-tokens-limit"] == "1200"
+    assert chat["x-ratelimit-remaining-tokens"] == messages["anthropic-ratelimit-tokens-remaining"] == remaining
+    assert chat["x-ratelimit-reset-tokens"] == reset
+    assert messages["anthropic-ratelimit-tokens-reset"] == moment
+    assert rate_headers(CLAIM, found, Dialect.RESPONSES, NOW) == chat
+    assert len(chat) == len(messages) == 6
+
+
+def test_a_key_without_limits_per_minute_has_no_headers() -> None:
+    assert rate_headers(Claim("k", "l"), Outcome((), 1, (), ()), CHAT, NOW) == {}

@@ -1,0 +1,218 @@
+"""The rules that each store follows: one suite for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.decision import SCALE
+from dragoman_server.accounts.store import memory, redis, sqlite
+from dragoman_server.accounts.store.interface import Lease, Spent, Store, StoreError
+from support.stores import KINDS, Clock, opened
+
+DAY, MONTH = "2026-11-22", "2026-11"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=KINDS)
+async def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> AsyncIterator[Store]:
+    url = request.getfixturevalue("redis").url if request.param == "redis" else ""
+    async with opened(request.param, clock, tmp_path, url) as found:
+        yield found
+
+
+def claim(
+    lease: str, *, key: str = "alice", concurrent: int = 0, requests: int = 0, budget: int = 0, tokens: int = 1
+) -> Claim:
+    buckets = (BucketClaim("requests", requests, 1),) if requests else ()
+    budgets = (BudgetClaim("daily_tokens", DAY, budget, tokens),) if budget else ()
+    return Claim(key, lease, concurrent, buckets, budgets)
+
+
+def charge(lease: str, tokens: int, *, key: str = "alice", granted: bool = True, period: str = DAY) -> Settlement:
+    return Settlement(key, lease, granted, (), (BudgetClaim("daily_tokens", period, 10**6, tokens),))
+
+
+async def test_a_claim_without_limits_is_granted(store: Store) -> None:
+    assert await store.admit(claim("1")) == Outcome((), 1, (), ())
+
+
+async def test_a_bucket_holds_its_limit_and_is_filled(store: Store, clock: Clock) -> None:
+    for number in range(3):
+        outcome = await store.admit(claim(str(number), requests=3))
+        assert outcome == Outcome((), number + 1, ((2 - number) * SCALE,), ())
+    assert (await store.admit(claim("x", requests=3))).rejected == ("requests",)
+    clock.now += 19.999
+    assert (await store.admit(claim("x", requests=3))).rejected == ("requests",)
+    clock.now += 0.001
+    assert (await store.admit(claim("x", requests=3))).rejected == ()
+
+
+async def test_keys_do_not_share_limits(store: Store) -> None:
+    assert (await store.admit(claim("1", requests=1))).rejected == ()
+    assert (await store.admit(claim("2", requests=1, key="bob"))).rejected == ()
+    assert (await store.admit(claim("3", requests=1))).rejected == ("requests",)
+
+
+async def test_open_requests_are_counted_until_they_are_settled(store: Store) -> None:
+    assert (await store.admit(claim("1", concurrent=2))).open == 1
+    assert (await store.admit(claim("2", concurrent=2))).open == 2
+    assert await store.admit(claim("3", concurrent=2)) == Outcome(("concurrent",), 2, (), ())
+    await store.settle([Settlement("alice", "1", True)])
+    assert (await store.admit(claim("3", concurrent=2))).rejected == ()
+
+
+async def test_an_open_request_that_is_not_renewed_expires(store: Store, clock: Clock) -> None:
+    await store.admit(claim("1", concurrent=2))
+    await store.admit(claim("2", concurrent=2))
+    clock.now += 59
+    await store.renew([Lease("alice", "2"), Lease("alice", "unknown"), Lease("bob", "1")])
+    clock.now += 2
+    assert (await store.admit(claim("3", concurrent=2))).open == 2
+    assert (await store.admit(claim("4", concurrent=2))).rejected == ("concurrent",)
+
+
+async def test_a_request_that_has_expired_can_still_be_settled(store: Store, clock: Clock) -> None:
+    await store.admit(claim("1", budget=100, tokens=10))
+    clock.now += 600
+    await store.settle([charge("1", 25)])
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 35)]
+
+
+async def test_a_lease_is_forgotten_an_hour_after_it_expired(store: Store, clock: Clock) -> None:
+    await store.admit(claim("1", budget=100, tokens=10))
+    clock.now += 3661
+    await store.admit(claim("2"))
+    await store.settle([charge("1", 25)])
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 10)]
+
+
+async def test_a_renewal_does_not_restore_what_was_settled(store: Store) -> None:
+    await store.admit(claim("1", concurrent=1))
+    await store.settle([Settlement("alice", "1", True)])
+    await store.renew([Lease("alice", "1")])
+    assert (await store.admit(claim("2", concurrent=1))).rejected == ()
+
+
+async def test_a_budget_counts_estimates_and_then_what_was_used(store: Store) -> None:
+    assert (await store.admit(claim("1", budget=100, tokens=60))).spent == (60,)
+    assert await store.admit(claim("2", budget=100, tokens=60)) == Outcome(("daily_tokens",), 1, (), (60,))
+    await store.settle([charge("1", -20)])
+    assert (await store.admit(claim("2", budget=100, tokens=60))).spent == (100,)
+
+
+@pytest.mark.parametrize("granted", [True, False])
+async def test_a_settlement_is_applied_once(store: Store, granted: bool) -> None:
+    if granted:
+        await store.admit(claim("1", budget=1000, tokens=10))
+    for _ in range(3):
+        await store.settle([charge("1", 30, granted=granted), charge("1", 30, granted=granted)])
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 40 if granted else 30)]
+
+
+async def test_the_settlement_of_an_unknown_claim_changes_nothing(store: Store) -> None:
+    await store.settle([charge("never", 30)])
+    assert await store.spent("alice") == []
+
+
+async def test_a_settlement_for_a_day_that_has_passed_is_not_counted_in_the_next(store: Store) -> None:
+    await store.admit(claim("1", budget=100))
+    await store.admit(Claim("alice", "2", 0, (), (BudgetClaim("daily_tokens", "2026-11-23", 100, 5),)))
+    await store.settle([charge("1", 50)])
+    assert await store.spent("alice") == [Spent("daily_tokens", "2026-11-23", 5)]
+
+
+async def test_a_day_and_a_month_are_separate_sums(store: Store) -> None:
+    budgets = (BudgetClaim("daily_tokens", DAY, 100, 7), BudgetClaim("monthly_tokens", MONTH, 1000, 7))
+    await store.admit(Claim("alice", "1", 0, (), budgets))
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 7), Spent("monthly_tokens", MONTH, 7)]
+
+
+async def test_large_amounts_stay_exact(store: Store) -> None:
+    limit, used = 10**15, 10**15 - 1
+    part = BudgetClaim("monthly_cost", MONTH, limit, used)
+    outcome = await store.admit(Claim("alice", "1", 0, (BucketClaim("tokens", 10**10, 10**10 - 1),), (part,)))
+    assert outcome == Outcome((), 1, (SCALE,), (used,))
+    await store.settle([Settlement("alice", "1", True, (), (BudgetClaim("monthly_cost", MONTH, limit, 1 - used),))])
+    assert await store.spent("alice") == [Spent("monthly_cost", MONTH, 1)]
+
+
+async def test_claims_at_the_same_time_share_a_limit(store: Store) -> None:
+    outcomes = await asyncio.gather(*(store.admit(claim(str(number), requests=7)) for number in range(40)))
+    assert sum(not outcome.rejected for outcome in outcomes) == 7
+
+
+async def test_keys_are_kept_with_a_version(store: Store) -> None:
+    before = await store.keys()
+    assert before is not None
+    assert list(before.records) == []
+    assert await store.keys(before.version) is None
+    alice = KeyRecord("alice", KeyHash.of(new_key()), ("m*",), KeyLimits(5, daily_cost=1.5), 2e9, True)
+    bob = KeyRecord("bob", KeyHash.of(new_key()))
+    await store.put_key(alice)
+    await store.put_key(bob)
+    found = await store.keys(before.version)
+    assert found is not None
+    assert sorted(found.records, key=lambda record: record.name) == [alice, bob]
+    assert await store.keys(found.version) is None
+
+
+async def test_a_removed_key_is_gone_with_its_counters(store: Store) -> None:
+    record = KeyRecord("alice", KeyHash.of(new_key()))
+    await store.put_key(record)
+    await store.admit(claim("1", key=record.id, budget=100))
+    found = await store.keys()
+    assert found is not None
+    assert await store.remove_key(record.id)
+    assert not await store.remove_key(record.id)
+    again = await store.keys(found.version)
+    assert again is not None
+    assert list(again.records) == []
+    assert await store.spent(record.id) == []
+
+
+async def test_there_is_a_limit_of_keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (memory, redis, sqlite):
+        monkeypatch.setattr(module, "KEYS_MAX", 2)
+    records = [KeyRecord(name, KeyHash.of(new_key())) for name in "abc"]
+    await store.put_key(records[0])
+    await store.put_key(records[1])
+    with pytest.raises(StoreError, match="2 keys already"):
+        await store.put_key(records[2])
+    await store.put_key(records[1])
+
+
+async def test_a_cooldown_lasts_for_the_longest_time(store: Store, clock: Clock) -> None:
+    await store.cool("openai", 30)
+    await store.cool("openai", 10)
+    await store.cool("local", 5)
+    assert await store.cooldowns() == {"openai": 30, "local": 5}
+    clock.now += 6
+    assert await store.cooldowns() == {"openai": 24}
+    clock.now += 30
+    assert await store.cooldowns() == {}
+
+
+async def test_there_is_a_limit_of_cooldowns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (memory, redis, sqlite):
+        monkeypatch.setattr(module, "COOLDOWNS_MAX", 2)
+    for seconds, name in enumerate("abc", 10):
+        await store.cool(name, seconds)
+    assert sorted(await store.cooldowns()) == ["b", "c"]
+
+
+async def test_a_closed_store_raises(store: Store) -> None:
+    await store.close()
+    if not isinstance(store, memory.MemoryStore):
+        with pytest.raises(StoreError):
+            await store.ping()

@@ -1,0 +1,48 @@
+"""The bounds of the store in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman_server.accounts.limits.claim import BucketClaim, Claim, Settlement
+from dragoman_server.accounts.store import memory
+from dragoman_server.accounts.store.memory import MemoryStore
+from support.stores import Clock
+
+
+def claim(key: str, lease: str = "1") -> Claim:
+    return Claim(key, lease, 0, (BucketClaim("requests", 1, 1),))
+
+
+async def test_the_counters_that_were_used_the_longest_ago_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "STATES_MAX", 3)
+    store = MemoryStore(Clock())
+    for key in "abc":
+        assert not (await store.admit(claim(key))).rejected
+    assert (await store.admit(claim("a"))).rejected  # used again, so `b` is the oldest
+    assert not (await store.admit(claim("d"))).rejected
+    assert (await store.admit(claim("a"))).rejected
+    assert not (await store.admit(claim("b"))).rejected
+
+
+async def test_marks_of_settlements_are_dropped_after_an_hour() -> None:
+    clock = Clock()
+    store = MemoryStore(clock)
+    for number in range(10):
+        store.settle_now(Settlement("a", str(number), False))
+    assert len(store._settled) == 10
+    clock.now += 3601
+    store.settle_now(Settlement("a", "last", False))
+    assert len(store._settled) == 1
+
+
+async def test_leases_that_were_never_settled_are_dropped() -> None:
+    clock = Clock()
+    store = MemoryStore(clock)
+    for number in range(10):
+        await store.admit(Claim("a", str(number)))
+    clock.now += 3661
+    assert (await store.admit(Claim("a", "last"))).open == 1
+    assert len(store._accounts["a"].leases) == 1

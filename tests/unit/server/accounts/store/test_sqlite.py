@@ -1,0 +1,87 @@
+"""The SQLite store: its file, its schema, and several processes' connections."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim
+from dragoman_server.accounts.store.interface import StoreError
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteStore
+
+
+def options(folder: Path, seconds: float = 5.0) -> StoreOptions:
+    return StoreOptions("sqlite", path=str(folder / "limits.db"), timeout=seconds)
+
+
+def claim(lease: str) -> Claim:
+    buckets = (BucketClaim("requests", 10, 1),)
+    return Claim("alice", lease, 0, buckets, (BudgetClaim("daily_tokens", "2026-11-22", 10**6, 7),))
+
+
+async def test_the_file_and_its_logs_are_the_owners_only(tmp_path: Path) -> None:
+    store = SqliteStore(options(tmp_path))
+    await store.open()
+    await store.admit(claim("1"))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in await asyncio.to_thread(lambda: [*tmp_path.iterdir()])}
+    await store.close()
+    assert modes == {"limits.db": 0o600, "limits.db-wal": 0o600, "limits.db-shm": 0o600}
+
+
+async def test_counters_survive_closing(tmp_path: Path) -> None:
+    for number in range(1, 4):
+        store = SqliteStore(options(tmp_path))
+        await store.open()
+        assert (await store.admit(claim(str(number)))).spent == (7 * number,)
+        await store.close()
+
+
+async def test_two_connections_share_a_file(tmp_path: Path) -> None:
+    stores = [SqliteStore(options(tmp_path)) for _ in range(2)]
+    await asyncio.gather(*(store.open() for store in stores))
+    outcomes = await asyncio.gather(*(stores[number % 2].admit(claim(str(number))) for number in range(40)))
+    assert sum(not outcome.rejected for outcome in outcomes) == 10
+    for store in stores:
+        await store.close()
+
+
+async def test_the_schema_has_a_version(tmp_path: Path) -> None:
+    store = SqliteStore(options(tmp_path))
+    await store.open()
+    await store.close()
+    with sqlite3.connect(tmp_path / "limits.db") as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StoreError, match="schema version 99, of a later Dragoman"):
+        await SqliteStore(options(tmp_path)).open()
+
+
+async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await SqliteStore(StoreOptions("sqlite", path=str(tmp_path / "missing" / "x.db"))).open()
+
+
+async def test_a_file_locked_by_another_process_is_an_error_in_time(tmp_path: Path) -> None:
+    store = SqliteStore(options(tmp_path, 0.1))
+    await store.open()
+    blocker = sqlite3.connect(tmp_path / "limits.db", isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"did not answer within 0\.1 s"):
+        await store.admit(claim("1"))
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    # The claim that was given up is not granted later.
+    async with asyncio.timeout(10):
+        outcome = None
+        while outcome is None:
+            try:
+                outcome = await store.admit(claim("2"))
+            except StoreError:
+                continue
+    assert (outcome.open, outcome.spent) == (1, (7,))
+    await store.close()

@@ -1,0 +1,253 @@
+"""The accounts of a gateway with a store that fails as the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dragoman import Dialect, DragomanError, Usage
+from dragoman_server.accounts import accounts as module
+from dragoman_server.accounts.accounts import Accounts
+from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.store.interface import StoredKeys, StoreError
+from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.observability.metric_families import (
+    SETTLEMENTS_DROPPED,
+    STORE_ERRORS,
+    STORE_UNCHECKED,
+    STORE_UP,
+    Totals,
+)
+from support.named_keys import made
+from support.waiting import until
+
+CHAT = Dialect.CHAT
+REDIS = StoreOptions("redis", url="redis://127.0.0.1:1/0", refresh=0.02)
+
+
+class Fragile:
+    """A store in memory that can be away, or answer after it has done its work and the caller has given up."""
+
+    def __init__(self) -> None:
+        memory = self._memory = MemoryStore()
+        self.open, self.close = memory.open, memory.close
+        self.spent, self.put_key, self.remove_key = memory.spent, memory.put_key, memory.remove_key
+        self.cool, self.cooldowns = memory.cool, memory.cooldowns
+        self.away = False
+        self.late = False
+        self.gate: asyncio.Event | None = None
+        self.renewed: list[str] = []
+
+    def _check(self) -> None:
+        if self.away:
+            raise StoreError("away")
+
+    async def ping(self) -> None:
+        self._check()
+
+    async def admit(self, claim: Claim) -> Outcome:
+        self._check()
+        outcome = await self._memory.admit(claim)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.late:
+            raise StoreError("late")
+        return outcome
+
+    async def settle(self, settlements: Sequence[Settlement]) -> None:
+        self._check()
+        await self._memory.settle(settlements)
+
+    async def renew(self, leases: Any) -> None:
+        self._check()
+        self.renewed += [lease for _, lease in leases]
+
+    async def keys(self, known: int | None = None) -> StoredKeys | None:
+        self._check()
+        return await self._memory.keys(known)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TICK", 0.02)
+    monkeypatch.setattr(module, "RENEW", 0.05)
+
+
+@asynccontextmanager
+async def opened(
+    store: Fragile, *records: KeyRecord, options: StoreOptions = REDIS
+) -> AsyncIterator[tuple[Accounts, Totals]]:
+    totals = Totals()
+    accounts = Accounts(records, options, totals=totals, store=store)
+    await accounts.open()
+    try:
+        yield accounts, totals
+    finally:
+        await accounts.close()
+
+
+async def spent(store: Fragile, record: KeyRecord) -> int:
+    return sum(each.amount for each in await store.spent(record.id))
+
+
+async def test_a_store_that_is_away_is_noticed_and_found_again(caplog: pytest.LogCaptureFixture) -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000)
+    async with opened(store, record) as (accounts, totals):
+        assert accounts.healthy
+        store.away = True
+        await until(lambda: not accounts.healthy, 5)
+        assert totals.read(STORE_UP) == [0]
+        store.away = False
+        await until(lambda: accounts.healthy, 5)
+        assert totals.read(STORE_UP) == [1]
+        assert totals.read(STORE_ERRORS, "keys") == [1]
+    texts = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(texts) == 2
+    assert "does not answer, requests are admitted without limits: away" in texts[0]
+    assert "answers again" in texts[1]
+
+
+async def test_requests_during_an_outage_are_counted_after_it() -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000)
+    async with opened(store, record) as (accounts, totals):
+        before = await accounts.admit(record, "1", CHAT, "m", 10)
+        store.away = True
+        during = await accounts.admit(record, "2", CHAT, "m", 10)
+        accounts.settle(before, Usage(input_total=20, output_total=30), "m", sent=True)
+        accounts.settle(during, Usage(input_total=4, output_total=5), "m", sent=True)
+        assert totals.read(STORE_UNCHECKED, "admitted") == [1]
+        store.away = False
+        await until(lambda: accounts.healthy, 5)
+        await accounts._settlements.flush(5)
+        assert await spent(store, record) == 59
+
+
+async def test_a_claim_whose_answer_is_late_is_taken_back() -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000, concurrent_requests=1)
+    async with opened(store, record) as (accounts, _):
+        store.late = True
+        admission = await accounts.admit(record, "1", CHAT, "m", 10)
+        assert not admission.granted
+        store.late = False
+        await until(lambda: accounts.healthy, 5)
+        accounts.settle(admission, Usage(input_total=1, output_total=2), "m", sent=True)
+        await accounts._settlements.flush(5)
+        assert await spent(store, record) == 3
+        assert (await accounts.admit(record, "2", CHAT, "m", 10)).granted
+
+
+async def test_a_client_that_leaves_while_it_is_checked_takes_nothing() -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000, concurrent_requests=1)
+    async with opened(store, record) as (accounts, _):
+        store.gate = asyncio.Event()
+        task = asyncio.create_task(accounts.admit(record, "1", CHAT, "m", 10))
+        await asyncio.sleep(0.01)
+        assert await spent(store, record) == 10
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        store.gate = None
+        await accounts._settlements.flush(5)
+        assert await spent(store, record) == 0
+        assert (await accounts.admit(record, "2", CHAT, "m", 10)).granted
+
+
+async def test_a_closed_policy_rejects_during_an_outage() -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000)
+    async with opened(store, record, options=replace(REDIS, on_failure="closed")) as (accounts, totals):
+        store.away = True
+        for _ in range(2):
+            with pytest.raises(DragomanError) as caught:
+                await accounts.admit(record, "1", CHAT, "m", 10)
+            assert caught.value.failure.status == 503
+            assert caught.value.failure.headers == {"retry-after": "1"}
+        assert totals.read(STORE_UNCHECKED, "rejected") == [2]
+
+
+async def test_open_requests_are_renewed_until_they_end() -> None:
+    store, (_, record) = Fragile(), made(concurrent_requests=5)
+    async with opened(store, record) as (accounts, _):
+        first = await accounts.admit(record, "1", CHAT, "m", 10)
+        await accounts.admit(record, "2", CHAT, "m", 10)
+        await until(lambda: {"1", "2"} <= set(store.renewed), 5)
+        accounts.settle(first, None, "m", sent=True)
+        store.renewed.clear()
+        await until(lambda: len(store.renewed) >= 2, 5)
+        assert set(store.renewed) == {"2"}
+
+
+@pytest.mark.parametrize(
+    ("usage", "sent", "counted"),
+    [
+        (Usage(input_total=7, output_total=8), True, 15),
+        (Usage(output_total=8), True, 18),
+        (Usage(input_total=7), True, 7),
+        (None, True, 10),
+        (None, False, 0),
+    ],
+)
+async def test_the_estimate_stays_where_nothing_better_is_known(usage: Usage | None, sent: bool, counted: int) -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000)
+    async with opened(store, record) as (accounts, _):
+        accounts.settle(await accounts.admit(record, "1", CHAT, "m", 10), usage, "m", sent=sent)
+        await accounts._settlements.flush(5)
+        assert await spent(store, record) == counted
+
+
+async def test_keys_of_the_configuration_are_known_without_the_store() -> None:
+    store, (key, record) = Fragile(), made()
+    store.away = True
+    unknown, of_store = made("bob")
+    async with opened(store, record) as (accounts, _):
+        assert await accounts.find(key) is record
+        with pytest.raises(DragomanError) as caught:
+            await accounts.find(unknown)
+        assert caught.value.failure.status == 503
+        await store.put_key(of_store)
+        store.away = False
+        await until(lambda: accounts.healthy, 5)
+        await until(lambda: accounts._read.is_set(), 5)
+        assert await accounts.find(unknown) == of_store
+
+
+async def test_keys_that_were_read_stay_valid_during_an_outage() -> None:
+    store, (key, record) = Fragile(), made()
+    await store.put_key(record)
+    async with opened(store) as (accounts, _):
+        store.away = True
+        await until(lambda: not accounts.healthy, 5)
+        assert await accounts.find(key) == record
+        assert await accounts.find(made()[0]) is None
+
+
+async def test_a_store_without_keys_is_not_asked_for_them() -> None:
+    store, (_, record) = Fragile(), made()
+    await store.put_key(record)
+    async with opened(store, options=replace(REDIS, keys=False)) as (accounts, _):
+        assert len(accounts._keyring) == 0
+
+
+async def test_another_store_needs_a_restart() -> None:
+    store = Fragile()
+    async with opened(store) as (accounts, _):
+        assert accounts.configure((), replace(REDIS, on_failure="closed", timeout=1.0))
+        assert not accounts.configure((), replace(REDIS, url="redis://127.0.0.1:2/0"))
+
+
+async def test_what_could_not_be_counted_is_reported_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    store, (_, record) = Fragile(), made(daily_tokens=1000)
+    async with opened(store, record) as (accounts, totals):
+        admission = await accounts.admit(record, "1", CHAT, "m", 10)
+        store.away = True
+        await until(lambda: not accounts.healthy, 5)
+        accounts.settle(admission, None, "m", sent=True)
+    assert "the end of 1 requests" in caplog.text
+    assert totals.read(SETTLEMENTS_DROPPED) == [0]
