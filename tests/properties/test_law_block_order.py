@@ -12,7 +12,7 @@ from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Knobs, direction
-from dragoman.dialects.shared import tool_arguments as module
+from dragoman.dialects.shared import streamed_arguments as module
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.limits import Limits
 from grammar import messages, responses
