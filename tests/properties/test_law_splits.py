@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, Knobs, Translation
+from dragoman import Dialect, Direction, Knobs
 from dragoman.dialects.codec import CODECS
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import Stage, pipeline, run
-from dragoman.stages.passthrough import Passthrough
+from dragoman.stages.base import Stage
 from dragoman.stages.stop_sequences import StopCutter
 from dragoman.wire.sse import Parser
 from support import canonical
@@ -54,27 +52,6 @@ def test_any_split_of_the_bytes_gives_the_same_bytes_and_losses(row: Direction, 
     whole = run([raw])
     assert run(data.draw(splits(raw))) == whole
     assert run([raw[at : at + 1] for at in range(len(raw))]) == whole
-
-
-@pytest.mark.parametrize("row", ALL, ids=str)
-@settings(max_examples=15)
-@given(data=st.data())
-def test_both_drivers_agree(row: Direction, data: st.DataObject) -> None:
-    raw = data.draw(upstream_streams(row.upstream.dialect)).data
-    pieces = data.draw(splits(raw))
-
-    async def source() -> AsyncGenerator[bytes, None]:
-        for piece in pieces:
-            yield piece
-
-    async def drive(translation: Translation) -> bytes:
-        stages = translation.stages()
-        if isinstance(stages, Passthrough):
-            return b"".join([out async for out in run(stages, source())])
-        events = pipeline(run(stages.reader, run(stages.parser, source())), *stages.transforms)
-        return b"".join([out async for out in run(stages.encoder, run(stages.writer, events))])
-
-    assert asyncio.run(drive(translated(row))) == stream_through(translated(row), pieces)
 
 
 # --- stages on their own ----------------------------------------------------------------------------------------------

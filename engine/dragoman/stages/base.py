@@ -1,4 +1,4 @@
-"""Stages: the synchronous steps of a streamed reply, and the functions that run them over an async source.
+"""Stages: the synchronous steps of a streamed reply, and their order in a pipeline.
 
 A stage awaits nothing, reads no clock and logs nothing. A batch is what one read from the network yielded: each stage
 turns a batch into at most one batch, and the last one into one `bytes` object, which is one write.
@@ -6,8 +6,7 @@ turns a batch into at most one batch, and the last one into one `bytes` object, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -16,8 +15,6 @@ from dragoman.wire.sse import FrameBatch
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
-A = TypeVar("A")
-B = TypeVar("B")
 
 
 class Stage(Protocol[In, Out]):
@@ -102,23 +99,3 @@ class TransformingWriter:
             frames = frames or self._writer.finish()
         self.done = ended or self._writer.done
         return frames
-
-
-async def run(stage: Stage[A, B], source: AsyncGenerator[A, None]) -> AsyncGenerator[B, None]:
-    """Yields the non-empty batches of `stage` over those of `source`, and closes the source in every case."""
-    # `aclosing` on every hop is what closes the upstream's connection in time.
-    async with aclosing(source):
-        async for batch in source:
-            if out := stage.feed(batch):
-                yield out
-            if stage.done:
-                return
-    if out := stage.finish():
-        yield out
-
-
-def pipeline(source: AsyncGenerator[A, None], *stages: Stage[A, A]) -> AsyncGenerator[A, None]:
-    """Returns `source` as it comes out of all `stages`, each run over the one before."""
-    for stage in stages:
-        source = run(stage, source)
-    return source
