@@ -7,8 +7,6 @@ at most once, usage last.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -33,7 +31,7 @@ from dragoman.dialects.chat.stop_and_usage import record_missing_usage, write_fi
 from dragoman.dialects.chat.stream.phases import WRITER, Phase
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -312,15 +310,16 @@ class ChatWriter(StreamWriter):
     def _write_ping(self, event: Ping, out: Frames) -> None:
         out.append(Frame("", None))
 
-    writes: ClassVar[Writes] = {
-        Start: _start,
-        BlockStart: _start_block,
-        BlockEnd: _end_block,
-        Finish: _finish,
-        End: _end,
-        Annotation: _keep_citation,
-        Opaque: _record_opaque,
-        Logprobs: _add_logprobs,
-        Ping: _write_ping,
-        Error: _write_error,
-    }
+
+ChatWriter.writes = {
+    Start: ChatWriter._start,
+    BlockStart: ChatWriter._start_block,
+    BlockEnd: ChatWriter._end_block,
+    Finish: ChatWriter._finish,
+    End: ChatWriter._end,
+    Annotation: ChatWriter._keep_citation,
+    Opaque: ChatWriter._record_opaque,
+    Logprobs: ChatWriter._add_logprobs,
+    Ping: ChatWriter._write_ping,
+    Error: ChatWriter._write_error,
+}

@@ -27,7 +27,7 @@ from dragoman.wire.json_codec import dumps
 _LONGEST_MINTED_ID: Final = 40
 
 
-def read_reply(body: Json, context: ReplyContext) -> Reply:
+def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Return the canonical reply of an upstream's body.
 
     A block of unknown type is dropped and recorded. Raises `UpstreamProtocolError` for a malformed reply.

@@ -36,7 +36,7 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
 
-def read_reply(body: Json, context: ReplyContext) -> Reply:
+def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Returns the canonical reply. Items of unknown type are dropped, with a loss.
 
     Raises `UpstreamStatusError` for a response that failed or was cancelled, `UpstreamProtocolError` for an unfinished

@@ -63,7 +63,7 @@ _INSTRUCTION: Final = Role.INSTRUCTION
 _USER: Final = Role.USER
 
 
-def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Read a request body.
 
     Raises `ClientRequestError` for a malformed field, `Unsupported` for a field that no other dialect can express or

@@ -7,7 +7,7 @@ completed (mapping §9.7). The bytes around the text of a delta are built once p
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from orjson import Fragment
 
@@ -36,7 +36,7 @@ from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_st
 from dragoman.dialects.responses.stream.phases import WRITER, Phase
 from dragoman.dialects.responses.stream.written_item import WrittenItem
 from dragoman.dialects.responses.stream.written_output import WrittenOutput
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -369,15 +369,16 @@ class ResponsesWriter(StreamWriter):
     def _ping(self, event: Ping, out: Frames) -> None:
         out.append(Frame("", None))
 
-    writes: ClassVar[Writes] = {
-        Start: _begin,
-        BlockStart: _start_block,
-        BlockEnd: _end_block,
-        Finish: _record_finish,
-        End: _end,
-        Annotation: _add_citation,
-        Opaque: _opaque,
-        Logprobs: _add_logprobs,
-        Ping: _ping,
-        Error: _fail,
-    }
+
+ResponsesWriter.writes = {
+    Start: ResponsesWriter._begin,
+    BlockStart: ResponsesWriter._start_block,
+    BlockEnd: ResponsesWriter._end_block,
+    Finish: ResponsesWriter._record_finish,
+    End: ResponsesWriter._end,
+    Annotation: ResponsesWriter._add_citation,
+    Opaque: ResponsesWriter._opaque,
+    Logprobs: ResponsesWriter._add_logprobs,
+    Ping: ResponsesWriter._ping,
+    Error: ResponsesWriter._fail,
+}
