@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Failure, UpstreamUnreachable, quote
+from dragoman import BUILD, Dialect, DragomanError, Failure, UpstreamUnreachable, quote
 from dragoman.aio import (
     DEFECT,
     STOPPING,
@@ -210,7 +210,7 @@ class Gateway:
 
     async def health(self, request: web.Request) -> web.Response:
         """Return a 200 to `GET /health` and `HEAD /`, which need no key."""
-        return web.Response(body=b'{"status":"ok"}', content_type="application/json")
+        return web.Response(body=b'{"status":"ok","build":"%b"}' % BUILD.encode(), content_type="application/json")
 
     # --- one request ---------------------------------------------------------------------------------------------
 
