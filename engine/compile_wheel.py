@@ -72,12 +72,24 @@ def compile_engine(root: Path, build: Path) -> list[Path]:
         target_dir=str(build / "c"),
         group_name="dragoman",
     )
+    _fix_slices(build / "c" / "bytes_ops.c")
     distribution = Distribution({"name": "dragoman", "ext_modules": extensions})
     command = distribution.get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(build / "lib"), str(build / "temp")
     command.ensure_finalized()
     command.run()
     return [Path(path) for path in command.get_outputs()]
+
+
+def _fix_slices(path: Path) -> None:
+    """Corrects mypyc's runtime: a slice of bytes whose start is after its end raises SystemError, and must be empty."""
+    code = path.read_text()
+    wrong = "Py_ssize_t slice_len = endn - startn;"
+    if wrong not in code:
+        raise RuntimeError(
+            f"{path.name} of this mypyc is another; if a slice b'abc'[2:1] is empty, delete this function"
+        )
+    path.write_text(code.replace(wrong, "Py_ssize_t slice_len = endn > startn ? endn - startn : 0;"))
 
 
 def _is_compiled(path: Path, engine: Path) -> bool:

@@ -176,15 +176,20 @@ def play_stream(client: str, upstream: str, chance: random.Random, profile: str 
     """Yields what a client gets of a recorded stream with one mutated frame, and what is recorded of it."""
     stream = chance.choice(streams(upstream))
     yield stream.name
-    at = chance.randrange(len(stream.frames))
-    pieces = []
+    at, compact = chance.randrange(len(stream.frames)), chance.random() < 0.7
+    pieces: list[bytes] = []
     for number, (head, value, tail) in enumerate(stream.frames):
         if value is None and not head.endswith(b"data: "):
             pieces.append(head + tail)
             continue
-        if number == at:
+        if number == at and chance.random() < 0.8:
             value = mutated(value, chance)
-        pieces.append(head + json.dumps(value, ensure_ascii=chance.random() < 0.5).encode("utf-8", "replace") + tail)
+        separators = (",", ":") if compact else None
+        data = json.dumps(value, separators=separators).encode()
+        # Repeated, as a template is learnt from several deltas; cut, as frames shorter than a template are special.
+        pieces.extend([head + data + tail] * (1 if chance.random() < 0.7 else chance.randrange(2, 9)))
+        if chance.random() < 0.02:
+            pieces.append(head + data[: chance.randrange(len(data))] + tail)
     if chance.random() < 0.3:
         whole = b"".join(pieces)
         cut = chance.randrange(len(whole))
