@@ -6,6 +6,7 @@ The second test needs DRAGOMAN_COMPILED_PYTHON: the interpreter of an environmen
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -23,4 +24,6 @@ def test_mutated_inputs_are_no_defect() -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="DRAGOMAN_COMPILED_PYTHON is not set")
 def test_the_builds_agree() -> None:
+    command = [COMPILED, "-c", "import dragoman; print(dragoman.BUILD)"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "compiled\n"
     assert differences((sys.executable, COMPILED), seed=1, first=0, cases=3000) == []
