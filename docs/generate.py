@@ -17,7 +17,7 @@ from typing import Any
 from dragoman.dialects.codec import CODECS
 from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
-from dragoman.losses import LOSS_MEANINGS
+from dragoman.losses import LossCode
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import ReplyPipeline
@@ -171,7 +171,7 @@ def directions() -> str:
         rows.append((way.client.dialect, way.upstream.dialect, how, " → ".join(names)))
     return _DIRECTIONS.format(
         made=_MADE,
-        endpoints=_table(("dialect", "endpoint"), [(c.dialect, f"`POST /v1/{c.path}`") for c in CODECS.values()]),
+        endpoints=_table(("dialect", "endpoint"), [(dialect, f"`POST /v1/{dialect.path}`") for dialect in CODECS]),
         stages=_table(("client", "upstream", "how", "stages"), rows),
         meanings=_table(
             ("stage", "module", "what it does"), [(f"`{k.__name__}`", f"`{k.__module__}`", _summary(k)) for k in seen]
@@ -181,7 +181,7 @@ def directions() -> str:
 
 def losses() -> str:
     """Return losses.md: every loss code and its meaning."""
-    rows = [(f"`{code}`", meaning) for code, meaning in sorted(LOSS_MEANINGS.items())]
+    rows = [(f"`{code}`", meaning) for code, meaning in sorted((code, code.meaning) for code in LossCode)]
     return _LOSSES.format(made=_MADE, codes=_table(("code", "meaning"), rows))
 
 

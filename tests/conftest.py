@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from dragoman import BUILD
 
-# Before anybody imports them: the judges of `conformance` assert, and the sessions of `clients` use some of them.
+# Before anybody imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
 _JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
 pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "speaker_responses")))
 
@@ -36,16 +36,28 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("DRAGOMAN_HYPOTHESIS", "fast"))
 
-FAST = frozenset({"unit", "docs"})
-"""Folders whose tests are fast, except for their properties."""
+TESTS = Path(__file__).parent
+FAST = ("unit", "docs", "golden/test_requests.py")
+"""Folders and files whose tests are fast, except for their properties."""
+
+
+def is_fast(path: Path) -> bool:
+    """True if a file or folder is fast, belongs to a fast one or contains one."""
+    path = path.relative_to(TESTS)
+    return any(path.is_relative_to(fast) or Path(fast).is_relative_to(path) for fast in FAST)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what `-m "not slow"` leaves out: that takes longer than many of the tests."""
+    if config.getoption("markexpr") == "not slow" and TESTS in collection_path.parents and not is_fast(collection_path):
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests as `slow` that the inner loop leaves out: properties, processes, real clients, whole matrices."""
-    tests = Path(__file__).parent
     for item in items:
-        folder = item.path.relative_to(tests).parts[0]
-        if folder not in FAST or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        if not is_fast(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("slow")
         if BUILD != "pure" and item.get_closest_marker("pure") is not None:
             item.add_marker(pytest.mark.skip(reason="needs the pure build"))

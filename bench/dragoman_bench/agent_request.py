@@ -1,15 +1,17 @@
 """A long request as a coding agent sends it late in a session, in any client dialect, with constant bytes.
 
 Shaped after recorded requests of Claude Code and Codex: long instructions, sixteen tools with schemas, and a history of
-calls and results with code in them. It has no reasoning: encrypted reasoning of one vendor cannot be sent to another,
-so that gateways would do different work.
+calls and results with code in them. `rich` requests also have pictures in results, and reasoning in a vendor's form.
+The others have none, since reasoning of one vendor cannot be sent to another, so that gateways would do different work.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman_bench.agent_tools import TOOLS
@@ -18,12 +20,16 @@ MESSAGES = 218
 """Number of messages: instructions, the first question, and 108 answers with calls, each with its results."""
 
 
-def agent_request(dialect: str, model: str, messages: int = MESSAGES, *, stream: bool = True) -> bytes:
+def agent_request(
+    dialect: str, model: str, messages: int = MESSAGES, *, stream: bool = True, rich: bool = False
+) -> bytes:
     """Return the body of a request with about `messages` messages, instructions included. Raises ValueError below 2."""
     if messages < 2:
         raise ValueError(f"an agent's request has 2 messages or more, not {messages}")
-    history = tuple(_turns((messages - 2) // 2))
+    history = tuple(_turns((messages - 2) // 2, rich=rich))
     body: dict[str, Any] = {"model": model, "stream": stream, **_BODIES[dialect](history)}
+    if rich:
+        body |= _REASONING[dialect]
     if dialect == "chat" and stream:
         body["stream_options"] = {"include_usage": True}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -35,12 +41,15 @@ class _Call:
     tool: str
     arguments: dict[str, Any]
     result: str
+    picture: str = ""
+    """A PNG in base64, after the result's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
     text: str
     calls: tuple[_Call, ...]
+    reasoning: str = ""
 
 
 _TASK = (
@@ -56,15 +65,43 @@ _TEXTS = (
 )
 
 
-def _turns(count: int) -> Iterator[_Turn]:
+_REASONS = (
+    "The rows are joined by hand, so a quote inside a field ends it. I should see every place that joins fields before "
+    "I choose where to quote; otherwise the importer reads one thing and the export writes another.\n\n"
+)
+_REASONING: dict[str, dict[str, Any]] = {
+    "chat": {"reasoning_effort": "high"},
+    "messages": {"thinking": {"type": "enabled", "budget_tokens": 16000}},
+    "responses": {"reasoning": {"effort": "high", "summary": "auto"}, "include": ["reasoning.encrypted_content"]},
+}
+_PICTURE_BYTES = 24_000
+_PICTURE_EVERY = 32
+_REASONING_EVERY = 4
+
+
+def _picture(number: int) -> str:
+    """Return a PNG's first bytes and noise, in base64: gateways pass pictures on without decoding them."""
+    noise = random.Random(number).randbytes(_PICTURE_BYTES)
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + noise).decode()
+
+
+def _opaque(number: int) -> str:
+    """Return what stands for a vendor's signature or encrypted reasoning."""
+    return base64.b64encode(random.Random(number).randbytes(600)).decode()
+
+
+def _turns(count: int, *, rich: bool) -> Iterator[_Turn]:
     """Return turns that differ from each other, some with two parallel calls."""
     number = 0
     for turn in range(count):
         calls = []
         for _ in range(2 if turn % 8 == 3 else 1):
-            calls.append(_call(number))
+            call = _call(number)
+            shown = rich and number % _PICTURE_EVERY == _PICTURE_EVERY // 2
+            calls.append(replace(call, picture=_picture(number)) if shown else call)
             number += 1
-        yield _Turn(f"{_TEXTS[turn % len(_TEXTS)]} (step {turn + 1})", tuple(calls))
+        reasoning = f"{_REASONS}Step {turn + 1}." if rich and turn % _REASONING_EVERY == 0 else ""
+        yield _Turn(f"{_TEXTS[turn % len(_TEXTS)]} (step {turn + 1})", tuple(calls), reasoning)
 
 
 def _call(number: int) -> _Call:
@@ -146,8 +183,11 @@ def _chat(history: tuple[_Turn, ...]) -> dict[str, Any]:
             }
             for call in turn.calls
         ]
-        messages.append({"role": "assistant", "content": turn.text, "tool_calls": calls})
+        answer = {"role": "assistant", "content": turn.text, "tool_calls": calls}
+        messages.append({**answer, "reasoning_content": turn.reasoning} if turn.reasoning else answer)
         messages += [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in turn.calls]
+        pictures = [{"type": "image_url", "image_url": {"url": _url(call)}} for call in turn.calls if call.picture]
+        messages += [{"role": "user", "content": pictures}] if pictures else []  # a tool's message has text only
     tools = [
         {"type": "function", "function": {"name": name, "description": text, "parameters": schema}}
         for name, text, schema in TOOLS
@@ -155,14 +195,23 @@ def _chat(history: tuple[_Turn, ...]) -> dict[str, Any]:
     return {"messages": messages, "tools": tools}
 
 
+def _url(call: _Call) -> str:
+    return f"data:image/png;base64,{call.picture}"
+
+
 def _messages(history: tuple[_Turn, ...]) -> dict[str, Any]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": _TASK}]}]
-    for turn in history:
-        content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}]
+    for number, turn in enumerate(history):
+        content: list[dict[str, Any]] = []
+        if turn.reasoning:
+            content.append({"type": "thinking", "thinking": turn.reasoning, "signature": _opaque(number)})
+        content.append({"type": "text", "text": turn.text})
         content += [
             {"type": "tool_use", "id": call.id, "name": call.tool, "input": call.arguments} for call in turn.calls
         ]
-        results = [{"type": "tool_result", "tool_use_id": call.id, "content": call.result} for call in turn.calls]
+        results = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": _result_blocks(call)} for call in turn.calls
+        ]
         messages += [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
     tools = [{"name": name, "description": text, "input_schema": schema} for name, text, schema in TOOLS]
     return {
@@ -173,11 +222,28 @@ def _messages(history: tuple[_Turn, ...]) -> dict[str, Any]:
     }
 
 
+def _result_blocks(call: _Call) -> str | list[dict[str, Any]]:
+    if not call.picture:
+        return call.result
+    source = {"type": "base64", "media_type": "image/png", "data": call.picture}
+    return [{"type": "text", "text": call.result}, {"type": "image", "source": source}]
+
+
+def _result_parts(call: _Call) -> str | list[dict[str, Any]]:
+    if not call.picture:
+        return call.result
+    return [{"type": "input_text", "text": call.result}, {"type": "input_image", "image_url": _url(call)}]
+
+
 def _responses(history: tuple[_Turn, ...]) -> dict[str, Any]:
     items: list[dict[str, Any]] = [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _TASK}]}
     ]
     for number, turn in enumerate(history):
+        if turn.reasoning:
+            summary = [{"type": "summary_text", "text": turn.reasoning}]
+            reasoning = {"type": "reasoning", "id": f"rs_{number:024d}", "summary": summary}
+            items.append({**reasoning, "encrypted_content": _opaque(number)})
         content = [{"type": "output_text", "text": turn.text, "annotations": []}]
         items.append(
             {
@@ -192,7 +258,9 @@ def _responses(history: tuple[_Turn, ...]) -> dict[str, Any]:
             {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": json.dumps(call.arguments)}
             for call in turn.calls
         ]
-        items += [{"type": "function_call_output", "call_id": call.id, "output": call.result} for call in turn.calls]
+        items += [
+            {"type": "function_call_output", "call_id": call.id, "output": _result_parts(call)} for call in turn.calls
+        ]
     tools = [
         {"type": "function", "name": name, "description": text, "parameters": schema, "strict": False}
         for name, text, schema in TOOLS

@@ -1,4 +1,4 @@
-"""Charts in SVG: horizontal bars and rows of dots, for light and dark pages, without scripts or dependencies."""
+"""Charts in SVG: bars, rows of dots and lines over time, for light and dark pages, without scripts or dependencies."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _PLOT = _WIDTH - _LABELS - _VALUES
 _LINE = 28
 _TOP = 62
 _BOTTOM = 40
+_PANEL_LINES = 5
+"""Height of a panel, in lines."""
 
 Tone = Literal["own", "bare", "other"]
 """Colour of a row: our gateway, a reference that translates nothing, or another gateway."""
@@ -30,6 +32,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f232
 .own { fill: #0969da; stroke: #0969da }
 .bare { fill: #b6bec7; stroke: #b6bec7 }
 .other { fill: #818b98; stroke: #818b98 }
+.line { stroke-width: 1.5 }
 .range { stroke: #1f2328; stroke-width: 1.5; fill: none }
 .gap { stroke: #ffffff; stroke-width: 3; fill: none }
 @media (prefers-color-scheme: dark) {
@@ -65,6 +68,15 @@ class Dots:
     label: str
     values: Mapping[str, float]
     tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A diagram over time, one of several: lines by name, each of points (seconds, value), and their colours."""
+
+    label: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    tones: Mapping[str, Tone]
 
 
 def bars(title: str, subtitle: str, rows: Sequence[Bar], *, mark: tuple[float, str] | None = None) -> str:
@@ -107,6 +119,39 @@ def dots(title: str, subtitle: str, rows: Sequence[Dots], unit: str) -> str:
         values_text = " · ".join(_format(value, 2) for value in row.values.values())
         body.append(f'<text class="muted" x="{_LABELS + _PLOT + 10}" y="{y + 4}">{values_text}</text>')
     return _drawing(title, subtitle, body, len(rows))
+
+
+def over_time(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
+    """Return panels with a common axis of minutes, each with a linear scale from zero."""
+    end = max(max(at for panel in panels for line in panel.lines.values() for at, _ in line) / 60, 1e-9)
+    step = _round_step(end)
+    body = [
+        _grid_line(_LABELS + at * step / end * _PLOT, f"{_format(at * step)} min", len(panels) * _PANEL_LINES)
+        for at in range(int(end / step + 1e-9) + 1)
+    ]
+    for number, panel in enumerate(panels):
+        body += _panel(panel, _TOP + number * _PANEL_LINES * _LINE, end * 60)
+    return _drawing(title, subtitle, body, len(panels) * _PANEL_LINES)
+
+
+def _panel(panel: Panel, top: float, end: float) -> list[str]:
+    height, bottom = _PANEL_LINES * _LINE - 24, top + _PANEL_LINES * _LINE - 8
+    reach = max((value for line in panel.lines.values() for _, value in line), default=0.0) or 1.0
+    out = [
+        f'<line class="grid" x1="{_LABELS}" x2="{_LABELS + _PLOT}" y1="{bottom}" y2="{bottom}"/>',
+        _label(panel.label, bottom - height / 2),
+        f'<text class="muted" x="{_LABELS - 10}" y="{bottom}" text-anchor="end">0</text>',
+        f'<text class="muted" x="{_LABELS - 10}" y="{bottom - height + 8}" text-anchor="end">{_format(reach)}</text>',
+    ]
+    for number, (name, line) in enumerate(panel.lines.items()):
+        places = " ".join(
+            f"{_LABELS + at / end * _PLOT:.1f},{bottom - value / reach * height:.1f}" for at, value in line
+        )
+        tone, y = panel.tones[name], bottom - height + 16 + number * 18
+        out.append(f'<polyline class="line {tone}" style="fill: none" points="{places}"/>')
+        out.append(f'<rect class="{tone}" x="{_LABELS + _PLOT + 10}" y="{y - 9}" width="10" height="10"/>')
+        out.append(f'<text class="muted" x="{_LABELS + _PLOT + 26}" y="{y}">{escape(name)}</text>')
+    return out
 
 
 def _bar(row: Bar, top: float, end: float) -> str:

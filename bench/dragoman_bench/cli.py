@@ -9,13 +9,16 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from dragoman_bench.delays import MISSING, available
 from dragoman_bench.gateways import GATEWAYS, Direction, StartError
 from dragoman_bench.gateways.environments import ENVIRONMENTS
+from dragoman_bench.instructions import command as instructions
 from dragoman_bench.machine_lock import Busy, machine_lock
+from dragoman_bench.plan import LONGEST
 from dragoman_bench.processes import run_with_priority
 from dragoman_bench.report import terminal_summary
 from dragoman_bench.rig import RigError
@@ -59,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m dragoman_bench",
         description="Measure gateways side by side, under the same load, on this machine.",
         epilog="`dragoman bench` is the quick run unless --full is given. `peers list` lists other gateways that can "
-        "be measured, `peers install NAME…` installs them.",
+        "be measured, `peers install NAME…` installs them. `instructions` counts instead of timing: see `instructions "
+        "--help`.",
     )
     parser.add_argument("--quick", action="store_true", help="a few seconds for each scenario, one round")
     parser.add_argument(
@@ -76,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--scenarios", metavar="A,B", help=f"of {', '.join(SCENARIOS)} (default: all; quick: fewer)")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"median of N (default {_ROUNDS}, quick 1)")
+    parser.add_argument("--day", type=float, metavar="SECONDS", help="length of the scenario mixed-day")
     parser.add_argument("--out", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="(default %(default)s)")
     parser.add_argument(
         "--realtime",
@@ -88,14 +93,18 @@ def _parser() -> argparse.ArgumentParser:
 def _chosen(args: argparse.Namespace) -> Run:
     gateways = _listed((*ALWAYS, *args.gateways.split(",")), GATEWAYS, "gateway")
     names = args.scenarios.split(",") if args.scenarios else QUICK if args.quick else SCENARIOS
-    scenarios = _listed(names, SCENARIOS, "scenario")
+    scenarios = [scenario.quick() if args.quick else scenario for scenario in _listed(names, SCENARIOS, "scenario")]
+    if args.day is not None:
+        if not 0 < args.day <= LONGEST / 4:
+            raise UsageError(f"--day is {args.day:g}: above 0 and at most {LONGEST / 4:g} seconds")
+        scenarios = [replace(each, seconds=args.day) if each.mode == "day" else each for each in scenarios]
     rounds = args.rounds if args.rounds is not None else 1 if args.quick else _ROUNDS
     if rounds < 1:
         raise UsageError(f"--rounds is {rounds}: at least 1")
     return Run(
         gateways,
         directions(args.directions),
-        [(scenario.quick() if args.quick else scenario).fitting() for scenario in scenarios],
+        [scenario.fitting() for scenario in scenarios],
         rounds,
     )
 
@@ -107,6 +116,16 @@ async def _run(run: Run) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with machine_lock(log):
         await run.go()
+
+
+def _instructions(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m dragoman_bench instructions")
+    parser.add_argument(
+        "--directions", default="all", metavar="D", help="as in the timed runs: a list, cross, same, all (default all)"
+    )
+    instructions.add_arguments(parser)
+    args = parser.parse_args(words)
+    return instructions.run(args, directions(args.directions), log)
 
 
 def _peers(words: Sequence[str]) -> int:
@@ -134,6 +153,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["peers"]:
             return _peers(words[1:])
+        if "instructions" in words[:2]:  # `dragoman bench` puts --quick before it
+            return _instructions(words[words.index("instructions") + 1 :])
         return _measure(words)
     except UsageError as error:
         log(str(error))

@@ -12,9 +12,9 @@ from typing import Any
 
 from dragoman_bench.delays import MISSING, available
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import SHAPES
 from dragoman_bench.plan import Plan, PlanError
 from dragoman_bench.processes import open_files_limit
+from dragoman_bench.shapes import SHAPES
 
 
 def result(load: Load) -> dict[str, Any]:
@@ -33,6 +33,10 @@ def result(load: Load) -> dict[str, Any]:
         "delay_ms": tally.delay.summary(),
         "first_ms": tally.first.summary(),
         "whole_ms": tally.whole.summary(),
+        "alone_ms": load.alone.summary() if load.alone else None,
+        "alone_lag_ms": load.alone_lag.summary() if load.alone_lag else None,
+        "lag_ms": load.lag.summary() if load.lag else None,
+        "series": load.series,
         "errors": tally.errors,
     }
 

@@ -12,9 +12,9 @@ Figures = dict[str, Any]
 """Figures by name; delays are dicts of percentiles."""
 
 _SHARES = ("p50", "p90", "p99", "p99.9")
-COSTS = ("cpu_us_per_chunk", "cpu_us_per_stream", "cpu_us_per_reply", "bytes_per_stream")
+COSTS = ("cpu_us_per_chunk", "cpu_us_per_stream", "cpu_us_per_reply", "cpu_us_per_turn", "bytes_per_stream")
 """Figures that are divided by the baseline's."""
-DELAYS = {"delay_ms": "added_delay_ms", "ttft_ms": "added_ttft_ms"}
+DELAYS = {"delay_ms": "added_delay_ms", "ttft_ms": "added_ttft_ms", "turn_ms": "added_turn_ms"}
 """Figures from which those without a gateway are subtracted → name of the difference."""
 
 
@@ -57,6 +57,16 @@ def of(scenario: Scenario, result: Mapping[str, Any]) -> Figures:
         out["replies_per_s"] = replies / seconds
         if gateway is not None:
             out["cpu_us_per_reply"] = per(gateway, replies)
+    if "turn" in scenario.figures:
+        out["turns"] = streams
+        out["turn_ms"] = _percentiles(result["whole_ms"])
+        if gateway is not None:
+            out["cpu_us_per_turn"] = per(gateway, streams)
+    if "neighbours" in scenario.figures:
+        out |= _beside_neighbours(result)
+    if "series" in scenario.figures:
+        out |= {"series": result["series"], "lag_ms": _percentiles(result["lag_ms"] or {})}
+        out["replies_per_s"] = (streams + replies) / seconds
     if "delay" in scenario.figures:
         out["delay_ms"] = _percentiles(result["delay_ms"])
     if "first" in scenario.figures:
@@ -69,12 +79,21 @@ def of(scenario: Scenario, result: Mapping[str, Any]) -> Figures:
     return out
 
 
+def _beside_neighbours(result: Mapping[str, Any]) -> Figures:
+    """Return the figures of streams without neighbours, and the ratios of those with neighbours to them."""
+    out: Figures = {name: _percentiles(result[name] or {}) for name in ("alone_ms", "alone_lag_ms", "lag_ms")}
+    alone, beside = out["alone_ms"], _percentiles(result["delay_ms"])
+    if alone and beside:
+        out["times_alone"] = {share: beside[share] / alone[share] for share in alone if alone[share]}
+    return out
+
+
 def _percentiles(summary: Mapping[str, Any]) -> dict[str, float] | None:
     return {share: summary[share] for share in _SHARES} if summary.get("count") else None
 
 
 def middle(rounds: Sequence[Figures]) -> Figures:
-    """Return the median of each figure over the rounds; errors are summed."""
+    """Return the median of each figure over the rounds; errors are summed, and of series the last one is taken."""
     out: Figures = {}
     for name in dict.fromkeys(name for figures in rounds for name in figures):
         values = [figures[name] for figures in rounds if figures.get(name) is not None]
@@ -82,6 +101,8 @@ def middle(rounds: Sequence[Figures]) -> Figures:
             out[name] = _added(values)
         elif values and isinstance(values[0], dict):
             out[name] = middle(values)
+        elif values and isinstance(values[0], list):
+            out[name] = values[-1]
         else:
             out[name] = median(values) if values else None
     return out

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from dragoman_bench.delays import Delays
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import cpu_ns, memory_bytes, tree
 from dragoman_bench.receiver import Receiver, Tally
@@ -43,6 +44,11 @@ class Load:
         self.plan = plan
         self.tally = Tally()
         self.samples: dict[str, dict[str, Any]] = {}
+        self.alone: Delays | None = None
+        """Delays before the neighbours came."""
+        self.alone_lag: Delays | None = None
+        self.lag: Delays | None = None
+        self.series: list[dict[str, float | None]] = []
         self.request = plan.request()
         self._connections = 0
         self._tasks: set[asyncio.Task[None]] = set()

@@ -7,15 +7,16 @@ import random
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
-from typing import Any, cast
 
+from dragoman_bench.delays import Delays
 from dragoman_bench.load import Load, get_json
 from dragoman_bench.pacer import Pacer
-from dragoman_bench.plan import Mode, Plan
+from dragoman_bench.plan import Plan
+from dragoman_bench.probe import probe
+from dragoman_bench.readers import BlastReader, SlowReceiver
 from dragoman_bench.receiver import Receiver, Tally
 
 _ERRORS_BORNE = 1000
@@ -23,63 +24,6 @@ _RETRY_AFTER = 0.05
 _STEP = 0.1
 _BEGUN_WITHIN = 10.0
 _SMALL_BUFFER = 4096
-_BLAST_BUFFER = 256 * 1024
-_BODY_END = b"\r\n0\r\n\r\n"
-
-Done = Callable[[Receiver, "str | None"], None]
-
-
-class SlowReceiver(Receiver, asyncio.BufferedProtocol):
-    """Reads at most `size` bytes, then pauses until the next `tick`."""
-
-    __slots__ = ("_buffer",)
-
-    def __init__(self, dialect: str, size: int, tally: Tally, done: Done) -> None:
-        super().__init__(dialect, tally, done)
-        self._buffer = bytearray(size)
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Called by the event loop."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Called by the event loop."""
-        if self.transport is not None:
-            self.transport.pause_reading()
-        self.data_received(bytes(self._buffer[:nbytes]))
-
-    def tick(self) -> None:
-        """Read once more."""
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
-
-
-class BlastReader(asyncio.BufferedProtocol):
-    """Requests one stream after another and drops the data: parsing it would take CPU time from the other streams."""
-
-    def __init__(self, request: bytes) -> None:
-        self._request = request
-        self.buffer = bytearray(_BLAST_BUFFER)
-        self._begun = False
-        self._tail = b""
-        self.transport: asyncio.Transport | None = None
-        self.received = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop."""
-        self.transport = cast("asyncio.Transport", transport)
-        self.transport.write(self._request)
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """Called by the event loop."""
-        return self.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Called by the event loop."""
-        self.received += nbytes
-        self._tail = (self._tail + self.buffer[max(0, nbytes - len(_BODY_END)) : nbytes])[-len(_BODY_END) :]
-        if self._tail == _BODY_END and self.transport is not None:
-            self.transport.write(self._request)
 
 
 class ArrivalSchedule:
@@ -102,7 +46,10 @@ class ArrivalSchedule:
 
 
 async def hold(load: Load) -> None:
-    """Open all streams, measure while all are open, then let the upstream end them and wait for their ends."""
+    """Open all streams, measure while all are open, then let the upstream end them and wait for their ends.
+
+    With neighbours, measure without them first.
+    """
     plan = load.plan
     left = plan.streams
     beginning: set[Receiver] = set()
@@ -125,7 +72,6 @@ async def hold(load: Load) -> None:
             await moved.wait()
 
     slow = await _slow_readers(load)
-    blast = await _blast_reader(load)
     started = time.monotonic()
     for number in range(plan.streams):
         if (wait := started + number / plan.ramp_per_s - time.monotonic()) > 0:
@@ -140,15 +86,13 @@ async def hold(load: Load) -> None:
         receiver.send(load.request, time.monotonic_ns())
     await settled(0)
     await asyncio.sleep(plan.warm)
+    neighbours = await _neighbours(load, lambda: left > 0)
     await load.window(lambda: left > 0)
     for reader in slow:
         reader.cut()
     slow.clear()
-    if blast is not None:
-        if blast.received < len(blast.buffer):
-            load.tally.error("blast", f"{blast.received} bytes of a stream that is sent as fast as it is read")
-        if blast.transport is not None:
-            blast.transport.abort()
+    for neighbour in neighbours:
+        neighbour.end(load.tally)
     await get_json(plan.upstream, "/bench/finish")
     while left > 0:
         moved.clear()
@@ -185,17 +129,24 @@ async def _slow_readers(load: Load) -> list[SlowReceiver]:
     return readers
 
 
-async def _blast_reader(load: Load) -> BlastReader | None:
-    """Return the plan's blast reader, connected, or None."""
-    plan = load.plan
-    if not plan.blast:
-        return None
-    request = plan.request(plan.blast)
-    try:
-        return (await asyncio.get_running_loop().create_connection(lambda: BlastReader(request), *plan.address))[1]
-    except OSError as error:
-        load.tally.error("connect", f"{error!r} at the blasting stream")
-        return None
+async def _neighbours(load: Load, alive: Callable[[], bool]) -> list[BlastReader]:
+    """Measure alone, then return the readers of the plan's neighbours, connected."""
+    plan, tally, readers = load.plan, load.tally, list[BlastReader]()
+    if not plan.neighbours:
+        return readers
+    load.lag = Delays()
+    load.spawn(probe(plan, lambda lag: load.lag.add(lag) if load.lag and tally.measuring else None))
+    await load.window(alive)
+    load.alone, tally.delay = tally.delay, Delays()
+    load.alone_lag, load.lag = load.lag, Delays()
+    for model in plan.neighbours:
+        reader = partial(BlastReader, plan.request(model), comments=model.endswith("-c"))
+        try:
+            readers.append((await asyncio.get_running_loop().create_connection(reader, *plan.address))[1])
+        except OSError as error:
+            tally.error("connect", f"{error!r} at the neighbour {model}")
+    await asyncio.sleep(plan.warm)
+    return readers
 
 
 async def closed(load: Load) -> None:
@@ -237,6 +188,41 @@ async def closed(load: Load) -> None:
     while going > 0:
         quiet.clear()
         await quiet.wait()
+
+
+async def counted(load: Load) -> None:
+    """Run one reply on each connection, then the plan's number of replies over them, and measure the latter."""
+    plan, left = load.plan, load.plan.total
+    ends: dict[Receiver, asyncio.Future[None]] = {}
+
+    def done(receiver: Receiver, error: str | None) -> None:
+        ends.pop(receiver).set_result(None)
+
+    async def run(receiver: Receiver | None) -> Receiver | None:
+        """Run a reply, on a new connection if this one has ended."""
+        if receiver is None or receiver.transport is None or not receiver.healthy:
+            receiver = await load.connect(partial(Receiver, plan.dialect, load.tally, done))
+        if receiver is not None:
+            end = ends[receiver] = asyncio.get_running_loop().create_future()
+            receiver.send(load.request, time.monotonic_ns(), streamed=plan.stream)
+            await end
+        return receiver
+
+    async def slot(receiver: Receiver | None) -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            receiver = await run(receiver)
+
+    receivers = await asyncio.gather(*(run(None) for _ in range(plan.streams)))
+    await asyncio.sleep(plan.warm)
+    load.tally.first.clear()
+    load.tally.whole.clear()
+    await load.sample("begin")
+    load.tally.measuring = True
+    await asyncio.gather(*map(slot, receivers))
+    load.tally.measuring = False
+    await load.sample("end")
 
 
 async def arrivals(load: Load) -> None:
@@ -323,8 +309,3 @@ async def storm(load: Load) -> None:
         for _ in range(plan.streams):
             slots.create_task(slot())
     await load.sample("end")
-
-
-SHAPES: Mapping[Mode, Callable[[Load], Coroutine[Any, Any, None]]] = MappingProxyType(
-    {"hold": hold, "closed": closed, "open": arrivals, "storm": storm}
-)

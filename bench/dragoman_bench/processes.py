@@ -63,6 +63,15 @@ def memory_bytes(pids: Iterable[int], kind: str = "Pss") -> int:
     return total
 
 
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Return the resident memory of processes in bytes: less exact than `memory_bytes`, and cheap enough to sample."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    return total
+
+
 def open_files_limit() -> int:
     """Raise this process's limit of open files to its maximum, and return it. Children inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -71,6 +71,7 @@ class Receiver(asyncio.Protocol):
         "dialect",
         "done",
         "healthy",
+        "number",
         "seen",
         "started",
         "tally",
@@ -84,6 +85,8 @@ class Receiver(asyncio.Protocol):
         self.started: Callable[[Receiver], None] | None = None
         self.transport: asyncio.Transport | None = None
         self.active = False
+        self.number = 0
+        """A number that the load may set for the current reply; it is not used here."""
         self.healthy = True
         self._terminal = TERMINAL[dialect]
         self._repeats = dialect == "responses"
@@ -197,8 +200,8 @@ class Receiver(asyncio.Protocol):
             self._tip = self._tip[-_SHOWN:] + text
             return
         deltas = text
-        if self._repeats and (again := REPEATING.search(text)):
-            deltas = text[: again.start()]
+        if self._repeats and REPEATING.search(text):
+            deltas = b"\n\n".join(frame for frame in text.split(b"\n\n") if not REPEATING.search(frame))
         tally = self.tally
         marks = MARK.findall(deltas)
         if not marks:

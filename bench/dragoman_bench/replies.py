@@ -31,8 +31,9 @@ HEAD = (
 )
 """A reply's head with about as many fields as a vendor's; parameters: media type, field that frames the body."""
 
-_HOLE = "@text@"
-_MODEL = "bench-model-2026-10-01"
+HOLE = "@text@"
+"""The place of a delta's text in an event."""
+MODEL = "bench-model-2026-10-01"
 _LAST = b"[DONE]"
 
 
@@ -50,7 +51,7 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _event(payload: dict[str, Any]) -> bytes:
+def sse_event(payload: dict[str, Any]) -> bytes:
     """Return a frame with an `event:` line."""
     return b"event: %b\ndata: %b\n\n" % (payload["type"].encode(), _json(payload))
 
@@ -65,19 +66,21 @@ class Reply:
     whole: bytes
     needs_texts = False
     """True if `closing` needs the texts of all deltas, because the dialect repeats them."""
+    breaks: frozenset[int] = frozenset()
+    """The deltas before which `between` is sent."""
 
     def __init__(self, opening: Sequence[bytes], delta: bytes, closing: Sequence[bytes], whole: Any, size: int) -> None:
         self.opening = head(b"text/event-stream; charset=utf-8", b"transfer-encoding: chunked") + b"".join(
             map(chunk, opening)
         )
         self._filler = filler(size)
-        before, after = delta.split(_HOLE.encode())
+        before, after = delta.split(HOLE.encode())
         assert b"%" not in before + after
         self._before, self._after = before, self._filler + after
         length = len(before) + MARK_BYTES + len(self._after)
         self._delta = b"%x\r\n%b[%%010d%%b%%012d]%b\r\n" % (length, before, self._after)
         self._closing = b"".join(map(chunk, closing)) + b"0\r\n\r\n"
-        body = _json(whole).replace(_HOLE.encode(), mark(0, 0, 0, last=True) + self._filler)
+        body = _json(whole).replace(HOLE.encode(), mark(0, 0, 0, last=True) + self._filler)
         self.whole = head(b"application/json", b"content-length: %d" % len(body)) + body
 
     def delta(self, serial: int, number: int, sent: int, *, last: bool) -> bytes:
@@ -87,6 +90,10 @@ class Reply:
     def text(self, serial: int, number: int, sent: int, *, last: bool) -> bytes:
         """Return the text of that delta."""
         return mark(serial, number, sent, last=last) + self._filler
+
+    def between(self, number: int, texts: Sequence[bytes]) -> bytes:
+        """Return the bytes before delta `number`, which is one of `breaks`."""
+        return b""
 
     def closing(self, texts: Sequence[bytes]) -> bytes:
         """Return the bytes after the last delta."""
@@ -105,7 +112,7 @@ class ResponsesReply(Reply):
     _OPENING = 4
 
     def __init__(self, size: int) -> None:
-        begun = _response("in_progress", None)
+        begun = response_object("in_progress", [])
         where = {"item_id": "msg_0f3a9c5e7b1d4826", "output_index": 0, "content_index": 0}
         item = {"id": where["item_id"], "type": "message", "status": "in_progress", "role": "assistant"}
         added = item | {"content": []}
@@ -116,20 +123,23 @@ class ResponsesReply(Reply):
             {"type": "response.output_item.added", "sequence_number": 2, "output_index": 0, "item": added},
             {"type": "response.content_part.added", "sequence_number": 3, **where, "part": part},
         )
-        content = {"delta": _HOLE, "logprobs": []}
+        content = {"delta": HOLE, "logprobs": []}
         delta = {"type": "response.output_text.delta", "sequence_number": "@n@", **where, **content}
-        full = part | {"text": _HOLE}
+        full = part | {"text": HOLE}
         done = item | {"status": "completed", "content": [full]}
+        whole = response_object("completed", [done])
         closing = (
-            {"type": "response.output_text.done", "sequence_number": "@n@", **where, "text": _HOLE, "logprobs": []},
+            {"type": "response.output_text.done", "sequence_number": "@n@", **where, "text": HOLE, "logprobs": []},
             {"type": "response.content_part.done", "sequence_number": "@n@", **where, "part": full},
             {"type": "response.output_item.done", "sequence_number": "@n@", "output_index": 0, "item": done},
-            {"type": "response.completed", "sequence_number": "@n@", "response": _response("completed", done)},
+            {"type": "response.completed", "sequence_number": "@n@", "response": whole},
         )
-        super().__init__([_event(event) for event in opening], _event(delta), (), _response("completed", done), size)
+        super().__init__(
+            [sse_event(event) for event in opening], sse_event(delta), (), response_object("completed", [done]), size
+        )
         self._start, self._middle = self._before.split(b'"@n@"')
         self._room = len(self._start) + len(self._middle) + MARK_BYTES + len(self._after)
-        self._ends = [_event(event).replace(b'"@n@"', b"@n@") for event in closing]
+        self._ends = [sse_event(event).replace(b'"@n@"', b"@n@") for event in closing]
 
     def delta(self, serial: int, number: int, sent: int, *, last: bool) -> bytes:
         """Return a delta. The sequence number cannot be padded, so the chunk's size depends on it."""
@@ -151,14 +161,15 @@ class ResponsesReply(Reply):
         first = self._OPENING + len(texts)
         return (
             b"".join(
-                chunk(end.replace(b"@n@", b"%d" % (first + n)).replace(_HOLE.encode(), text))
+                chunk(end.replace(b"@n@", b"%d" % (first + n)).replace(HOLE.encode(), text))
                 for n, end in enumerate(self._ends)
             )
             + b"0\r\n\r\n"
         )
 
 
-def _response(status: str, item: dict[str, Any] | None) -> dict[str, Any]:
+def response_object(status: str, output: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a Response, with its usage if it has output."""
     usage = {
         "input_tokens": 12,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -177,8 +188,8 @@ def _response(status: str, item: dict[str, Any] | None) -> dict[str, Any]:
         "instructions": None,
         "max_output_tokens": 1024,
         "metadata": {},
-        "model": _MODEL,
-        "output": [item] if item else [],
+        "model": MODEL,
+        "output": list(output),
         "parallel_tool_calls": True,
         "previous_response_id": None,
         "reasoning": {"effort": None, "summary": None},
@@ -190,19 +201,32 @@ def _response(status: str, item: dict[str, Any] | None) -> dict[str, Any]:
         "tools": [],
         "top_p": 1.0,
         "truncation": "disabled",
-        "usage": usage if item else None,
+        "usage": usage if output else None,
     }
+
+
+_CHAT = {
+    "id": "chatcmpl-CkQ5vT3x8GmRZb1yPq0LwNfHs7uAd",
+    "object": "chat.completion.chunk",
+    "created": 1795000000,
+    "model": MODEL,
+    "service_tier": "default",
+    "system_fingerprint": "fp_9a1c0b7f2e",
+}
+
+
+def chat_chunk(choices: Sequence[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
+    """Return the event of a chunk of Chat Completions."""
+    payload = {**_CHAT, "choices": list(choices), "usage": usage, "obfuscation": "q7Zt1a" if choices else "k3"}
+    return b"data: %b\n\n" % _json(payload)
+
+
+def chat_delta(change: dict[str, Any], finish: str | None = None) -> bytes:
+    """Return the event of a delta of Chat Completions."""
+    return chat_chunk([{"index": 0, "delta": change, "logprobs": None, "finish_reason": finish}])
 
 
 def _chat(size: int) -> Reply:
-    top = {
-        "id": "chatcmpl-CkQ5vT3x8GmRZb1yPq0LwNfHs7uAd",
-        "object": "chat.completion.chunk",
-        "created": 1795000000,
-        "model": _MODEL,
-        "service_tier": "default",
-        "system_fingerprint": "fp_9a1c0b7f2e",
-    }
     usage = {
         "prompt_tokens": 12,
         "completion_tokens": 64,
@@ -211,58 +235,58 @@ def _chat(size: int) -> Reply:
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
     }
 
-    def frame(payload: dict[str, Any]) -> bytes:
-        return b"data: %b\n\n" % _json({**top, **payload})
-
-    def delta(change: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": change, "logprobs": None, "finish_reason": finish}
-        return frame({"choices": [choice], "usage": None, "obfuscation": "q7Zt1a"})
-
-    message: dict[str, Any] = {"role": "assistant", "content": _HOLE, "refusal": None, "annotations": []}
+    message: dict[str, Any] = {"role": "assistant", "content": HOLE, "refusal": None, "annotations": []}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     return Reply(
-        [delta({"role": "assistant", "content": "", "refusal": None})],
-        delta({"content": _HOLE}),
-        [delta({}, "stop"), frame({"choices": [], "usage": usage, "obfuscation": "k3"}), b"data: " + _LAST + b"\n\n"],
-        {**top, "object": "chat.completion", "choices": [choice], "usage": usage},
+        [chat_delta({"role": "assistant", "content": "", "refusal": None})],
+        chat_delta({"content": HOLE}),
+        [chat_delta({}, "stop"), chat_chunk([], usage), b"data: " + _LAST + b"\n\n"],
+        {**_CHAT, "object": "chat.completion", "choices": [choice], "usage": usage},
         size,
     )
 
 
+_MESSAGES_USAGE = {
+    "input_tokens": 12,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 1,
+    "service_tier": "standard",
+}
+_MESSAGE: dict[str, Any] = {
+    "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
+    "type": "message",
+    "role": "assistant",
+    "model": MODEL,
+    "content": [],
+    "stop_reason": None,
+    "stop_sequence": None,
+    "usage": _MESSAGES_USAGE,
+}
+
+
+def message_start() -> bytes:
+    """Return the first event of a stream of Messages."""
+    return sse_event({"type": "message_start", "message": _MESSAGE})
+
+
 def _messages(size: int) -> Reply:
-    usage = {
-        "input_tokens": 12,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "output_tokens": 1,
-        "service_tier": "standard",
-    }
-    message: dict[str, Any] = {
-        "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
-        "type": "message",
-        "role": "assistant",
-        "model": _MODEL,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": usage,
-    }
-    text = {"type": "text_delta", "text": _HOLE}
+    text = {"type": "text_delta", "text": HOLE}
     ended = {"stop_reason": "end_turn", "stop_sequence": None}
-    full = {"content": [{"type": "text", "text": _HOLE}], **ended, "usage": usage | {"output_tokens": 64}}
+    full = {"content": [{"type": "text", "text": HOLE}], **ended, "usage": _MESSAGES_USAGE | {"output_tokens": 64}}
     return Reply(
         [
-            _event({"type": "message_start", "message": message}),
-            _event({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-            _event({"type": "ping"}),
+            message_start(),
+            sse_event({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            sse_event({"type": "ping"}),
         ],
-        _event({"type": "content_block_delta", "index": 0, "delta": text}),
+        sse_event({"type": "content_block_delta", "index": 0, "delta": text}),
         [
-            _event({"type": "content_block_stop", "index": 0}),
-            _event({"type": "message_delta", "delta": ended, "usage": {"output_tokens": 64}}),
-            _event({"type": "message_stop"}),
+            sse_event({"type": "content_block_stop", "index": 0}),
+            sse_event({"type": "message_delta", "delta": ended, "usage": {"output_tokens": 64}}),
+            sse_event({"type": "message_stop"}),
         ],
-        {**message, **full},
+        {**_MESSAGE, **full},
         size,
     )
 

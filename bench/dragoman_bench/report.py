@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from dragoman_bench.charts import Bar, Dots, Tone, bars, dots
+from dragoman_bench.charts import Bar, Dots, Panel, Tone, bars, dots, over_time
 from dragoman_bench.results import Results, Row, Subject
 from dragoman_bench.tables import FOOTNOTES, KEEPS_UP, SHARES, Table, marks, number, overview, scenario_table, times
 
@@ -50,7 +50,38 @@ def charts(results: Results) -> dict[str, str]:
             "kB of the gateway's process for each of 1,000 open streams" + _marked(sizes),
             sizes,
         )
+    for row in results.of("mixed-day"):
+        if row.figures.get("series"):
+            drawn[f"mixed-day-{row.gateway}-{row.client}-{row.upstream}.svg"] = _day(row)
     return drawn
+
+
+_DAY = (
+    ("delay per chunk, ms", {"p99": "delay_p99", "p50": "delay_p50"}),
+    ("loop lag, ms", {"p99": "lag_p99"}),
+    ("memory, MB", {"resident": "memory_mb"}),
+    ("CPU, share of a core", {"gateway": "cpu_share"}),
+    ("open replies", {"open": "open"}),
+)
+_DAY_TONES: dict[str, Tone] = {"p50": "other"}
+
+
+def _day(row: Row) -> str:
+    """Return the chart of a mixed day: a panel for each figure that there are values for."""
+    series = row.figures["series"]
+    panels = []
+    for label, names in _DAY:
+        lines = {
+            name: [(point["at_s"], point[key]) for point in series if point[key] is not None]
+            for name, key in names.items()
+        }
+        if any(lines.values()):
+            panels.append(Panel(label, lines, {name: _DAY_TONES.get(name, "own") for name in lines}))
+    return over_time(
+        f"A mixed day: {row.gateway} {row.direction}",
+        f"{number(series[-1]['at_s'] / 60)} min of short and long streams, whole replies, leaving clients and retries",
+        panels,
+    )
 
 
 def _marked(drawn: Sequence[Bar | Dots]) -> str:

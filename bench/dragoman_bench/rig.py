@@ -143,8 +143,8 @@ class Subject:
             plan.watch["gateway"] = self.started.pid
         if plan.slow is not None:
             plan.slow.model = self.started.model(plan.slow.model)
-        if plan.blast:
-            plan.blast = self.started.model(plan.blast)
+        plan.neighbours = [self.started.model(model) for model in plan.neighbours]
+        plan.mix = [(self.started.model(model), share, streamed) for model, share, streamed in plan.mix]
         return plan
 
     async def warm_up(self, rig: Rig, seconds: float) -> None:

@@ -221,6 +221,7 @@ _UNITS = {
     "cpu_us_per_chunk": ("{:.1f} µs/chunk", 1.0),
     "cpu_us_per_stream": ("{:.0f} µs/stream", 1.0),
     "cpu_us_per_reply": ("{:.0f} µs/reply", 1.0),
+    "cpu_us_per_turn": ("{:.1f} ms/turn", 1e-3),
     "bytes_per_stream": ("{:.1f} kB/stream", 1e-3),
     "startup_s": ("starts in {:.2f} s", 1.0),
     "idle_bytes": ("{:.1f} MB idle", 1e-6),
@@ -236,7 +237,8 @@ _UNITS = {
 def summary(taken: Figures) -> str:
     """Return a measurement as one line."""
     out = [form.format(taken[name] * factor) for name, (form, factor) in _UNITS.items() if taken.get(name) is not None]
-    for name, label in (("delay_ms", "delay"), ("ttft_ms", "first")):
+    shown = (("delay_ms", "delay"), ("alone_ms", "alone"), ("lag_ms", "lag"), ("ttft_ms", "first"), ("turn_ms", "turn"))
+    for name, label in shown:
         if shares := taken.get(name):
             out.append(f"{label} p50 {shares['p50']:.2f} p99 {shares['p99']:.2f} ms")
     if errors := taken.get("errors"):

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from dragoman_bench.agent_request import agent_request
-from dragoman_bench.plan import Mode, Plan, Slow
+from dragoman_bench.plan import LONGEST, Mode, Plan, Slow
 from dragoman_bench.processes import open_files_limit
 from dragoman_bench.wire import NUMBERS, Script
 
@@ -17,7 +17,9 @@ _TEXT = 32
 """Bytes of a delta's text: a mark and a word. A real token has four to six bytes; the frame dominates the cost."""
 _SPARE_FILES = 64
 
-Figure = Literal["chunk", "delay", "first", "stream", "reply", "memory", "storm", "growth", "idle"]
+Figure = Literal[
+    "chunk", "delay", "first", "stream", "reply", "turn", "memory", "storm", "growth", "idle", "neighbours", "series"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Scenario:
     """A load and its figures. `short` replaces fields in the quick form.
 
     `fresh` measures in a new process, because memory freed by earlier loads would be reused. With `agent`, the request
-    is the long one of a coding agent.
+    is the long one of a coding agent, with `rich` also pictures and reasoning.
     """
 
     name: str
@@ -41,8 +43,11 @@ class Scenario:
     total: int = 0
     fresh: bool = False
     agent: bool = False
+    rich: bool = False
     slow: Slow | None = None
-    blast: Script | None = None
+    neighbours: tuple[Script, ...] = ()
+    mix: tuple[tuple[Script, float], ...] = ()
+    """Replies of a mixed day, with their shares."""
     short: dict[str, Any] = field(default_factory=dict)
 
     def quick(self) -> Scenario:
@@ -60,11 +65,15 @@ class Scenario:
         ramp = self.streams / self.ramp_per_s
         if self.mode == "storm":
             return 2 * self.total / self.streams * 0.3 + 2
+        if self.mode == "counted":
+            return (self.total / self.streams + 1) * (self.script.events * self.script.pace_ms / 1000 + 0.1) + 1
+        if self.neighbours:
+            ramp += self.warm + self.seconds
         return ramp + self.warm + self.seconds + self.script.pace_ms / 1000 + 1
 
     def plan(self, url: str, upstream: str, dialect: str, model: str, headers: dict[str, str]) -> Plan:
         """Return the plan for the load client; `model` is in the gateway's form."""
-        body = agent_request(dialect, model).decode() if self.agent else None
+        body = agent_request(dialect, model, rich=self.rich).decode() if self.agent else None
         return Plan(
             url,
             dialect,
@@ -80,10 +89,11 @@ class Scenario:
             rate=self.rate,
             total=self.total,
             slow=self.slow,
-            blast=self.blast.model if self.blast is not None else "",
+            neighbours=[script.model for script in self.neighbours],
+            mix=[(script.model, share, not script.whole) for script, share in self.mix],
             upstream=upstream,
             memory=bool(self.figures & {"memory", "storm", "growth"}),
-            limit=self.duration() * 3 + 60,
+            limit=min(self.duration() * 3 + 60, LONGEST),
         )
 
     def as_data(self) -> dict[str, Any]:
@@ -215,14 +225,47 @@ _ALL = (
         slow=Slow(20, Script(9999, 0, 2000, 16).model),
     ),
     Scenario(
+        "agent-turn",
+        "turns of a coding agent over kept connections, 4 at once: a request of 218 messages with tools, reasoning and "
+        "pictures, and 300 deltas of reasoning, text and two calls, one by one",
+        "counted",
+        Script(300, 10, _TEXT, turn=True),
+        frozenset({"turn", "first"}),
+        4,
+        total=16,
+        agent=True,
+        rich=True,
+        short={"total": 4},
+    ),
+    Scenario(
         "neighbours",
-        "100 streams of 40 deltas a second, and one that is sent as fast as it is read: compare stream-100",
+        "100 streams of 40 deltas a second: alone, then beside a stream that is sent as fast as it is read and one of "
+        "comments only",
         "hold",
         _paced(),
-        frozenset({"delay"}),
+        frozenset({"delay", "neighbours"}),
         100,
         warm=2.0,
-        blast=Script(ENDLESS, 0, _TEXT, 16),
+        neighbours=(Script(ENDLESS, 0, _TEXT, 16), Script(ENDLESS, 0, _TEXT, 16, comments=True)),
+    ),
+    Scenario(
+        "mixed-day",
+        "short and long streams and whole replies, at random times counted from the schedule; some clients leave, and "
+        "half of these ask again",
+        "day",
+        _paced(40, 25),
+        frozenset({"first", "delay", "series"}),
+        1000,
+        30.0,
+        rate=25.0,
+        fresh=True,
+        mix=(
+            (_paced(40, 25), 0.6),
+            (_paced(400, 25), 0.15),
+            (_paced(200, 10), 0.05),
+            (Script(1, size=2000, whole=True), 0.2),
+        ),
+        short={"seconds": 5.0},
     ),
     Scenario(
         "storm",
@@ -247,5 +290,6 @@ def models() -> tuple[str, ...]:
     variants = [variant for scenario in _ALL for variant in (scenario, scenario.quick())]
     names = [variant.script.model for variant in variants]
     names += [variant.slow.model for variant in variants if variant.slow is not None]
-    names += [variant.blast.model for variant in variants if variant.blast is not None]
+    names += [script.model for variant in variants for script in variant.neighbours]
+    names += [script.model for variant in variants for script, _ in variant.mix]
     return tuple(dict.fromkeys((WARM_UP.model, *names)))

@@ -22,7 +22,8 @@ from typing import cast
 from dragoman_bench import scenarios
 from dragoman_bench.pacer import Pacer
 from dragoman_bench.processes import open_files_limit
-from dragoman_bench.replies import Reply, head, reply
+from dragoman_bench.replies import Reply, chunk, head, reply
+from dragoman_bench.turn_replies import turn_reply
 from dragoman_bench.wire import PATHS, Script, read_script
 
 _LARGEST_REQUEST = 64 * 1024 * 1024
@@ -34,6 +35,9 @@ _CHUNKED = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection:\s*close", re.IGNORECASE)
 _EXPECTS = re.compile(rb"\r\nexpect:\s*100-continue", re.IGNORECASE)
 _CHUNKED_END = b"0\r\n\r\n"
+_COMMENT = chunk(b": keep-alive\n\n")
+_BLAST_NICE = 10
+"""A blast shares a core with the paced streams, whose delays are measured."""
 
 
 @dataclass(slots=True)
@@ -104,7 +108,7 @@ class Stream:
             self.connection.write(first + self._end())
             return
         self.connection.write(first)
-        if script.events == scenarios.ENDLESS and not script.pace_ms:
+        if script.comments or (script.events == scenarios.ENDLESS and not script.pace_ms):
             self._fork_blast()
         elif script.pace_ms:
             share = self.serial * 0.6180339887498949 % 1.0
@@ -152,11 +156,12 @@ class Stream:
         descriptor = self.connection.descriptor
         os.closerange(3, descriptor)  # the other connections are to end when the upstream closes them
         os.closerange(descriptor + 1, open_files_limit())
+        os.nice(_BLAST_NICE)
         writable = select.poll()
         writable.register(descriptor, select.POLLOUT)
         try:
             while True:
-                data = memoryview(b"".join(self._delta() for _ in range(self.script.batch)))
+                data = memoryview(b"".join(self._piece() for _ in range(self.script.batch)))
                 self.texts.clear()  # there is no end that would repeat them
                 while data:
                     writable.poll()
@@ -166,8 +171,12 @@ class Stream:
         finally:
             os._exit(0)
 
+    def _piece(self) -> bytes:
+        return _COMMENT if self.script.comments else self._delta()
+
     def _delta(self) -> bytes:
         number = self.number
+        between = self.reply.between(number, self.texts) if number in self.reply.breaks else b""
         self.number = number + 1
         last = self.number == self.script.events or (
             self.interval_ns > 0 and self.serial <= self.simulator.finishing and number > 0
@@ -176,7 +185,7 @@ class Stream:
         now = time.monotonic_ns()
         if self.reply.needs_texts:
             self.texts.append(self.reply.text(self.serial, number, now, last=last))
-        return self.reply.delta(self.serial, number, now, last=last)
+        return between + self.reply.delta(self.serial, number, now, last=last)
 
     def _end(self) -> bytes:
         closing = self.reply.closing(self.texts)
@@ -311,7 +320,7 @@ class Connection(asyncio.Protocol):
         script = read_script(body)
         if script is None:
             return self._refuse(400, "the model must be named as bench-e200-p20-s32 or bench-whole")
-        sent = reply(dialect, script.size)
+        sent = turn_reply(dialect, script.events, script.size) if script.turn else reply(dialect, script.size)
         if script.whole:
             self.simulator.counts.replies += 1
             self.write(sent.whole)

@@ -26,12 +26,15 @@ NUMBERS = 10**6
 """Maximum number of deltas of a stream; the digits before are the stream's number, modulo 10,000."""
 
 TERMINAL = {"chat": b"[DONE]", "messages": b'"message_stop"', "responses": b'"response.completed"'}
-REPEATING = re.compile(rb'"response\.(?:output_text\.done|content_part\.done|output_item\.done|completed)"')
-"""From here on a Responses stream repeats its text: further marks are not deltas."""
+REPEATING = re.compile(
+    rb'"response\.(?:(?:output|reasoning|reasoning_summary)_text\.done|(?:content|reasoning_summary)_part\.done'
+    rb'|function_call_arguments\.done|output_item\.done|completed)"'
+)
+"""Events of Responses that repeat the text of earlier ones: their marks are not deltas."""
 IN_BAND_ERROR = re.compile(rb'"error"\s*:\s*\{|^event:\s*error|"response\.failed"|"response\.incomplete"', re.MULTILINE)
 
 _NAME = re.compile(
-    rb"bench-(?:(whole)(?:-s(\d{1,6}))?|e(\d{1,6})-p(\d{1,6})(?:-s(\d{1,6}))?(?:-b(\d{1,4}))?(-u)?)(?![\w-])"
+    rb"bench-(?:(whole)(?:-s(\d{1,6}))?|e(\d{1,6})-p(\d{1,6})(?:-s(\d{1,6}))?(?:-b(\d{1,4}))?(-u)?(-t)?(-c)?)(?![\w-])"
 )
 _WORDS = b" the quick brown fox jumps over the lazy dog"
 
@@ -41,7 +44,9 @@ class Script:
     """The reply that a model name selects: `events` deltas of `size` bytes of text, `pace_ms` apart.
 
     With `pace_ms` 0 the upstream sends `batch` events per write, as fast as the connection accepts them; with `joined`,
-    the whole reply in one write. With `whole`, the reply is not streamed.
+    the whole reply in one write. With `whole`, the reply is not streamed. With `turn`, the deltas are those of an
+    agent's turn: reasoning, text and two calls. With `comments`, only comments follow the first delta, as fast as the
+    connection accepts them.
     """
 
     events: int
@@ -50,6 +55,8 @@ class Script:
     batch: int = 1
     joined: bool = False
     whole: bool = False
+    turn: bool = False
+    comments: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.events < NUMBERS:
@@ -63,7 +70,11 @@ class Script:
         if self.whole:
             return f"bench-whole-s{self.size}"
         name = f"bench-e{self.events}-p{self.pace_ms}-s{self.size}"
-        return name + (f"-b{self.batch}" if self.batch > 1 else "") + ("-u" if self.joined else "")
+        return (
+            name
+            + (f"-b{self.batch}" if self.batch > 1 else "")
+            + "".join(letter for letter, on in (("-u", self.joined), ("-t", self.turn), ("-c", self.comments)) if on)
+        )
 
 
 @lru_cache(maxsize=256)
@@ -71,11 +82,19 @@ def _script(name: bytes) -> Script | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    whole, whole_size, events, pace, size, batch, joined = found.groups()
+    whole, whole_size, events, pace, size, batch, joined, turn, comments = found.groups()
     if whole:
         return Script(1, size=int(whole_size or MARK_BYTES), whole=True)
     try:
-        return Script(int(events), int(pace), int(size or MARK_BYTES), int(batch or 1), joined is not None)
+        return Script(
+            int(events),
+            int(pace),
+            int(size or MARK_BYTES),
+            int(batch or 1),
+            joined is not None,
+            turn=turn is not None,
+            comments=comments is not None,
+        )
     except ValueError:
         return None
 

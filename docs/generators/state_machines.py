@@ -70,12 +70,11 @@ class Machine(NamedTuple):
 
 
 def machines() -> list[Machine]:
-    """Return the tables of all modules that exist: per dialect the reader and the writer, then the connection."""
+    """Return the tables of all modules that exist: the readers, the writers, then the connection."""
     places = [
-        (f"{_TITLES[dialect]}: {name.lower()}", f"dragoman.dialects.{dialect}.stream.phases", name)
-        for dialect in Dialect
-        for name in ("READER", "WRITER")
+        (f"{_TITLES[dialect]}: reader", f"dragoman.dialects.{dialect}.stream.phases", "READER") for dialect in Dialect
     ]
+    places.append(("Writers", "dragoman.dialects.shared.writer_phases", "WRITER"))
     places.append(("Upstream connection", "dragoman.aio.upstream.http11.phases", "TRANSITIONS"))
     return [
         Machine(title, module, name, table)

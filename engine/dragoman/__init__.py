@@ -15,7 +15,7 @@ names in `__all__` are public; those of the submodules may change:
     translation    translate parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
     its options    Knobs KNOBS DEFAULT_KNOBS Limits DEFAULT_LIMITS Profile PROFILE_FIELDS builtin_profile
                    BUILTIN_PROFILES VENDOR_PROFILES
-    its results    Loss LossCode Losses LOSS_MEANINGS Usage Violation ErrorResponse
+    its results    Loss LossCode Losses Usage Violation ErrorResponse
     errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
     token counts   TokenCounter TokenEstimate CountEndpoint COUNT_ENDPOINTS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
@@ -59,14 +59,8 @@ from dragoman.errors import (
 )
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.losses import LOSS_MEANINGS, Loss, LossCode, Losses
-from dragoman.profiles.profile import (
-    BUILTIN_PROFILES,
-    PROFILE_FIELDS,
-    VENDOR_PROFILES,
-    Profile,
-    builtin_profile,
-)
+from dragoman.losses import Loss, LossCode, Losses
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, Profile, builtin_profile
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation
@@ -90,7 +84,6 @@ __all__ = (
     "DIRECTIONS",
     "EFFORTS",
     "KNOBS",
-    "LOSS_MEANINGS",
     "MODEL_LIST_PATH",
     "PROFILE_FIELDS",
     "VENDOR_PROFILES",

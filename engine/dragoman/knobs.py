@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from dragoman.profiles.check_choices import check_choices
-
-
-def _knob(default: Any, doc: str, *others: str) -> Any:
-    return field(default=default, metadata={"doc": doc, "values": (default, *others)})
+from dragoman.limits import documented
+from dragoman.profiles.check_choices import add_choices, check_choices
 
 
 def _number_knob(word: str, kind: type, least: float, most: float, form: str, doc: str, *others: str) -> Any:
@@ -33,116 +30,84 @@ class Knobs:
     Raises ValueError for a value that is not allowed.
     """
 
-    on_loss: Literal["record", "reject"] = _knob(
+    on_loss: Literal["record", "reject"] = documented(
         "record",
-        "if part of a request cannot be translated: record a loss and go on, or reject the "
-        "request with a 400 that names the field",
-        "reject",
+        "if part of a request cannot be translated: record a loss and go on, or reject the request with a 400 "
+        "that names the field",
     )
-    mid_system: Literal["auto", "hoist", "inline", "user"] = _knob(
+    mid_system: Literal["auto", "hoist", "inline", "user"] = documented(
         "auto",
-        "instructions after the first user turn: kept in place if the upstream takes them there, "
-        "else moved to the front",
-        "hoist",
-        "inline",
-        "user",
+        "instructions after the first user turn: kept in place if the upstream takes them there, else moved to "
+        "the front",
     )
-    prefill: Literal["auto", "reject", "drop", "pass"] = _knob(
+    prefill: Literal["auto", "reject", "drop", "pass"] = documented(
         "auto",
-        "a conversation that ends with assistant text: sent as history to OpenAI upstreams, sent "
-        "without it to Messages upstreams",
-        "reject",
-        "drop",
-        "pass",
+        "a conversation that ends with assistant text: sent as history to OpenAI upstreams, sent without it to "
+        "Messages upstreams",
     )
-    reasoning_field: Literal["reasoning_content", "reasoning", "both", "off"] = _knob(
-        "reasoning_content",
-        "Chat clients: the extension field in which they get reasoning text",
-        "reasoning",
-        "both",
-        "off",
+    reasoning_field: Literal["reasoning_content", "reasoning", "both", "off"] = documented(
+        "reasoning_content", "Chat clients: the extension field in which they get reasoning text"
     )
-    reasoning_surface: Literal["reasoning_text", "summary"] = _knob(
-        "reasoning_text", "Responses clients: reasoning is sent as text or as a summary", "summary"
+    reasoning_surface: Literal["reasoning_text", "summary"] = documented(
+        "reasoning_text", "Responses clients: reasoning is sent as text or as a summary"
     )
-    error_codes: Literal["documented", "codex"] = _knob(
+    error_codes: Literal["documented", "codex"] = documented(
         "documented",
         "Responses clients: `response.failed` has the codes of the API's schema only, or also those that Codex acts on",
-        "codex",
     )
-    demote_reasoning: Literal["off", "on"] = _knob(
-        "off",
-        "reasoning of other providers in the history becomes plain assistant text, instead of being dropped",
-        "on",
+    demote_reasoning: Literal["off", "on"] = documented(
+        "off", "reasoning of other providers in the history becomes plain assistant text, instead of being dropped"
     )
-    custom_tool_bridge: Literal["auto", "wrap", "reject"] = _knob(
+    custom_tool_bridge: Literal["auto", "wrap", "reject"] = documented(
         "auto",
-        "free-text tools, if the upstream has none: `auto` wraps them in a function for Responses"
-        " clients and answers other clients with a 400",
-        "wrap",
-        "reject",
+        "free-text tools, if the upstream has none: `auto` wraps them in a function for Responses clients and "
+        "answers other clients with a 400",
     )
-    derive_phase: Literal["off", "on"] = _knob(
-        "off", "Responses upstreams: mark assistant messages of the history with a phase", "on"
+    derive_phase: Literal["off", "on"] = documented(
+        "off", "Responses upstreams: mark assistant messages of the history with a phase"
     )
-    hosted_tools: Literal["drop", "reject", "map"] = _knob(
+    hosted_tools: Literal["drop", "reject", "map"] = documented(
         "drop",
-        "tools that run at a provider, if the upstream does not have them: leave them out, reject"
-        " the request, or translate web search",
-        "reject",
-        "map",
+        "tools that run at a provider, if the upstream does not have them: leave them out, reject the request, or "
+        "translate web search",
     )
-    stop_emulation: Literal["on", "off"] = _knob(
-        "on", "if the upstream cannot stop at a sequence, Dragoman cuts the text there", "off"
+    stop_emulation: Literal["on", "off"] = documented(
+        "on", "if the upstream cannot stop at a sequence, Dragoman cuts the text there"
     )
-    json_mode: Literal["drop", "reject", "instruct"] = _knob(
-        "drop",
-        "`json_object` for Messages upstreams: left out, rejected, or replaced by an instruction",
-        "reject",
-        "instruct",
+    json_mode: Literal["drop", "reject", "instruct"] = documented(
+        "drop", "`json_object` for Messages upstreams: left out, rejected, or replaced by an instruction"
     )
-    count_tokens: Literal["auto", "estimate", "exact"] = _knob(
+    count_tokens: Literal["auto", "estimate", "exact"] = documented(
         "auto",
-        "counting endpoints: the upstream's if it has one, else an estimate; always an estimate; "
-        "or never an estimate (404)",
-        "estimate",
-        "exact",
+        "counting endpoints: the upstream's if it has one, else an estimate; always an estimate; or never an "
+        "estimate (404)",
     )
-    auto_cache: Literal["off", "on"] = _knob(
-        "off", "request caching from Messages upstreams for OpenAI clients (cache writes cost money)", "on"
+    auto_cache: Literal["off", "on"] = documented(
+        "off", "request caching from Messages upstreams for OpenAI clients (cache writes cost money)"
     )
-    request_noise: Literal["strip", "keep"] = _knob(
-        "strip",
-        "Claude Code's billing line, which only Anthropic's servers read and which defeats prompt caches",
-        "keep",
+    request_noise: Literal["strip", "keep"] = documented(
+        "strip", "Claude Code's billing line, which only Anthropic's servers read and which defeats prompt caches"
     )
-    echo_model: Literal["requested", "upstream"] = _knob("requested", "the model name in replies", "upstream")
-    null_arguments: Literal["keep", "strip"] = _knob(
-        "keep", "`null` in tool arguments for which the tool's schema allows no null: kept, or left out", "strip"
+    echo_model: Literal["requested", "upstream"] = documented("requested", "the model name in replies")
+    null_arguments: Literal["keep", "strip"] = documented(
+        "keep", "`null` in tool arguments for which the tool's schema allows no null: kept, or left out"
     )
-    overflow_sizes: Literal["upstream", "estimate"] = _knob(
+    overflow_sizes: Literal["upstream", "estimate"] = documented(
         "upstream",
-        "if the upstream rejects a prompt as too long without token counts: pass its message on, "
-        "or add estimated counts",
-        "estimate",
+        "if the upstream rejects a prompt as too long without token counts: pass its message on, or add estimated "
+        "counts",
     )
-    refusal_terminal: Literal["completed", "native"] = _knob(
+    refusal_terminal: Literal["completed", "native"] = documented(
         "completed",
         "a refusal of a Messages upstream for OpenAI clients: a normal end (`stop`), or a filter (`content_filter`)",
-        "native",
     )
-    block_order: Literal["auto", "interleave", "sequential"] = _knob(
+    block_order: Literal["auto", "interleave", "sequential"] = documented(
         "auto",
-        "blocks that overlap in a stream: one open at a time for Messages clients and live for others; live for all;"
-        " or one at a time for all",
-        "interleave",
-        "sequential",
+        "blocks that overlap in a stream: one open at a time for Messages clients and live for others; live for "
+        "all; or one at a time for all",
     )
-    orphans: Literal["repair", "strip", "reject"] = _knob(
-        "repair",
-        "a tool call without a result: add an error result, remove the call, or answer with a 400",
-        "strip",
-        "reject",
+    orphans: Literal["repair", "strip", "reject"] = documented(
+        "repair", "a tool call without a result: add an error result, remove the call, or answer with a 400"
     )
     evict_images: str | int = _number_knob(
         "off",
@@ -161,8 +126,8 @@ class Knobs:
         "a prompt beyond this share of `context_window` loses old images, tool results, reasoning; on = 0.8",
         "on",
     )
-    pad_first_user: Literal["off", "on"] = _knob(
-        "off", "a conversation that begins with the assistant gets a user message first", "on"
+    pad_first_user: Literal["off", "on"] = documented(
+        "off", "a conversation that begins with the assistant gets a user message first"
     )
     tool_prefixes: tuple[str, ...] = _list_knob(
         r"[A-Za-z0-9_-]+=[A-Za-z0-9_-]*",
@@ -174,6 +139,7 @@ class Knobs:
         check_choices(self)
 
 
+add_choices(Knobs)
 KNOBS = {f.name: f for f in fields(Knobs)}
 """The fields of `Knobs`, by name."""
 DEFAULT_KNOBS = Knobs()

@@ -7,40 +7,36 @@ bounds its translation time, during which other requests wait: exceeding it rais
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 MIB = 1024 * 1024
+
+
+def documented(default: Any, doc: str) -> Any:
+    """Return a dataclass field whose metadata holds its documentation, from which the reference pages are generated."""
+    return field(default=default, metadata={"doc": doc})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits. Each is in bytes unless its documentation (field metadata `doc`) names another unit."""
 
-    request_body: int = field(default=32 * MIB, metadata={"doc": "request body (Anthropic's own limit is 32 MB)"})
-    reply_body: int = field(
-        default=64 * MIB,
-        metadata={
-            "doc": "whole (non-streamed) reply body; also what block_order may hold back of a stream (characters)"
-        },
+    request_body: int = documented(32 * MIB, "request body (Anthropic's own limit is 32 MB)")
+    reply_body: int = documented(
+        64 * MIB, "whole (non-streamed) reply body; also what block_order may hold back of a stream (characters)"
     )
-    sse_line: int = field(default=8 * MIB, metadata={"doc": "one line of an event stream"})
-    sse_frame: int = field(default=16 * MIB, metadata={"doc": "one frame (all its lines) of an event stream"})
-    blocks: int = field(default=4096, metadata={"doc": "blocks in one streamed reply (a count)"})
-    tool_arguments: int = field(
-        default=16 * MIB, metadata={"doc": "arguments of all tool calls of one streamed reply (characters)"}
+    sse_line: int = documented(8 * MIB, "one line of an event stream")
+    sse_frame: int = documented(16 * MIB, "one frame (all its lines) of an event stream")
+    blocks: int = documented(4096, "blocks in one streamed reply (a count)")
+    tool_arguments: int = documented(16 * MIB, "arguments of all tool calls of one streamed reply (characters)")
+    messages: int = documented(100_000, "messages in one request (a count, Anthropic's own limit)")
+    parts: int = documented(
+        100_000, "content parts and tool calls in one translated request, those in tool results too (a count)"
     )
-    messages: int = field(default=100_000, metadata={"doc": "messages in one request (a count, Anthropic's own limit)"})
-    parts: int = field(
-        default=100_000,
-        metadata={"doc": "content parts and tool calls in one translated request, those in tool results too (a count)"},
-    )
-    calls: int = field(
-        default=50_000, metadata={"doc": "tool calls in the history of one translated request (a count)"}
-    )
-    tools: int = field(default=10_000, metadata={"doc": "tools declared in one translated request (a count)"})
-    stops: int = field(
-        default=4096, metadata={"doc": "stop sequences of one translated request (characters, and one for each)"}
-    )
-    losses: int = field(default=256, metadata={"doc": "losses listed per request (a count; more are only counted)"})
+    calls: int = documented(50_000, "tool calls in the history of one translated request (a count)")
+    tools: int = documented(10_000, "tools declared in one translated request (a count)")
+    stops: int = documented(4096, "stop sequences of one translated request (characters, and one for each)")
+    losses: int = documented(256, "losses listed per request (a count; more are only counted)")
 
 
 DEFAULT_LIMITS = Limits()

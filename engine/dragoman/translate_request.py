@@ -21,7 +21,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.null_arguments import nullable
 from dragoman.tokens.by_body_size import by_body
 from dragoman.tools.bridge import bridge_tools
-from dragoman.tools.call_ids import deduplicate_call_ids, pair_calls
+from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
 from dragoman.tools.names import NameTable, all_valid
 from dragoman.translation import Translation
 from dragoman.wire.json_codec import dumps, loads

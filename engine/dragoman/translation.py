@@ -12,7 +12,7 @@ from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
-from dragoman.dialects.errors.read import own_envelope, redact_failure
+from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure
 from dragoman.dialects.errors.redact import redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.directions import Direction
@@ -270,7 +270,7 @@ class Translation:
         context, upstream = self.context, self.direction.upstream
         payload = _json_object(body, loads_exact)
         if payload.get("error"):
-            raise UpstreamStatusError(upstream.read_failure(200, body, headers or {}))
+            raise UpstreamStatusError(read_error_response(200, body, headers or {}, upstream.dialect))
         reply: Reply = upstream.read_reply(payload, context)
         if context.tools:
             restore_reply(reply, context.tools, context.losses)

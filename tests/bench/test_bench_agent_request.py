@@ -125,6 +125,19 @@ def test_it_is_translated_without_a_loss(client: str, upstream: str) -> None:
     assert expected(upstream, translation.body) == expected(client, body)
 
 
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_a_rich_request_is_the_same_conversation_with_pictures_and_reasoning(client: str, upstream: str) -> None:
+    body = agent_request(client, "m", rich=True)
+    assert body == agent_request(client, "m", rich=True)
+    assert body.count(b"iVBORw0KGg") == 4
+    assert body.count(b"The rows are joined by hand") == 27
+    translation = translate(direction(client, upstream), body)
+    assert translation.body.count(b"iVBORw0KGg") == 4
+    lost = {code.value for code in translation.losses.counts}
+    assert lost <= {"reasoning_foreign", "reasoning_unsigned", "reasoning_mode", "result_media_moved"}
+
+
 def test_size_and_stream_are_the_callers_choice() -> None:
     assert len(expected("chat", agent_request("chat", "m", 2))) == 2
     whole = json.loads(agent_request("chat", "gpt", 20, stream=False))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,10 +17,11 @@ import pytest
 from dragoman_bench.client import result
 from dragoman_bench.delays import Delays
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import SHAPES
 from dragoman_bench.plan import Plan, PlanError, Slow
+from dragoman_bench.probe import EVERY_MS, probe
 from dragoman_bench.receiver import Receiver, Tally
 from dragoman_bench.replies import Reply, chunk, reply
+from dragoman_bench.shapes import SHAPES
 from dragoman_bench.upstream import Simulator, serve
 from dragoman_bench.wire import DIALECTS, Script
 
@@ -242,11 +245,25 @@ async def test_streams_are_held_beside_one_that_comes_as_fast_as_it_is_read(
     upstream: tuple[str, Simulator], dialect: str
 ) -> None:
     url, simulator = upstream
-    blast = Script(50, 0, 32, 16).model
-    got = await loaded(Plan(url, dialect, "hold", Script(9999, 5).model, 10, 0.2, warm=0.0, upstream=url, blast=blast))
+    plan = Plan(
+        url,
+        dialect,
+        "hold",
+        Script(9999, 5).model,
+        10,
+        0.2,
+        warm=0.2,
+        upstream=url,
+        neighbours=[Script(50, 0, 32, 16).model],
+    )
+    got = await loaded(plan)
     assert got["errors"] == {}
     assert (got["opened"], got["streams"]) == (10, 10)
     assert simulator.counts.streams > 10 + 2  # one blasting stream after another
+    assert got["alone_ms"]["count"] > 0
+    assert got["delay_ms"]["count"] > 0
+    assert got["lag_ms"]["count"] > 2
+    assert got["alone_lag_ms"]["count"] > 2
 
 
 async def test_replies_follow_each_other(upstream: tuple[str, Simulator]) -> None:
@@ -258,6 +275,89 @@ async def test_replies_follow_each_other(upstream: tuple[str, Simulator]) -> Non
     assert simulator.counts.connections == 4 + 3  # the samples'
     whole = await loaded(Plan(url, "chat", "closed", "bench-whole", 4, 0.1, warm=0.0, stream=False))
     assert (whole["errors"], whole["replies"]) == ({}, simulator.counts.replies)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_counted_replies_are_all_in_the_window(upstream: tuple[str, Simulator], dialect: str) -> None:
+    url, simulator = upstream
+    plan = Plan(url, dialect, "counted", Script(20, 2, 32, turn=True).model, 3, total=7, warm=0.0, upstream=url)
+    got = await loaded(plan)
+    assert got["errors"] == {}
+    assert got["opened"] == got["streams"] == simulator.counts.finished == 3 + 7
+    begin, end = got["samples"]["begin"], got["samples"]["end"]
+    assert (end["streams"] - begin["streams"], end["chunks"] - begin["chunks"]) == (7, 7 * 20)
+    assert got["whole_ms"]["count"] == got["first_ms"]["count"] == 7
+    assert simulator.counts.connections == 3 + 3  # the samples'
+
+
+async def test_a_mixed_day_has_leavers_retries_and_a_series(upstream: tuple[str, Simulator]) -> None:
+    url, simulator = upstream
+    mix = [(Script(40, 10).model, 0.8, True), ("bench-whole", 0.2, False)]
+    plan = Plan(url, "chat", "day", mix[0][0], 200, 1.6, warm=0.2, rate=120, upstream=url, mix=mix)
+    plan.watch["gateway"] = os.getpid()
+    got = await loaded(plan)
+    assert got["errors"] == {}
+    assert got["streams"] > 4 * got["cut"] > 0
+    assert got["replies"] == simulator.counts.replies > 0
+    assert got["opened"] == got["streams"] + got["replies"] + got["cut"]
+    points = got["series"]
+    assert len(points) == 3
+    assert [round(point["at_s"], 1) for point in points] == pytest.approx([0.5, 1.1, 1.6], abs=0.15)
+    assert all(0 <= point["delay_p50"] <= point["delay_p99"] for point in points)
+    assert all(point["memory_mb"] > 5 and point["cpu_share"] > 0 for point in points)
+    assert sum(point["open"] for point in points) > 0
+    assert got["lag_ms"]["count"] > 10
+
+
+async def closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Wait for the client's end, then close."""
+    with suppress(ConnectionError):
+        await reader.read()
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+async def test_lag_is_the_time_of_a_request_and_of_those_that_it_delayed() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(0.15 if number == 1 else 0)
+            writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        third.set()
+        await closing(reader, writer)
+        closed.set()
+
+    third, closed = asyncio.Event(), asyncio.Event()
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    lags: list[int] = []
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    probing = asyncio.create_task(probe(Plan(url, "chat", "closed", "m", 1), lags.append))
+    await asyncio.wait_for(third.wait(), 10)
+    probing.cancel()
+    await asyncio.wait_for(closed.wait(), 10)
+    server.close()
+    longest = max(lags)
+    at = lags.index(longest)
+    assert longest >= 150_000_000
+    assert [longest - lag for lag in lags[at : at + 8]] == [number * EVERY_MS * 1_000_000 for number in range(8)]
+
+
+async def test_a_gateway_that_does_not_answer_has_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman_bench.probe._FIRST_WITHIN", 0.05)
+
+    async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await closing(reader, writer)
+        closed.set()
+
+    closed = asyncio.Event()
+    server = await asyncio.start_server(ignore, "127.0.0.1", 0)
+    lags: list[int] = []
+    port = server.sockets[0].getsockname()[1]
+    await asyncio.wait_for(probe(Plan(f"http://127.0.0.1:{port}", "chat", "closed", "m", 1), lags.append), 5)
+    assert lags == []
+    await asyncio.wait_for(closed.wait(), 10)
+    server.close()
 
 
 async def test_arrivals_come_as_the_seed_has_drawn_them(upstream: tuple[str, Simulator]) -> None:
@@ -304,7 +404,9 @@ async def test_a_refused_connection_is_an_error_and_a_plan_s_limit_an_end(upstre
         ({"seconds": 1e9}, "seconds and limit"),
         ({"rate": 0}, "above 0"),
         ({"mode": "hold"}, "give `upstream`"),
-        ({"mode": "storm"}, "total"),
+        ({"mode": "storm"}, "storm needs a total"),
+        ({"mode": "counted"}, "counted needs a total"),
+        ({"mode": "day"}, "needs a mix"),
         ({"colour": "red"}, "unknown: colour"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_bench.charts import Bar, Dots, bars, dots
+from dragoman_bench.charts import Bar, Dots, Panel, bars, dots, over_time
 from dragoman_bench.gateways import GATEWAYS
 from dragoman_bench.machine import Machine
 from dragoman_bench.report import charts, report, terminal_summary
@@ -177,6 +177,31 @@ def test_dots_grow_with_the_percentile_and_stay_inside() -> None:
     assert places[0] > 0
     assert places[-1] < float(root.get("width", ""))
     assert [circle.get("r") for circle in circles] == ["4.0", "5.5", "7.0"]
+
+
+def test_lines_over_time_are_to_scale() -> None:
+    line = [(0.0, 0.0), (60.0, 10.0), (120.0, 5.0)]
+    panels = [Panel("delay & more", {"p99": line}, {"p99": "own"}), Panel("memory", {"a": line[:2]}, {"a": "other"})]
+    root = drawing(over_time("Title", "Below", panels))
+    drawn = [polyline.get("points", "").split() for polyline in root.iter(f"{SVG}polyline")]
+    first = [tuple(map(float, point.split(","))) for point in drawn[0]]
+    assert [len(points) for points in drawn] == [3, 2]
+    assert first[1][0] - first[0][0] == pytest.approx(first[2][0] - first[1][0], abs=0.11)
+    assert first[0][1] - first[1][1] == pytest.approx(2 * (first[0][1] - first[2][1]), abs=0.21)
+    assert max(x for x, _ in first) < float(root.get("width", ""))
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert {"delay & more", "2 min", "10", "p99"} <= set(texts)
+
+
+def test_a_mixed_day_is_drawn_over_time(results: Results) -> None:
+    point = {"delay_p50": 1.0, "delay_p99": 2.0, "lag_p99": None, "open": 3, "cpu_share": 0.1, "memory_mb": 50.0}
+    series = [{**point, "at_s": at} for at in (1.0, 2.0)]
+    day = Row("dragoman", "messages", "chat", "mixed-day", {"series": series, "errors": {}})
+    drawn = charts(replace(results, rows=[day, replace(day, gateway="peer", figures={"errors": {}})]))
+    assert list(drawn) == ["mixed-day-dragoman-messages-chat.svg"]
+    texts = [text.text for text in drawing(drawn["mixed-day-dragoman-messages-chat.svg"]).iter(f"{SVG}text")]
+    assert "memory, MB" in texts
+    assert "loop lag, ms" not in texts
 
 
 def test_charts_read_in_light_and_dark(results: Results) -> None:

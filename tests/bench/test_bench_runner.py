@@ -20,13 +20,13 @@ from dragoman_bench.gateways import ALL, SAME, Direction, Gateway, Started, Star
 from dragoman_bench.gateways.direct import Direct
 from dragoman_bench.gateways.gateway import Kind
 from dragoman_bench.load import Load
-from dragoman_bench.load_shapes import SHAPES
 from dragoman_bench.machine_lock import Busy, machine_lock
-from dragoman_bench.plan import Plan
+from dragoman_bench.plan import LONGEST, Plan
 from dragoman_bench.processes import alive, cpu_ns, divided_cores, memory_bytes, tree
 from dragoman_bench.rig import LoadError, Rig, Subject
 from dragoman_bench.runner import Run
 from dragoman_bench.scenarios import QUICK, SCENARIOS, WARM_UP, Scenario, models
+from dragoman_bench.shapes import SHAPES
 from dragoman_bench.wire import Script
 
 CHAT = ("chat", "chat")
@@ -118,10 +118,12 @@ async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Rig, "load", in_this_process)
     monkeypatch.setattr(runner, "_backlogged", lambda _: False)  # as on a machine that has nothing else to do
     mine = Stub("mine")
-    paced = Script(9999, 10)
+    paced, paced_short = Script(9999, 10), Script(10, 10)
     fresh = [short("idle"), short("open-1000", script=paced), short("storm", total=9), short("slow", script=paced)]
     kept = [short(name) for name in ("whole", "start", "agent", "burst-100")] + [short("arrivals", streams=100)]
-    kept.append(short("neighbours", script=paced, blast=Script(2000, 0, 32, 16)))
+    kept.append(short("neighbours", script=paced, warm=0.3, neighbours=(Script(2000, 0, 32, 16),)))
+    kept.append(short("agent-turn", script=Script(30, 2, 32, turn=True), total=4))
+    fresh.append(short("mixed-day", seconds=1.0, streams=100, mix=((paced_short, 0.8), (Script(1, whole=True), 0.2))))
     asked = {(scenario.name, key[0]) for scenario, _, key in Run([Direct(), mine], [CHAT], fresh + kept, 1).steps()}
     assert ("whole", "direct") in asked
     assert ("idle", "direct") not in asked
@@ -135,6 +137,15 @@ async def test_each_kind_of_scenario_has_its_figures(monkeypatch: pytest.MonkeyP
     assert (rows["storm"]["hung_up"], rows["storm"]["left_open"]) == (18, 0)
     assert rows["slow"]["delay_ms"]["p50"] > 0
     assert rows["neighbours"]["delay_ms"]["p50"] > 0
+    assert rows["neighbours"]["alone_ms"]["p50"] > 0
+    assert rows["neighbours"]["lag_ms"]["p50"] > 0
+    assert rows["neighbours"]["times_alone"]["p99"] == pytest.approx(
+        rows["neighbours"]["delay_ms"]["p99"] / rows["neighbours"]["alone_ms"]["p99"]
+    )
+    assert (rows["agent-turn"]["turns"], rows["agent-turn"]["cpu_us_per_turn"] > 0) == (4, True)
+    assert rows["agent-turn"]["turn_ms"]["p50"] > 50
+    assert rows["mixed-day"]["replies_per_s"] > 0
+    assert {"at_s", "delay_p99", "lag_p99", "memory_mb"} < set(rows["mixed-day"]["series"][0])
     assert rows["whole"]["cpu_us_per_reply"] > 0
     assert rows["start"]["cpu_us_per_stream"] > 0
     assert rows["agent"]["cpu_us_per_stream"] > 0
@@ -230,6 +241,7 @@ def test_the_median_of_rounds_is_taken_figure_by_figure() -> None:
         "delay_ms": {"p50": 2.0},
         "errors": {"cut": {"count": 4, "example": "first"}},
     }
+    assert derived_metrics.middle([{"series": [1]}, {"series": [2]}]) == {"series": [2]}
     assert error["cut"]["count"] == 2
     compared = derived_metrics.compared(rounds[2], rounds[0], rounds[0])
     assert compared["ratio"] == {"cpu_us_per_chunk": 2.0}
@@ -247,7 +259,7 @@ def test_every_scenario_makes_a_plan_in_both_forms(name: str) -> None:
         assert scenario.script.model.encode() in request
         assert b"\r\nx-a: b\r\n" in request
         assert scenario.script.model in models()
-        assert plan.limit <= 600
+        assert plan.limit <= LONGEST
         assert scenario.duration() < (10 if scenario is not SCENARIOS[name] else 60)
     assert WARM_UP.model in models()
     assert set(QUICK) <= set(SCENARIOS)
@@ -298,6 +310,8 @@ async def test_runs_take_turns(tmp_path: Path) -> None:
         (["--scenarios", "nosuch"], "no scenario"),
         (["--directions", "chat"], "no direction is named 'chat'; known: chat-chat"),
         (["--rounds", "0"], "at least 1"),
+        (["--day", "0"], "--day is 0: above 0"),
+        (["--day", "1e9"], "at most 3600 seconds"),
         (["peers"], "peers install NAME"),
         (["peers", "install", "nosuch"], "no peer"),
     ],

@@ -120,6 +120,28 @@ async def test_a_stream_to_a_reader_that_does_not_read_waits_for_it(upstream: Up
     await client.close()
 
 
+async def test_comments_follow_the_first_delta_until_the_client_disconnects(upstream: Upstream) -> None:
+    client = await Client.connect(upstream)
+    client.post(PATHS["chat"], request("chat", Script(999, 0, 32, 16, comments=True).model))
+    await client.head()
+    data = await asyncio.wait_for(client.reader.readexactly(20_000), WITHIN)
+    assert len(MARK.findall(data)) == 1
+    assert data.count(b"e\r\n: keep-alive\n\n\r\n") > 500
+    await client.close()
+    await upstream.counted("cancelled", 1)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_an_agents_turn_is_streamed(upstream: Upstream, dialect: str) -> None:
+    client = await Client.connect(upstream)
+    client.post(PATHS[dialect], request(dialect, Script(30, 1, 32, turn=True).model))
+    await client.head()
+    body = await client.chunks()
+    assert TERMINAL[dialect] in body
+    assert len({number for number, _, _ in MARK.findall(body)}) == 30
+    await client.close()
+
+
 async def test_a_chunked_request_and_one_in_pieces_are_understood(upstream: Upstream) -> None:
     client = await Client.connect(upstream)
     body = request("chat", "bench-whole", stream=False)

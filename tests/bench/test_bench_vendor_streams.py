@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman_bench.vendor_streams import KINDS, STREAMS, texts_of
-from grammar import chat, messages, responses
+from oracles.grammar import chat, messages, responses
 
 JUDGES: dict[str, Any] = {"chat": chat, "messages": messages, "responses": responses}
 SCRIPT = Path(__file__).parents[2] / "bench" / "micro" / "streams.py"

@@ -11,6 +11,7 @@ import pytest
 from dragoman import Translation, direction
 from dragoman.reply_context import ReplyContext
 from dragoman_bench.replies import Reply, reply
+from dragoman_bench.turn_replies import turn_reply
 from dragoman_bench.wire import (
     CLOCK,
     DIALECTS,
@@ -50,8 +51,12 @@ class Body:
 
 def streamed(sent: Reply, events: int = EVENTS) -> bytes:
     """A whole stream on the wire."""
-    deltas = [sent.delta(SERIAL, n, 1000 + n, last=n == events - 1) for n in range(events)]
     texts = [sent.text(SERIAL, n, 1000 + n, last=n == events - 1) for n in range(events)]
+    deltas = [
+        (sent.between(n, texts[:n]) if n in sent.breaks else b"")
+        + sent.delta(SERIAL, n, 1000 + n, last=n == events - 1)
+        for n in range(events)
+    ]
     return sent.opening + b"".join(deltas) + sent.closing(texts)
 
 
@@ -138,3 +143,72 @@ def test_only_a_whole_name_is_a_script() -> None:
 def test_a_script_has_bounds(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"1"):
         Script(**wrong)
+
+
+# --- an agent's turn ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_turn_is_understood_in_every_direction(client: str, upstream: str) -> None:
+    events = 20
+    body = Body(streamed(turn_reply(upstream, events, 40), events)).body
+    machine = Translation(direction(client, upstream), b"", True, ReplyContext("m"), "m").stream_machine()
+    frames = [frame for frame in machine.feed(body).split(b"\n\n") if not REPEATING.search(frame)]
+    marks = MARK.findall(b"\n\n".join(frames))
+    assert [int(number) for number, _, _ in marks] == [SERIAL * NUMBERS + n for n in range(events)]
+    assert [flag for _, flag, _ in marks] == [b"@"] * (events - 1) + [b"!"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_turn_has_reasoning_text_and_two_calls(dialect: str) -> None:
+    got = Body(streamed(turn_reply(dialect, 20, 40), 20))
+    assert got.complete
+    assert TERMINAL[dialect] in got.body
+    kinds = [
+        {"chat": _chat_kind, "messages": _messages_kind, "responses": _responses_kind}[dialect](each)
+        for each in payloads(got.body)
+    ]
+    texts: dict[str, str] = {}
+    for kind, text in filter(None, kinds):
+        texts[kind] = texts.get(kind, "") + text
+    assert [len(MARK.findall(text.encode())) for text in texts.values()] == [4, 8, 4, 4]
+    assert list(texts) == ["reasoning", "text", "call 0", "call 1"]
+    assert all(json.loads(texts[f"call {at}"])["text"] for at in (0, 1))
+    if dialect == "responses":
+        events = payloads(got.body)
+        assert [each["sequence_number"] for each in events] == list(range(len(events)))
+        output = events[-1]["response"]["output"]
+        assert [item["type"] for item in output] == ["reasoning", "message", "function_call", "function_call"]
+        assert [output[0]["summary"][0]["text"], output[1]["content"][0]["text"]] == [texts["reasoning"], texts["text"]]
+        assert [item["arguments"] for item in output[2:]] == [texts["call 0"], texts["call 1"]]
+
+
+def _chat_kind(event: Any) -> tuple[str, str] | None:
+    delta = event["choices"][0]["delta"] if event["choices"] else {}
+    if "reasoning_content" in delta:
+        return "reasoning", delta["reasoning_content"]
+    if calls := delta.get("tool_calls"):
+        return f"call {calls[0]['index']}", calls[0]["function"]["arguments"]
+    return ("text", delta["content"]) if delta.get("content") else None
+
+
+def _messages_kind(event: Any) -> tuple[str, str] | None:
+    delta = event.get("delta", {})
+    kinds = {"thinking_delta": ("reasoning", "thinking"), "text_delta": ("text", "text")}
+    if delta.get("type") == "input_json_delta":
+        return f"call {event['index'] - 2}", delta["partial_json"]
+    kind = kinds.get(delta.get("type"))
+    return (kind[0], delta[kind[1]]) if kind else None
+
+
+def _responses_kind(event: Any) -> tuple[str, str] | None:
+    if not event["type"].endswith(".delta"):
+        return None
+    kinds = {0: "reasoning", 1: "text", 2: "call 0", 3: "call 1"}
+    return kinds[event["output_index"]], event["delta"]
+
+
+def test_every_script_is_selected_by_its_name() -> None:
+    for script in (Script(300, 10, 32, turn=True), Script(9, 0, 32, 16, comments=True), Script(2, joined=True)):
+        assert read_script(request("chat", script.model)) == script

@@ -86,7 +86,7 @@ class Stream:
 def streams(upstream: str) -> list[Stream]:
     """Returns the recorded streams of a dialect."""
     found = []
-    for path in sorted((TESTS / "transcripts" / upstream).glob("*.sse")):
+    for path in sorted((TESTS / "golden" / "transcripts" / upstream).glob("*.sse")):
         frames = []
         for frame in path.read_bytes().split(b"\n\n"):
             head, mark, data = frame.partition(b"data: ")
@@ -95,6 +95,7 @@ def streams(upstream: str) -> list[Stream]:
             except ValueError:
                 frames.append((frame, None, b"\n\n"))
         found.append(Stream(path.stem, tuple(frames)))
+    assert found, f"there are no recorded streams of {upstream}"
     return found
 
 

@@ -18,7 +18,7 @@ from openai.types.responses import Response
 from conformance.judges_responses import EVENTS, judge_responses
 from conformance.served import PATHS, Served, everything_to, serving
 from dragoman_server.simulator.examples import PATCH
-from grammar import sse
+from oracles.grammar import sse
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 UPSTREAMS = ("chat", "messages", "responses")

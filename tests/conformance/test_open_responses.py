@@ -16,8 +16,8 @@ from openai.types.responses import Response
 from conformance.judges_responses import judge_responses, responses_events
 from conformance.samples import PNG
 from conformance.served import Served, Upstream, model_at, openai_sdk
-from grammar import open_responses
-from grammar import responses as stream_grammar
+from oracles.grammar import open_responses
+from oracles.grammar import responses as stream_grammar
 
 Json = dict[str, Any]
 

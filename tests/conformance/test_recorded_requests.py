@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from conformance.rounds import DIALECTS
 from conformance.served import PATHS, Served, everything_to, serving
-from grammar import Accumulated, chat, messages, responses
+from oracles.grammar import Accumulated, chat, messages, responses
 
 SCRIPT = "sim-tools"
 PREFIX = {"chat": "chatcmpl-", "messages": "msg_", "responses": "resp_"}

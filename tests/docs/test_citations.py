@@ -144,7 +144,7 @@ def test_a_stream_of_the_page_is_the_worked_one(number: str) -> None:
     section = page.partition(f'<a id="s{number}"></a>')[2].partition("<a id=")[0]
     cells = [line.split(" | ")[1].removesuffix(" |") for line in section.splitlines() if line.startswith("| ")][1:]
     lines = [line for cell in cells for line in cell.split("<br>") if line != "–"]
-    tables = (ROOT / "tests/directions/worked.txt").read_text("utf-8").split("== ")
+    tables = (ROOT / "tests/golden/worked.txt").read_text("utf-8").split("== ")
     worked = next(table for table in tables if table.startswith(f"{_DIRECTIONS[number]}/thinking_text_tool\n"))
     assert [re.sub(r"\b(msg|rs|fc)_u", r"\1_x", line) for line in lines] == worked.split("\n")[1:-2]
 

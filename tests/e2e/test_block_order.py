@@ -10,7 +10,7 @@ import anthropic
 import openai
 
 from dragoman.aio.timeouts import Timeouts
-from grammar import messages
+from oracles.grammar import messages
 from support.accumulators import by_last_block, by_open_block
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate, with_limits
 from support.samples import chat_frame, request

@@ -14,7 +14,7 @@ import pytest
 from dragoman.aio.proxy_stream import ping_of
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from peers.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
+from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
 from support.directions import judge
 from support.gateways import Gate, config_for, gate, until
 from support.samples import TEXT, error_frame, reply

@@ -22,7 +22,7 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from grammar import GrammarError
+from oracles.grammar import GrammarError
 from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served
 from support.samples import PATHS, dump, error_frame, judge, read_error, request

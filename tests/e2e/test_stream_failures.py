@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from grammar import Accumulated
+from oracles.grammar import Accumulated
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, until, with_limits
 from support.samples import error_frame, judge, sign_of_life, text_stream, tool_stream
 from support.sockets import (

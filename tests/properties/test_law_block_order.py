@@ -15,7 +15,7 @@ from dragoman import Dialect, Knobs, direction
 from dragoman.dialects.shared import streamed_arguments as module
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.limits import Limits
-from grammar import messages, responses
+from oracles.grammar import messages, responses
 from support.accumulators import Block, by_index, by_last_block, by_open_block
 from support.directions import stream_through, translated
 from support.responses_upstreams import responses_streams

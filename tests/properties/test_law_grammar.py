@@ -9,7 +9,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction
-from grammar import sse
+from oracles.grammar import sse
 from support.directions import (
     CROSS,
     PASSTHROUGH,

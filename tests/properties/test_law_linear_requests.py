@@ -82,7 +82,7 @@ def work(engine: Metered, direction: Any, body: bytes, **settings: Any) -> int:
 
     def translate() -> None:
         with suppress(engine["errors"].ClientRequestError):
-            engine["translate"].translate(direction, body, **settings)
+            engine["translate_request"].translate(direction, body, **settings)
 
     return engine.count(translate)[0]
 

@@ -79,7 +79,7 @@ def test_arguments_four_times_as_long_are_about_four_times_the_work(
         data = UPSTREAMS[upstream](arguments)
 
         def run() -> None:
-            translation = engine["translate"].translate(direction, json.dumps(body).encode(), knobs=chosen)
+            translation = engine["translate_request"].translate(direction, json.dumps(body).encode(), knobs=chosen)
             machine = translation.stream_machine()
             for at in range(0, len(data), piece):
                 machine.feed(data[at : at + piece])

@@ -13,7 +13,7 @@ from dragoman import Dialect, builtin_profile
 from dragoman.dialects.codec import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Parser
-from grammar import Accumulated
+from oracles.grammar import Accumulated
 from support import canonical
 from support.directions import upstream_streams
 from support.responses_upstreams import responses_streams

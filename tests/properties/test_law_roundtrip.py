@@ -17,7 +17,7 @@ from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.codec import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
-from grammar import Accumulated
+from oracles.grammar import Accumulated
 from support import canonical
 from support.directions import DIALECTS
 from support.frames import frames_of

@@ -14,7 +14,7 @@ from dragoman import Dialect, Direction, LossCode, Losses, Translation
 from dragoman.canonical.events import BlockKind, BlockStart
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
-from grammar import Accumulated
+from oracles.grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
 from support.responses_upstreams import responses_streams

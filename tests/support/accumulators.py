@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from grammar import sse
+from oracles.grammar import sse
 
 Json = dict[str, Any]
 Block = tuple[str, str, str]

@@ -21,7 +21,7 @@ from dragoman.canonical.events import (
     Start,
     Usage,
 )
-from grammar import Accumulated, Call, require
+from oracles.grammar import Accumulated, Call, require
 
 _ANNOTATED = {BlockKind.TEXT}
 _OPAQUE = {BlockKind.REASONING, BlockKind.OPAQUE}

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dragoman import DIRECTIONS, Dialect, Direction, Knobs, Translation, builtin_profile, translate
 from dragoman.dialects.codec import CODECS
-from grammar import Accumulated, chat, messages, responses
-from grammar.responses_items import check_failure
-from grammar.sse import Item
+from oracles.grammar import Accumulated, chat, messages, responses
+from oracles.grammar.responses_items import check_failure
+from oracles.grammar.sse import Item
 
 from .responses_upstreams import responses_streams
 from .upstreams import Upstream, chat_streams, messages_streams

@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.canonical.events import Annotation, BlockKind, BlockStart, Delta, End, Event, Finish, Opaque, Start, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
-from grammar import Accumulated, Call, responses
+from oracles.grammar import Accumulated, Call, responses
 
 from .responses_items import INCOMPLETE, response_object, responses_usage
 from .upstreams import CHAT_REASONS, MESSAGES_REASONS, chat_usage, messages_usage

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from dragoman.canonical.events import Event
-from dragoman.dialects.responses import Reader
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.dialects import Dialect
-from grammar import Accumulated, chat, messages, responses
+from oracles.grammar import Accumulated, chat, messages, responses
 from support import responses_samples
 
 Json = dict[str, Any]

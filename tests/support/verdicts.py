@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from dragoman.dialects import Dialect
@@ -14,9 +13,10 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import Validator
 from dragoman.stages.violation import Violation
+from support.defects import Change
 from support.mutations import frames_of
+from support.paths import STREAMS
 
-GOLDENS = Path(__file__).parents[1] / "directions"
 TEXT = {
     Dialect.CHAT: "chat_from_messages/text",
     Dialect.MESSAGES: "messages_from_chat/text",
@@ -46,7 +46,7 @@ def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings:
 @cache
 def golden(name: str) -> bytes:
     """What the client gets, of `<client>_from_<upstream>/<case>`."""
-    return (GOLDENS / f"{name}.sse").read_bytes()
+    return (STREAMS / f"{name}.sse").read_bytes()
 
 
 def golden_frames(name: str) -> list[bytes]:
@@ -60,7 +60,7 @@ def goldens(client: Dialect | str) -> tuple[str, ...]:
     return tuple(
         sorted(
             f"{path.parent.name}/{path.stem}"
-            for path in GOLDENS.glob(f"{client}_from_*/*.sse")
+            for path in STREAMS.glob(f"{client}_from_*/*.sse")
             if path.parent.name != f"{client}_from_{client}"
         )
     )
@@ -74,3 +74,18 @@ def settings_of(name: str) -> dict[str, Any]:
     if variant in orders:
         settings["knobs"] = orders[variant]
     return settings
+
+
+def assert_defect_is_found(dialect: Dialect, case: str, change: Change, rule: str) -> None:
+    """A golden of a dialect is valid, and with one change it breaks `rule`."""
+    other = Dialect.MESSAGES if dialect is Dialect.CHAT else Dialect.CHAT
+    name = f"{dialect}_from_{other}/{case}"
+    try:
+        frames = golden_frames(name)
+    except FileNotFoundError:
+        frames = golden_frames(f"{dialect}_from_responses/{case}")
+    assert verdict(dialect, b"".join(frames), **settings_of(name)) is None
+    change(frames)
+    found = verdict(dialect, b"".join(frames), **settings_of(name), losses=Losses())
+    assert found is not None
+    assert rule in found.rule

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -32,7 +33,8 @@ def modules(package: str) -> list[tuple[str, Path]]:
 CORE = [(name, path) for name, path in modules("dragoman") if name.split(".")[1:2] != ["aio"]]
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """The absolute modules that a file imports anywhere in it."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -40,7 +42,7 @@ def imports(path: Path) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             names.add(node.module)
-    return names
+    return frozenset(names)
 
 
 def python(code: str) -> str:
@@ -59,7 +61,6 @@ def test_the_public_names() -> None:
         "DIRECTIONS",
         "EFFORTS",
         "KNOBS",
-        "LOSS_MEANINGS",
         "MODEL_LIST_PATH",
         "PROFILE_FIELDS",
         "VENDOR_PROFILES",
@@ -214,6 +215,7 @@ def test_no_module_is_imported_by_its_folder() -> None:
     assert not [name for name in sys.modules if name.split(".")[0] in ("engine", "server")]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_every_module_imports_alone() -> None:
     """Each in a process that has imported nothing of ours but its package: an import cycle would show."""

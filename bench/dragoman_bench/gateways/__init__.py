@@ -30,7 +30,8 @@ __all__ = (
 
 
 _TEXTS_ONLY = "its request to the upstream has the model and the texts only"
-_NO_AGENT = {"agent": "it would send the texts only, and leave out tools, calls and results"}
+_TEXTS_SENT = "it would send the texts only, and leave out tools, calls and results"
+_NO_AGENT = {"agent": _TEXTS_SENT, "agent-turn": _TEXTS_SENT}
 
 
 def _registry(*gateways: Gateway) -> dict[str, Gateway]:

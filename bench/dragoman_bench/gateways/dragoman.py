@@ -26,6 +26,16 @@ provider = "upstream"
 """
 
 
+def config(port: int, dialect: str, url: str, transport: str | None = None) -> str:
+    """Return the configuration file of a gateway on `port` in front of the upstream at `url`, which has no path."""
+    return _CONFIG.format(
+        port=port,
+        transport=f'transport = "{transport}"\n' if transport else "",
+        dialect=dialect,
+        url=url + ("" if dialect == "messages" else "/v1"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Dragoman:
     """One worker in the default configuration. `transport` is the upstream transport; without one, the default."""
@@ -53,11 +63,6 @@ class Dragoman:
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
         """Start `python -m dragoman_server serve config.toml`. Raises StartError."""
         port = free_port()
-        config = _CONFIG.format(
-            port=port,
-            transport=f'transport = "{self.transport}"\n' if self.transport else "",
-            dialect=direction[1],
-            url=upstream_url + ("" if direction[1] == "messages" else "/v1"),
-        )
+        files = {"config.toml": config(port, direction[1], upstream_url, self.transport)}
         command, env = own_module("dragoman_server", "serve", "--quiet", "{folder}/config.toml")
-        return await launch(command, port, core, env=env, files={"config.toml": config}, ready="/health")
+        return await launch(command, port, core, env=env, files=files, ready="/health")

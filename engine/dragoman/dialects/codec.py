@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects import Dialect, chat, messages, responses
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.reply.read import read_reply as read_chat_reply
+from dragoman.dialects.chat.reply.write import write_reply as write_chat_reply
 from dragoman.dialects.chat.request.read import FIELDS as CHAT_FIELDS
+from dragoman.dialects.chat.request.read import read_request as read_chat_request
+from dragoman.dialects.chat.request.write import write_request as write_chat_request
+from dragoman.dialects.chat.stop_and_usage import read_usage as read_chat_usage
+from dragoman.dialects.chat.stream.observer import ChatObserver
+from dragoman.dialects.chat.stream.reader import ChatReader
+from dragoman.dialects.chat.stream.validator import ChatValidator
+from dragoman.dialects.chat.stream.writer import ChatWriter
+from dragoman.dialects.messages.errors import write_failure as write_messages_failure
+from dragoman.dialects.messages.reply.read import read_reply as read_messages_reply
+from dragoman.dialects.messages.reply.write import write_reply as write_messages_reply
+from dragoman.dialects.messages.request.drop_billing_line import strip_billing_line
 from dragoman.dialects.messages.request.read import FIELDS as MESSAGES_FIELDS
+from dragoman.dialects.messages.request.read import read_request as read_messages_request
+from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning as restore_messages_reasoning
+from dragoman.dialects.messages.request.write import write_request as write_messages_request
+from dragoman.dialects.messages.stop_and_usage import read_usage as read_messages_usage
+from dragoman.dialects.messages.stream.observer import MessagesObserver
+from dragoman.dialects.messages.stream.reader import MessagesReader
+from dragoman.dialects.messages.stream.validator import MessagesValidator
+from dragoman.dialects.messages.stream.writer import MessagesWriter
+from dragoman.dialects.openai.error_envelope import write_failure as write_openai_failure
+from dragoman.dialects.responses.reply.read import read_reply as read_responses_reply
+from dragoman.dialects.responses.reply.write import write_reply as write_responses_reply
 from dragoman.dialects.responses.request.read import FIELDS as RESPONSES_FIELDS
-from dragoman.dialects.shared.fields_of_other_dialects import REQUEST_FIELDS
+from dragoman.dialects.responses.request.read import read_request as read_responses_request
+from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning as restore_responses_reasoning
+from dragoman.dialects.responses.request.write import write_request as write_responses_request
+from dragoman.dialects.responses.stop_and_usage import read_usage as read_responses_usage
+from dragoman.dialects.responses.stream.observer import ResponsesObserver
+from dragoman.dialects.responses.stream.reader import ResponsesReader
+from dragoman.dialects.responses.stream.validator import ResponsesValidator
+from dragoman.dialects.responses.stream.writer import ResponsesWriter
+from dragoman.dialects.shared.json_fields import REQUEST_FIELDS
 from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
-from dragoman.errors import Failure
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import Validator
@@ -26,8 +56,6 @@ class Codec:
     """The readers, writers and facts of one dialect."""
 
     dialect: Dialect
-    path: str
-    """The endpoint below the vendor's base URL."""
     read_request: Callable[..., Any]
     """Reads a request's JSON object as a canonical `Request`."""
     write_request: Callable[..., Any]
@@ -46,70 +74,71 @@ class Codec:
     """Makes the stage that encodes frames and checks them."""
     observer: Callable[[], Observer]
     """Makes the observer of a forwarded stream."""
-    read_failure: Callable[[int, bytes, Mapping[str, str]], Failure]
-    """Reads an upstream's error response."""
     write_failure: Callable[..., tuple[int, Any]]
     """Writes an error's status and JSON object."""
     model_paths: tuple[tuple[str, ...], ...]
     """The paths at which payloads of a stream name the model."""
-    restore_reasoning: Callable[[Any, str, Losses], bool] | None
-    """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
-    dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
-    strip_billing_line: Callable[[Any, Losses], bool] | None
-    """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
-    dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""
     prompt: tuple[str | None, str]
     """The fields of a request that hold the instructions, if there is one, and the conversation."""
-    conversation: tuple[str, ...]
+    conversation: tuple[str, ...] = ("prompt_cache_key",)
     """The path at which a request may name its conversation."""
-
-
-def _codec(
-    dialect: Dialect,
-    package: ModuleType,
-    *model_paths: tuple[str, ...],
-    prompt: tuple[str | None, str],
-    conversation: tuple[str, ...] = ("prompt_cache_key",),
-    seals: bool = False,
-) -> Codec:
-    return Codec(
-        dialect,
-        dialect.path,
-        package.read_request,
-        package.write_request,
-        package.read_reply,
-        package.write_reply,
-        package.read_usage,
-        package.Reader,
-        package.Writer,
-        package.Validator,
-        package.Observer,
-        package.read_failure,
-        package.write_failure,
-        model_paths,
-        package.restore_reasoning if seals else None,
-        getattr(package, "strip_billing_line", None),
-        prompt,
-        conversation,
-    )
+    restore_reasoning: Callable[[Any, str, Losses], bool] | None = None
+    """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
+    dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
+    strip_billing_line: Callable[[Any, Losses], bool] | None = None
+    """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
+    dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""
 
 
 CODECS: dict[Dialect, Codec] = {
-    Dialect.CHAT: _codec(Dialect.CHAT, chat, ("model",), prompt=(None, "messages")),
-    Dialect.MESSAGES: _codec(
+    Dialect.CHAT: Codec(
+        Dialect.CHAT,
+        read_chat_request,
+        write_chat_request,
+        read_chat_reply,
+        write_chat_reply,
+        read_chat_usage,
+        ChatReader,
+        ChatWriter,
+        ChatValidator,
+        ChatObserver,
+        write_openai_failure,
+        model_paths=(("model",),),
+        prompt=(None, "messages"),
+    ),
+    Dialect.MESSAGES: Codec(
         Dialect.MESSAGES,
-        messages,
-        ("message", "model"),
+        read_messages_request,
+        write_messages_request,
+        read_messages_reply,
+        write_messages_reply,
+        read_messages_usage,
+        MessagesReader,
+        MessagesWriter,
+        MessagesValidator,
+        MessagesObserver,
+        write_messages_failure,
+        model_paths=(("message", "model"),),
         prompt=("system", "messages"),
         conversation=("metadata", "user_id"),
-        seals=True,
+        restore_reasoning=restore_messages_reasoning,
+        strip_billing_line=strip_billing_line,
     ),
-    Dialect.RESPONSES: _codec(
+    Dialect.RESPONSES: Codec(
         Dialect.RESPONSES,
-        responses,
-        ("response", "model"),
+        read_responses_request,
+        write_responses_request,
+        read_responses_reply,
+        write_responses_reply,
+        read_responses_usage,
+        ResponsesReader,
+        ResponsesWriter,
+        ResponsesValidator,
+        ResponsesObserver,
+        write_openai_failure,
+        model_paths=(("response", "model"),),
         prompt=("instructions", "input"),
-        seals=True,
+        restore_reasoning=restore_responses_reasoning,
     ),
 }
 

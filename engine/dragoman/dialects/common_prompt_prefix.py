@@ -36,11 +36,39 @@ class PromptDigest:
     @classmethod
     def of(cls, dialect: Dialect, body: bytes) -> PromptDigest:
         """Returns the digest of a request body that is valid in `dialect`."""
-        return _prompt_digest(dialect, body)
+        payload: Mapping[str, object] = loads(body)
+        system, turns = CODECS[dialect].prompt
+        conversation = payload.get(turns)
+        entries = conversation if isinstance(conversation, list) else [conversation]
+        serialized = [_serialized(entry) for entry in entries]
+        return cls(
+            dialect,
+            str(payload.get("model")),
+            _digest(payload.get("tools")),
+            _digest(payload.get(system)) if system else (0, 0),
+            array("I", map(crc32, serialized)),
+            array("I", map(len, serialized)),
+        )
 
     def agreement(self, later: PromptDigest) -> PromptAgreement:
         """Returns how much of this prompt can be reused for a later one of the same dialect."""
-        return _agreement(self, later)
+        system, turns = CODECS[self.dialect].prompt
+        if self.model != later.model:
+            return PromptAgreement(0, 0.0, "model")
+        size = common = self.tools[1] + self.system[1]
+        size += sum(self.sizes)
+        if self.tools != later.tools:
+            return PromptAgreement(0, 0.0, "tools")
+        if self.system != later.system:
+            return PromptAgreement(0, self.tools[1] / size if size else 0.0, system)
+        agreed = 0
+        for one, other in zip(self.turns, later.turns, strict=False):
+            if one != other:
+                break
+            agreed += 1
+        common += sum(self.sizes[:agreed])
+        broken = f"{turns}[{agreed}]" if agreed < len(self.turns) else None
+        return PromptAgreement(agreed, common / size if size else 1.0, broken)
 
 
 class PromptAgreement(NamedTuple):
@@ -53,42 +81,6 @@ class PromptAgreement(NamedTuple):
     turns: int
     share: float
     broken_by: str | None
-
-
-def _prompt_digest(dialect: Dialect, body: bytes) -> PromptDigest:
-    payload: Mapping[str, object] = loads(body)
-    system, turns = CODECS[dialect].prompt
-    conversation = payload.get(turns)
-    entries = conversation if isinstance(conversation, list) else [conversation]
-    serialized = [_serialized(entry) for entry in entries]
-    return PromptDigest(
-        dialect,
-        str(payload.get("model")),
-        _digest(payload.get("tools")),
-        _digest(payload.get(system)) if system else (0, 0),
-        array("I", map(crc32, serialized)),
-        array("I", map(len, serialized)),
-    )
-
-
-def _agreement(earlier: PromptDigest, later: PromptDigest) -> PromptAgreement:
-    system, turns = CODECS[earlier.dialect].prompt
-    if earlier.model != later.model:
-        return PromptAgreement(0, 0.0, "model")
-    size = common = earlier.tools[1] + earlier.system[1]
-    size += sum(earlier.sizes)
-    if earlier.tools != later.tools:
-        return PromptAgreement(0, 0.0, "tools")
-    if earlier.system != later.system:
-        return PromptAgreement(0, earlier.tools[1] / size if size else 0.0, system)
-    agreed = 0
-    for one, other in zip(earlier.turns, later.turns, strict=False):
-        if one != other:
-            break
-        agreed += 1
-    common += sum(earlier.sizes[:agreed])
-    broken = f"{turns}[{agreed}]" if agreed < len(earlier.turns) else None
-    return PromptAgreement(agreed, common / size if size else 1.0, broken)
 
 
 def _digest(value: object) -> tuple[int, int]:

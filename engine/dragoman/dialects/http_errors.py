@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.dialects.errors.read import redact_failure
+from dragoman.dialects.errors.read import read_error_response, redact_failure
 from dragoman.errors import Failure
 from dragoman.wire.json_codec import dumps
 
@@ -42,4 +42,4 @@ def read_error(
     Any status and any body is read; nothing is raised. The failure's headers are `retry-after` and its relatives and
     the rate limits, under the upstream's names.
     """
-    return redact_failure(CODECS[upstream].read_failure(status, body, headers), secrets)
+    return redact_failure(read_error_response(status, body, headers, upstream), secrets)

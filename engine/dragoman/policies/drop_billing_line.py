@@ -1,14 +1,19 @@
 """Drops the client's billing line, which changes with each request and which only its own vendor reads.
 
 Claude Code begins its system prompt with a line for Anthropic's billing. For any other server it is a first token that
-changes, so no prompt cache holds: 50 seconds a turn instead of 4 on a local model (T-80).
+changes, so no prompt cache holds: 50 seconds a turn instead of 4 on a local model (T-80). Requests that are passed
+through lose it through `dialects.messages.request.drop_billing_line`.
 """
 
 from __future__ import annotations
 
-from dragoman.canonical.claude_code_billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 from dragoman.canonical.request import Request, Role, Text
 from dragoman.losses import LossCode, Losses
+
+BILLING_LINE = "x-anthropic-billing-header:"
+"""The line's first characters."""
+BILLING_LINE_DROPPED = "the client's billing line was left out"
+"""The text of the loss row."""
 
 
 def drop_billing_line(request: Request, losses: Losses) -> None:
@@ -29,3 +34,8 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
         turn.parts = turn.parts[1:]
     else:
         del request.turns[0]
+
+
+def without_first_line(text: str) -> str:
+    """Return the lines after the first: clients that join their blocks put the prompt there."""
+    return text.partition("\n")[2].lstrip("\n")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json
 from dragoman.errors import Path, Unsupported
-from dragoman.policies.schema_union import SizeBudget, resolve
+from dragoman.policies.schema_union import SizeBudget, add_description, resolve, strings
 from dragoman.wire.json_codec import dumps
 
 _OF_NAMES: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
@@ -89,7 +89,7 @@ class SchemaTree:
             else:
                 out[key] = self._value(key, value, inside)
         if described:
-            _describe(out, "{" + ", ".join(described) + "}")
+            add_description(out, "{" + ", ".join(described) + "}")
         if self._closed and _is_open(out):
             out["additionalProperties"] = False
             self.changes["closed an object"] += 1
@@ -128,7 +128,7 @@ def is_complete(schema: Any) -> bool:
         properties = schema.get("properties")
         if schema.get("additionalProperties") is not False:
             return False
-        if type(properties) is dict and set(properties) != set(_names(schema.get("required"))):
+        if type(properties) is dict and set(properties) != set(strings(schema.get("required"))):
             return False
     for key, value in schema.items():
         if type(value) is dict and key in _OF_NAMES:
@@ -144,10 +144,6 @@ def is_complete(schema: Any) -> bool:
     return True
 
 
-def _names(value: Any) -> list[str]:
-    return [name for name in value if type(name) is str] if type(value) is list else []
-
-
 def _is_open(schema: Json) -> bool:
     return (schema.get("type") == "object" or "properties" in schema) and schema.get(
         "additionalProperties"
@@ -161,8 +157,3 @@ def _is_taken(key: str, value: Any) -> bool:
 
 def _word(value: Any) -> str:
     return value if type(value) is str else dumps(value).decode()
-
-
-def _describe(schema: Json, text: str) -> None:
-    before = schema.get("description")
-    schema["description"] = f"{before}\n\n{text}" if type(before) is str and before else text

@@ -128,10 +128,10 @@ def _join(flat: Json, objects: list[Json], *, every: bool) -> None:
             properties[name] = choices[0] if len(choices) == 1 else {"allOf": choices} if every else choices[0]
         else:
             properties[name] = choices[0] if len(choices) == 1 else {"allOf" if every else "anyOf": choices}
-    wanted = [_list(branch.get("required")) for branch in objects]
+    wanted = [strings(branch.get("required")) for branch in objects]
     common = None if every else frozenset(wanted[0]).intersection(*wanted[1:])
     shared = [name for names in wanted for name in names if common is None or name in common]
-    required = list(dict.fromkeys([*_list(flat.get("required")), *shared]))
+    required = list(dict.fromkeys([*strings(flat.get("required")), *shared]))
     if required:
         flat["required"] = required
     if not every:
@@ -160,14 +160,18 @@ def _note(flat: Json, wanted: list[list[str]]) -> None:
     sets = list(dict.fromkeys(", ".join(f"`{name}`" for name in names) for names in wanted if names))
     if len(sets) < 2:
         return
-    text = f"Give the properties of one of these sets: {'; or '.join(sets)}."
-    before = flat.get("description")
-    flat["description"] = f"{before}\n\n{text}" if type(before) is str and before else text
+    add_description(flat, f"Give the properties of one of these sets: {'; or '.join(sets)}.")
 
 
 def _dict(value: Any) -> Json:
     return value if type(value) is dict else {}
 
 
-def _list(value: Any) -> list[str]:
+def strings(value: Any) -> list[str]:
+    """Returns the strings of a list; none of any other value."""
     return [name for name in value if type(name) is str] if type(value) is list else []
+
+
+def add_description(schema: Json, text: str) -> None:
+    before = schema.get("description")
+    schema["description"] = f"{before}\n\n{text}" if type(before) is str and before else text

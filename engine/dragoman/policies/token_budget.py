@@ -134,7 +134,8 @@ class _BudgetEnforcer:
             made = index + 1 == len(turns) or turns[index + 1].role is _ASSISTANT
             if made and total > budget and len(asked) == KEEP:
                 total -= self._evict(asked[0], total - lower)
-        self._drop_left_out()
+        for index, places in self._left_out.items():  # at the end, so that places stay valid until then
+            turns[index].drop_parts(places)
         return total
 
     def _evict(self, before: int, most: int) -> int:
@@ -144,7 +145,7 @@ class _BudgetEnforcer:
             (self._images, self._drop_image),
             (self._images_seen, self._drop_image),
             (self._results, self._cut),
-            (self._reasoning, self._drop_reasoning),
+            (self._reasoning, self._leave_out),
         ):
             while gone < most and pieces and pieces[0].turn < before:
                 piece = pieces.popleft()
@@ -247,10 +248,7 @@ class _BudgetEnforcer:
         before, after = self._counter.texts([text, cut])
         return before - after
 
-    def _drop_reasoning(self, piece: _Piece) -> int:
-        return self._leave_out(piece, LossCode.REASONING_EVICTED)
-
-    def _leave_out(self, piece: _Piece, code: LossCode) -> int:
+    def _leave_out(self, piece: _Piece, code: LossCode = LossCode.REASONING_EVICTED) -> int:
         self._left_out.setdefault(piece.turn, set()).add(piece.place)
         self._losses.add(code, self._turns[piece.turn].reasoning_at(piece.place).at)
         return piece.tokens
@@ -269,8 +267,3 @@ class _BudgetEnforcer:
     def _is_signed(self, piece: _Piece) -> bool:
         part = self._turns[piece.turn].reasoning_at(piece.place)
         return part.proof is not None and own_block(part, self._dialect, self._verified or "") is not None
-
-    def _drop_left_out(self) -> None:
-        """Drop the reasoning that was left out. At the end, so that places stay valid until then."""
-        for index, places in self._left_out.items():
-            self._turns[index].drop_parts(places)

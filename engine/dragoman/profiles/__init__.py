@@ -5,10 +5,10 @@ A flag without a source keeps its base value. Which host belongs to which vendor
 
 from __future__ import annotations
 
-from dragoman.profiles.chat import CHAT
-from dragoman.profiles.messages import MESSAGES
-from dragoman.profiles.responses import RESPONSES
-from dragoman.profiles.third_party import Fact, Vendor
+from dragoman.profiles.third_parties_chat import CHAT
+from dragoman.profiles.third_parties_messages import MESSAGES
+from dragoman.profiles.third_parties_responses import RESPONSES
+from dragoman.profiles.third_party_entry import Fact, Vendor
 
 __all__ = ("THIRD_PARTIES", "Fact", "Vendor")
 

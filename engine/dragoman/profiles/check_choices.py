@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import Field, fields
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+
+def add_choices(cls: type) -> None:
+    """Add `values` to the metadata of each field of a dataclass: the strings that its type `Literal[…]` allows."""
+    types = get_type_hints(cls)
+    for spec in fields(cls):
+        values = get_args(types[spec.name]) if get_origin(types[spec.name]) is Literal else ()
+        spec.metadata = MappingProxyType({"values": values, **spec.metadata})
 
 
 def check_choices(choices: Any) -> None:

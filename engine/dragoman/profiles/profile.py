@@ -8,18 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from dragoman.canonical.request import EFFORTS
+from dragoman.limits import documented
 from dragoman.profiles import THIRD_PARTIES
-from dragoman.profiles.check_choices import check_choices
-from dragoman.profiles.messages import MID_SYSTEM_MODELS
+from dragoman.profiles.check_choices import add_choices, check_choices
+from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS
 
 _LONGEST_KNOWN: Final = 128
-
-
-def _flag(default: Any, doc: str, *values: str) -> Any:
-    return field(default=default, metadata={"doc": doc, "values": values})
 
 
 def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
@@ -35,145 +32,129 @@ class Profile:
     Raises ValueError for a value that is not allowed.
     """
 
-    family: str = _flag(
+    family: str = documented(
         "",
         "name of the group of upstreams that can read this upstream's signed or encrypted "
         "reasoning; empty = the provider's name in a configuration, the dialect's name in Python",
     )
-    max_tokens_field: str = _flag(
-        "max_completion_tokens", "Chat: the field of the output limit", "max_completion_tokens", "max_tokens"
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = documented(
+        "max_completion_tokens", "Chat: the field of the output limit"
     )
-    context_window: int = _flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
-    counting: bool = _flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
-    max_output_tokens: int = _flag(0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown")
-    default_max_tokens: int = _flag(8192, "output limit sent to Messages upstreams if the client sets none")
-    sampling: str = _flag("free", "which sampling parameters the upstream takes", "free", "default_only", "none")
-    temperature_with_top_p: bool = _flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
-    max_temperature: float = _flag(2.0, "largest temperature taken")
-    anthropic_version: str = _flag("2023-06-01", "anthropic-version header sent", "2023-06-01", "2026-10-21")
-    system_inline: bool = _flag(False, "takes `system` messages in mid-conversation (Responses: always)")
+    context_window: int = documented(
+        0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown"
+    )
+    counting: bool = documented(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
+    max_output_tokens: int = documented(
+        0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown"
+    )
+    default_max_tokens: int = documented(8192, "output limit sent to Messages upstreams if the client sets none")
+    sampling: Literal["free", "default_only", "none"] = documented(
+        "free", "which sampling parameters the upstream takes"
+    )
+    temperature_with_top_p: bool = documented(
+        True, "Messages: takes `temperature` and `top_p` together; else no `top_p`"
+    )
+    max_temperature: float = documented(2.0, "largest temperature taken")
+    anthropic_version: Literal["2023-06-01", "2026-10-21"] = documented("2023-06-01", "anthropic-version header sent")
+    system_inline: bool = documented(False, "takes `system` messages in mid-conversation (Responses: always)")
     mid_system_models: tuple[str, ...] = _list_flag(
         "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
         r"\S+",
         "*claude-opus-5*",
     )
-    instruction_role: str = _flag("system", "Chat: the role of instructions", "system", "developer")
-    efforts: tuple[str, ...] = _flag(EFFORTS, "effort levels taken, in rising order; empty = none")
-    thinking: str = _flag(
-        "adaptive",
-        "Messages: the form in which thinking is requested",
-        "adaptive",
-        "budget",
-        "budget_and_effort",
-        "none",
+    instruction_role: Literal["system", "developer"] = documented("system", "Chat: the role of instructions")
+    efforts: tuple[str, ...] = documented(EFFORTS, "effort levels taken, in rising order; empty = none")
+    thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = documented(
+        "adaptive", "Messages: the form in which thinking is requested"
     )
-    thinking_off: bool = _flag(True, "takes thinking `disabled`")
-    forced_choice_with_thinking: bool = _flag(False, "takes a forced tool choice while thinking")
-    thinking_replay: str = _flag(
-        "verify", "what happens to thinking of earlier turns", "verify", "own_required", "drop"
+    thinking_off: bool = documented(True, "takes thinking `disabled`")
+    forced_choice_with_thinking: bool = documented(False, "takes a forced tool choice while thinking")
+    thinking_replay: Literal["verify", "own_required", "drop"] = documented(
+        "verify", "what happens to thinking of earlier turns"
     )
-    reasoning_replay: bool = _flag(False, "Chat: wants `reasoning_content` of earlier turns back")
-    reasoning_details: bool = _flag(
+    reasoning_replay: bool = documented(False, "Chat: wants `reasoning_content` of earlier turns back")
+    reasoning_details: bool = documented(
         False, "Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged"
     )
-    custom_tools: bool = _flag(True, "OpenAI dialects: takes free-text (custom) tools")
-    namespaces: bool = _flag(False, "Responses: takes namespaces of tools")
-    tool_search: bool = _flag(False, "Responses: takes `tool_search` and deferred tools")
-    encrypted_reasoning: bool = _flag(True, "Responses: takes encrypted reasoning items back, and no plain ones")
-    tool_name_max: int = _flag(64, "longest tool name")
-    call_id_max: int = _flag(64, "longest tool call id")
-    text_parts: bool = _flag(True, "takes arrays of text parts in system, assistant and tool content")
-    images: bool = _flag(True, "takes images")
-    images_in_tool_results: bool = _flag(True, "takes images in tool results (Messages)")
-    pdf: bool = _flag(True, "takes PDF files")
-    url_sources: bool = _flag(True, "fetches images and files by URL itself")
-    explicit_cache: bool = _flag(False, "takes explicit cache marks")
-    tools_with_reasoning: str = _flag(
-        "any", "Chat: whether function tools can be combined with a reasoning effort", "any", "effort_none", "never"
+    custom_tools: bool = documented(True, "OpenAI dialects: takes free-text (custom) tools")
+    namespaces: bool = documented(False, "Responses: takes namespaces of tools")
+    tool_search: bool = documented(False, "Responses: takes `tool_search` and deferred tools")
+    encrypted_reasoning: bool = documented(True, "Responses: takes encrypted reasoning items back, and no plain ones")
+    tool_name_max: int = documented(64, "longest tool name")
+    call_id_max: int = documented(64, "longest tool call id")
+    text_parts: bool = documented(True, "takes arrays of text parts in system, assistant and tool content")
+    images: bool = documented(True, "takes images")
+    images_in_tool_results: bool = documented(True, "takes images in tool results (Messages)")
+    pdf: bool = documented(True, "takes PDF files")
+    url_sources: bool = documented(True, "fetches images and files by URL itself")
+    explicit_cache: bool = documented(False, "takes explicit cache marks")
+    tools_with_reasoning: Literal["any", "effort_none", "never"] = documented(
+        "any", "Chat: whether function tools can be combined with a reasoning effort"
     )
-    message_stop: bool = _flag(
+    message_stop: bool = documented(
         True,
         "Messages: ends every stream with `message_stop`; if false, a stream with a stop reason is complete without it",
     )
-    usage_fallback: str = _flag("none", "Chat: read usage also from a chunk with choices", "none", "last_seen")
-    stop_limit: int = _flag(
+    usage_fallback: Literal["none", "last_seen"] = documented("none", "Chat: read usage also from a chunk with choices")
+    stop_limit: int = documented(
         4, "Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)"
     )
-    unstored_metadata: bool = _flag(True, "Chat: takes `metadata` without `store`")
-    user_field: str = _flag(
-        "safety_identifier", "Chat: where the end user's id goes", "safety_identifier", "user", "user_id"
+    unstored_metadata: bool = documented(True, "Chat: takes `metadata` without `store`")
+    user_field: Literal["safety_identifier", "user", "user_id"] = documented(
+        "safety_identifier", "Chat: where the end user's id goes"
     )
-    structured_output: bool = _flag(True, "takes a JSON schema as output format")
-    stream_usage: bool = _flag(True, "Chat: takes `stream_options.include_usage`")
-    strict_alternation: bool = _flag(
+    structured_output: bool = documented(True, "takes a JSON schema as output format")
+    stream_usage: bool = documented(True, "Chat: takes `stream_options.include_usage`")
+    strict_alternation: bool = documented(
         False, "rejects two messages of one role in a row (Chat, Responses; for Messages they are always merged)"
     )
-    results_first: bool = _flag(
+    results_first: bool = documented(
         False, "Responses: requires tool results directly after their calls (the other dialects always do)"
     )
-    schema_root_union: bool = _flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
-    schema_refs: bool = _flag(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
+    schema_root_union: bool = documented(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
+    schema_refs: bool = documented(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
     schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords that it rejects; they are left out")
-    strict_schemas: str = _flag(
+    strict_schemas: Literal["any", "closed", "complete"] = documented(
         "any",
-        "strict schemas: unchanged, with every object closed, or with every property required as "
-        "well (else sent without `strict`)",
-        "any",
-        "closed",
-        "complete",
+        "strict schemas: unchanged, with every object closed, or with every property required as well (else sent "
+        "without `strict`)",
     )
     strict_refused: tuple[str, ...] = _list_flag(
         "JSON schema keywords that it rejects in strict schemas; they move into the description"
     )
-    rewrite: bool = _flag(
+    rewrite: bool = documented(
         False,
         "rejects unknown fields: requests of its own dialect are rewritten too, and beta headers are not forwarded",
     )
-    stream_obfuscation: bool = _flag(
+    stream_obfuscation: bool = documented(
         False,
         "OpenAI dialects: takes `stream_options.include_obfuscation`; Dragoman then requests streams without padding",
     )
-    thinking_field: str = _flag(
+    thinking_field: Literal[
+        "reasoning_effort", "thinking", "enable_thinking", "chat_template_kwargs", "reasoning", "reasoning_split"
+    ] = documented(
         "reasoning_effort",
         "Chat: the field that switches reasoning on and off, in addition to or instead of the effort",
-        "reasoning_effort",
-        "thinking",
-        "enable_thinking",
-        "chat_template_kwargs",
-        "reasoning",
-        "reasoning_split",
     )
-    reasoning_key: str = _flag(
-        "reasoning_content",
-        "Chat: the field in which reasoning of earlier turns is sent back",
-        "reasoning_content",
-        "reasoning",
-        "reasoning_details",
+    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = documented(
+        "reasoning_content", "Chat: the field in which reasoning of earlier turns is sent back"
     )
-    reasoning_required: bool = _flag(
+    reasoning_required: bool = documented(
         False, "Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one"
     )
-    tool_choice: str = _flag(
+    tool_choice: Literal["all", "named", "words", "unforced", "auto"] = documented(
         "all",
-        "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, "
-        "`none` and `required`; all but forced ones; only `auto`",
-        "all",
-        "named",
-        "words",
-        "unforced",
-        "auto",
+        "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, `none` and "
+        "`required`; all but forced ones; only `auto`",
     )
-    parallel_tool_calls: bool = _flag(True, "Chat: takes `parallel_tool_calls`")
-    strict_tools: bool = _flag(True, "Chat: takes `strict` on tools")
-    top_k: bool = _flag(False, "Chat: takes `top_k`")
-    billing_line: bool = _flag(
+    parallel_tool_calls: bool = documented(True, "Chat: takes `parallel_tool_calls`")
+    strict_tools: bool = documented(True, "Chat: takes `strict` on tools")
+    top_k: bool = documented(False, "Chat: takes `top_k`")
+    billing_line: bool = documented(
         False, "reads Claude Code's billing line; for others the knob `request_noise` removes it"
     )
-    cache_field: str = _flag(
-        "prompt_cache_breakpoint",
-        "Chat: the field of explicit cache marks",
-        "prompt_cache_breakpoint",
-        "cache_control",
+    cache_field: Literal["prompt_cache_breakpoint", "cache_control"] = documented(
+        "prompt_cache_breakpoint", "Chat: the field of explicit cache marks"
     )
 
     def __post_init__(self) -> None:
@@ -199,6 +180,7 @@ def _listed(patterns: tuple[str, ...], model: str) -> bool:
     return (_matches if len(model) <= _LONGEST_KNOWN else _matches.__wrapped__)(patterns, model)
 
 
+add_choices(Profile)
 PROFILE_FIELDS = {f.name: f for f in fields(Profile)}
 
 # What Messages' structured output does not know; the vendor's own SDK moves the same into the description.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dragoman.canonical.request import Json, Reasoning
-from dragoman.reasoning.bounded_cache import TextCache
+from dragoman.reasoning.envelope_cache import TextCache
 from dragoman.wire.json_codec import dumps, loads
 
 TAG = "dgm1."

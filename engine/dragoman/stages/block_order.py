@@ -22,6 +22,8 @@ from dragoman.errors import LimitExceeded
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_codec import dumps
 
+ORDERED = frozenset((BlockStart, BlockEnd, Opaque))
+"""The events that `BlockOrder.overlaps` reads. Any other event may be written at once."""
 _PROSE = frozenset((BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING))
 _OPAQUE = BlockKind.OPAQUE
 
@@ -71,16 +73,14 @@ class BlockOrder:
         return bool(self._queue or self._aside or self._shut or self._moved)
 
     def overlaps(self, event: Event) -> bool:
-        """True if this event starts a block while another is open. Any other event is recorded as written."""
-        kind = type(event)
-        if kind is BlockStart:
+        """True if this event of `ORDERED` starts a block while another is open. If not, it is recorded as written."""
+        if isinstance(event, BlockStart):
             if self._current is not None:
                 return True
-            assert isinstance(event, BlockStart)
             self._current = _Block(event.index, event.kind, event.index)
-        elif kind is BlockEnd:
+        elif isinstance(event, BlockEnd):
             self._current = None
-        elif kind is Opaque and self._current is not None:
+        elif self._current is not None:
             self._current.shown = True
         return False
 

@@ -153,7 +153,7 @@ class Validator(Encoder):
         """Checks a frame that matches no template. `data` are all its bytes."""
         try:
             if self.ended:
-                raise GrammarError("something behind the terminal frame")
+                raise GrammarError("a frame after the terminal frame")
             if payload is None:
                 return
             sole_text = self.read(name, payload)
@@ -166,7 +166,7 @@ class Validator(Encoder):
             elif sole_text.text:
                 self._learn(data, sole_text)
         except _MALFORMED as error:
-            rule = str(error) if type(error) is GrammarError else "a frame of another shape than any of the dialect"
+            rule = str(error) if type(error) is GrammarError else "a frame of an unknown form"
             self._report(Violation(rule, _own_name(payload or b""), self.position, masked(payload or b"")))
 
     def _report(self, violation: Violation) -> None:
@@ -284,7 +284,7 @@ def member(value: Any, key: str, kind: type) -> Any:
     """Returns a member of an object, which must have this type (a bool is not an integer). Raises GrammarError."""
     found = value.get(key) if type(value) is dict else None
     if type(found) is not kind:
-        raise GrammarError(f"no {key} where one is due, or of another type")
+        raise GrammarError(f"{key} is missing or has another type")
     return found
 
 

@@ -237,8 +237,9 @@ class Passthrough:
             if (
                 (template := templates.template) is not None
                 and not measured
-                and (run := templates.run(data, at)) is not None
+                and (run := template.run(data, at)) is not None
             ):
+                templates.fruitless = 0
                 observer.on_template(len(run.pieces), template.last_number())
                 self.begun = observer.progressed = True
                 at = template.end

@@ -177,7 +177,7 @@ def _bytes(text: str) -> int:
 def _stopped(stop: str, called: bool, losses: Losses) -> Stop:
     if not called:
         return Stop(StopReason.STOP_SEQUENCE, None, stop)
-    losses.add(LossCode.FINISH_FIXED, "stop", "a stop sequence behind a call ended the reply as one that calls")
+    losses.add(LossCode.FINISH_FIXED, "stop", "a stop sequence after a call ended the reply with that call")
     return Stop(StopReason.TOOL_CALLS)
 
 
@@ -196,5 +196,5 @@ def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
             called = any(type(each) is ToolCall and n not in reply.cut for n, each in enumerate(reply.parts))
             reply.stop = _stopped(stop, called, losses)
             reply.refusal = None
-            losses.add(LossCode.USAGE_ESTIMATED, "usage", "counts the text behind the stop sequence too")
+            losses.add(LossCode.USAGE_ESTIMATED, "usage", "also counts the text after the stop sequence")
             return

@@ -14,6 +14,7 @@ from string import ascii_letters, digits
 
 from dragoman.errors import ClientRequestError, Path
 
+_LONGEST_USER = 64
 _NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _FIT = f"{ascii_letters}{digits}_-".encode()
@@ -40,6 +41,13 @@ def sanitize_call_id(call_id: str, longest: int) -> str:
     ):
         return call_id
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+def sanitize_user_id(user: str) -> str:
+    """Returns a client's id of its end user, or its hash if it is long or JSON: Claude Code's has device ids."""
+    if len(user) > _LONGEST_USER or user.startswith("{"):
+        return sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+    return user
 
 
 def all_valid(call_ids: list[str], longest: int) -> bool:

@@ -120,7 +120,7 @@ class DeltaTemplate:
         if not data.startswith(self.before, at):
             return None
         if self._varies:
-            return self._leading(data, at) if self._varies > 0 else self._trailing(data, at)
+            return self._varying(data, at)
         start = at + self._size
         after = self._after
         # Splitting at the bytes between two strings would be one call, but three times as slow, as they are long.
@@ -136,40 +136,24 @@ class DeltaTemplate:
                 literals.append(frame[self._size : -len(tail)])
         return self._several(literals, at + sum(map(len, literals)) + len(self._joint) * len(literals), b"")
 
-    def _leading(self, data: bytes, at: int) -> TextRun | None:
-        """Returns the run if a number varies before the string."""
+    def _varying(self, data: bytes, at: int) -> TextRun | None:
+        """Returns the run if a number varies before the string, or a number or padding after it."""
         before, after, size, beside = self.before, self._after, self._size, self._margin
-        number, *pieces = data[at + size :].split(self._beside)
+        leads, padded = self._varies > 0, self._padded
+        first, *pieces = data[at + size :].split(self._beside)
         last = b""
         literals: list[bytes] = []
         for piece in pieces:
-            literal, found, rest = piece.partition(after)
-            if not found or not _is_number(number):
+            second, found, rest = piece.partition(after)
+            varying = first if leads else second
+            if not found or not (varying.isalnum() if padded else _is_number(varying)):
                 break
-            literals.append(literal)
-            last = number
-            at += size + len(number) + beside + len(literal) + len(after)
-            if not rest.startswith(before):
-                break
-            number = rest[size:]
-        return self._several(literals, at, last)
-
-    def _trailing(self, data: bytes, at: int) -> TextRun | None:
-        """Returns the run if padding or a number varies after the string."""
-        before, after, size, beside = self.before, self._after, self._size, self._margin
-        literal, *pieces = data[at + size :].split(self._beside)
-        last = b""
-        literals: list[bytes] = []
-        for piece in pieces:
-            varying, found, rest = piece.partition(after)
-            if not found or not (varying.isalnum() if self._padded else _is_number(varying)):
-                break
-            literals.append(literal)
+            literals.append(second if leads else first)
             last = varying
-            at += size + len(literal) + beside + len(varying) + len(after)
+            at += size + len(first) + beside + len(second) + len(after)
             if not rest.startswith(before):
                 break
-            literal = rest[size:]
+            first = rest[size:]
         return self._several(literals, at, last)
 
     def _several(self, literals: list[bytes], end: int, number: bytes) -> TextRun | None:
@@ -212,18 +196,6 @@ class TemplateCache:
         """Templates without a match so far. Below 0 at first, as nothing is gained in the shortest replies."""
         self._skipped = 0
         self.template: DeltaTemplate | None = None
-
-    def run(self, data: bytes, at: int) -> TextRun | None:
-        """Returns the template's run at `at`. Returns None, and drops the template, if there is no match."""
-        template = self.template
-        if template is None:
-            return None
-        run = template.run(data, at)
-        if run is None:
-            self.template = None
-        else:
-            self.fruitless = 0
-        return run
 
     def learn(self, frame: Frame, delta: Delta) -> bool:
         """Learns the template of a frame that was read as one delta. Returns True if there is a template now."""

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman import LOSS_MEANINGS, Dialect, LossCode, SSEFrame, SSEParser, json_loads
+from dragoman import Dialect, LossCode, SSEFrame, SSEParser, json_loads
 from dragoman.aio import Http11Transport, UpstreamRequest
 from dragoman_server.config.load import simulated_config
 from dragoman_server.demo.frame_excerpt import body_text, frame_lines
@@ -206,7 +206,7 @@ def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
         terminal.labelled("error read", client.error, "red")
     if seen.status == 200:
         lost = [entry.partition("=")[0].strip() for entry in seen.headers.get("x-dragoman-loss", "").split(",")]
-        rows = [f"{code}: {LOSS_MEANINGS[LossCode(code)]}" for code in lost if code]
+        rows = [f"{code}: {LossCode(code).meaning}" for code in lost if code]
         terminal.labelled("lost", "; ".join(rows) + " (in the x-dragoman-loss header)" if rows else "nothing")
     if client.usage is not None and client.stop is not None:
         terminal.labelled("tokens", f"{_usage(scene.upstream, upstream)} → {_usage(scene.client, client)}")

@@ -40,9 +40,9 @@ def explanation(
         "provider": provider.name if provider is not None else None,
         "profile": profile or (provider.profile_name or None if provider is not None else None),
         "client_profile": client_profile,
-        "path": way.upstream.path,
+        "path": way.upstream.dialect.path,
         # Without the base URL's own query, which may hold a key.
-        "url": provider.endpoint(way.upstream.path).partition("?")[0] if provider is not None else None,
+        "url": provider.endpoint(way.upstream.dialect.path).partition("?")[0] if provider is not None else None,
         "model": context.model,
         "upstream_model": translation.upstream_model,
         "stream": translation.stream,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from dragoman import json_dumps
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("text", "json")
+_LEVEL_NAMES = {level: logging.getLevelName(level) for level in LEVELS.values()}
+_MOST_PENDING = 256
+"""Most lines of requests that wait to be written."""
+_ROOT, _LOG = logging.getLogger(), logging.getLogger("dragoman")
 
 
 def configure(
@@ -21,16 +27,15 @@ def configure(
 
     Nothing happens in a process whose log is configured already.
     """
-    root = logging.getLogger()
-    log = logging.getLogger("dragoman")
-    log.setLevel(level)
-    if root.handlers:
+    _LOG.setLevel(level)
+    if _ROOT.handlers:
         return
     # Debug lines are the gateway's only: those of a library could show what it sends.
-    root.setLevel(max(level, logging.INFO))
-    handler = handler or logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
-    root.addHandler(handler)
+    _ROOT.setLevel(max(level, logging.INFO))
+    formatter = JsonFormatter(worker) if form == "json" else TextFormatter(worker)
+    handler = handler or LineHandler(formatter)
+    handler.setFormatter(formatter)
+    _ROOT.addHandler(handler)
     # No format shows the caller, the thread or the process. Looking for them costs a third of a line.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
@@ -38,10 +43,64 @@ def configure(
 
 def print_line(text: str, level: int = logging.INFO) -> None:
     """Print a message of the command line to standard error, or log it if the log is JSON."""
-    if any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers):
-        logging.getLogger("dragoman").log(level, "%s", text.strip())
+    if any(isinstance(handler.formatter, JsonFormatter) for handler in _ROOT.handlers):
+        _LOG.log(level, "%s", text.strip())
     else:
         print(text, file=sys.stderr)
+
+
+def log_request(level: int, line: object) -> None:
+    """Log the line of a request, whose level is enabled.
+
+    The handler of `configure` writes it without a log record, which costs three times as much as the rest of the line.
+    Handlers and filters of others get a record.
+    """
+    handlers = _ROOT.handlers
+    # One filter is `known_secrets.mask_logs`, which changes no line of a request.
+    if len(handlers) == 1 and type(own := handlers[0]) is LineHandler and not _LOG.handlers and len(_LOG.filters) < 2:
+        own.write(level, line)
+    else:
+        _LOG.log(level, line)
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes the log to standard error; the lines of requests in batches, one per turn of the event loop."""
+
+    def __init__(self, formatter: TextFormatter | JsonFormatter) -> None:
+        super().__init__(sys.stderr)
+        self._line = formatter.line
+        self._pending: list[str] = []
+        self._lock = threading.Lock()
+
+    def write(self, level: int, line: object) -> None:
+        """Add the line of a request to the batch. Must be called in the event loop."""
+        text = self._line(time.time(), level, _LOG.name, line)
+        with self._lock:
+            self._pending.append(text)
+            count = len(self._pending)
+        if count == 1:
+            asyncio.get_running_loop().call_soon(self._write_batch)
+        elif count >= _MOST_PENDING:
+            self._write_batch()
+
+    def _write_batch(self) -> None:
+        with self._lock:
+            lines, self._pending = self._pending, []
+        if lines:
+            try:
+                self.stream.write("\n".join(lines) + "\n")  # standard error flushes at a line's end
+            except Exception:
+                self.handleError(_LOG.makeRecord(_LOG.name, logging.ERROR, "", 0, lines[0], (), None))
+
+    def flush(self) -> None:
+        """Write the batch, and flush the stream."""
+        self._write_batch()
+        super().flush()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, after the lines that came before it."""
+        self._write_batch()
+        super().emit(record)
 
 
 class TextFormatter(logging.Formatter):
@@ -53,13 +112,17 @@ class TextFormatter(logging.Formatter):
         self._second = -1
         self._time = ""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, and the traceback below it if there is one."""
-        second = int(record.created)
+    def line(self, created: float, level: int, logger: str, message: object) -> str:
+        """Return the line for a message."""
+        second = int(created)
         if second != self._second:
             self._second = second
             self._time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-        line = f"{self._time},{int(record.msecs):03} {record.levelname}{self._worker} {record.getMessage()}"
+        return f"{self._time},{int((created - second) * 1000):03} {_level_name(level)}{self._worker} {message}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and the traceback below it if there is one."""
+        line = self.line(record.created, record.levelno, record.name, record.getMessage())
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -70,22 +133,29 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
         self._worker = worker
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The object, on one line."""
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    def line(self, created: float, level: int, logger: str, message: object, exception: str = "") -> str:
+        """Return the object for a message, which may have fields."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created))
         entry: dict[str, Any] = {
-            "time": f"{stamp}.{int(record.msecs):03}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
+            "time": f"{stamp}.{int(created % 1 * 1000):03}Z",
+            "level": _level_name(level).lower(),
+            "logger": logger,
         }
         if self._worker is not None:
             entry["worker"] = self._worker
-        fields: Mapping[str, Any] | None = getattr(record.msg, "fields", None)
-        if fields is not None:
-            entry.update(fields)
-        else:
-            entry["message"] = record.getMessage()
-        if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
+        fields: Mapping[str, Any] | None = getattr(message, "fields", None)
+        entry |= {"message": str(message)} if fields is None else fields
+        if exception:
+            entry["exception"] = exception
         # Escaped, as some readers take a line separator of Unicode for the end of a line.
         return json_dumps(entry).decode("utf-8", "replace").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object, on one line."""
+        message = record.getMessage() if record.args or isinstance(record.msg, str) else record.msg
+        exception = self.formatException(record.exc_info) if record.exc_info else ""
+        return self.line(record.created, record.levelno, record.name, message, exception)
+
+
+def _level_name(level: int) -> str:
+    return _LEVEL_NAMES.get(level) or logging.getLevelName(level)

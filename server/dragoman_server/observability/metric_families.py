@@ -155,25 +155,25 @@ FAMILIES = {
 """Every family by its name, in the order of the page."""
 
 Labels = tuple[str, ...]
-Series = dict[Labels, list[float]]
 
 
-def count(series: Series, labels: Labels, number: float = 1) -> None:
-    """Add to a counter or a gauge."""
-    value = series.get(labels)
-    if value is None:
-        series[labels] = [number]
-    else:
-        value[0] += number
+class Series(dict[Labels, list[float]]):
+    """The values of one family by their labels. A value that does not exist is created, with zeros."""
+
+    __slots__ = ("_width",)
+
+    def __init__(self, family: Family) -> None:
+        self._width = family.width
+
+    def __missing__(self, labels: Labels) -> list[float]:
+        value = self[labels] = [0] * self._width
+        return value
 
 
-def observe(series: Series, labels: Labels, seconds: float) -> None:
-    """Count one time in a histogram."""
-    value = series.get(labels)
-    if value is None:
-        value = series[labels] = [0] * _HISTOGRAM
-    value[bisect_left(SECONDS, seconds)] += 1
-    value[-1] += seconds
+def observe(histogram: list[float], seconds: float) -> None:
+    """Count one time in the value of a histogram."""
+    histogram[bisect_left(SECONDS, seconds)] += 1
+    histogram[-1] += seconds
 
 
 class Totals:
@@ -186,11 +186,14 @@ class Totals:
 
     def series(self, family: Family) -> Series:
         """Return the series of a family. It stays the same object, so frequent counters can keep it."""
-        return self.values.setdefault(family.name, {})
+        series = self.values.get(family.name)
+        if series is None:
+            series = self.values[family.name] = Series(family)
+        return series
 
     def add(self, family: Family, labels: Labels = (), number: float = 1) -> None:
         """Add `number`, which may be negative for a gauge."""
-        count(self.series(family), labels, number)
+        self.series(family)[labels][0] += number
 
     def put(self, family: Family, labels: Labels = (), number: float = 1) -> None:
         """Set a gauge."""
@@ -198,18 +201,19 @@ class Totals:
 
     def observe(self, family: Family, labels: Labels, seconds: float) -> None:
         """Add one time to a histogram."""
-        observe(self.series(family), labels, seconds)
+        observe(self.series(family)[labels], seconds)
 
     def read(self, family: Family, *labels: str) -> list[float]:
         """Return the numbers of one series; zeros if it does not exist."""
-        return self.values.get(family.name, {}).get(labels) or [0] * family.width
+        series = self.values.get(family.name)
+        return (series.get(labels) if series is not None else None) or [0] * family.width
 
     def merge(self, other: Totals, *, counters_only: bool = False) -> None:
         """Add the numbers of `other`; with `counters_only` without its gauges, as for a process that has ended."""
         for name, theirs in other.values.items():
             if counters_only and FAMILIES[name].kind is Kind.GAUGE:
                 continue
-            series = self.values.setdefault(name, {})
+            series = self.series(FAMILIES[name])
             for labels, numbers in theirs.items():
                 mine = series.get(labels)
                 series[labels] = list(numbers) if mine is None else [a + b for a, b in zip(mine, numbers, strict=True)]
@@ -227,9 +231,9 @@ class Totals:
         for name, rows in data.items():
             family = FAMILIES.get(name)
             if family is not None:
-                totals.values[name] = {
-                    tuple(labels): list(value)
+                totals.series(family).update(
+                    (tuple(labels), list(value))
                     for labels, value in rows
                     if len(labels) == len(family.labels) and len(value) == family.width
-                }
+                )
         return totals

@@ -31,7 +31,6 @@ from dragoman_server.observability.metric_families import (
     UPSTREAM_ERRORS,
     WORKER_UP,
     Totals,
-    count,
     observe,
 )
 from dragoman_server.observability.receipts import Receipt
@@ -85,13 +84,13 @@ class Metrics:
         """Count a request that has arrived. Its receipt reports its further course."""
         receipt.metrics = self
         receipt.opened_at = self._clock()
-        count(self._open_requests, (receipt.client,))
+        self._open_requests[(receipt.client,)][0] += 1
 
     def begun(self, receipt: Receipt) -> None:
         """Count the first event of a streamed reply."""
         if receipt.begun_at is None:
             receipt.begun_at = self._clock()
-            count(self._open_streams, (receipt.client,))
+            self._open_streams[(receipt.client,)][0] += 1
 
     def seconds(self, receipt: Receipt) -> float:
         """Return the seconds since the request arrived."""
@@ -100,17 +99,17 @@ class Metrics:
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
         """Count the end of a request. Its receipt must still have its translation."""
         client, provider, route = receipt.client, receipt.provider or "", receipt.route
-        count(self._open_requests, (client,), -1)
+        self._open_requests[(client,)][0] -= 1
         if receipt.begun_at is not None:
-            count(self._open_streams, (client,), -1)
-            observe(self._first_events, (client, provider), receipt.begun_at - receipt.opened_at)
+            self._open_streams[(client,)][0] -= 1
+            observe(self._first_events[client, provider], receipt.begun_at - receipt.opened_at)
         status = f"{(receipt.status or 500) // 100}xx"
-        count(self._requests, (client, provider, route, receipt.ended, status))
+        self._requests[client, provider, route, receipt.ended, status][0] += 1
         translation = receipt.translation
         if translation is None:
             return
         stream = "true" if translation.stream else "false"
-        observe(self._durations, (client, provider, stream), self.seconds(receipt))
+        observe(self._durations[client, provider, stream], self.seconds(receipt))
         context = translation.context
         if context.losses:
             for code, times in context.losses.counts.items():
@@ -119,7 +118,7 @@ class Metrics:
         if usage is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
-                    count(self._tokens, (provider, f"{kind}_estimated" if name in estimated else kind), tokens)
+                    self._tokens[provider, f"{kind}_estimated" if name in estimated else kind][0] += tokens
         if context.violation is not None:
             self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
             self._violation_log.record(receipt, context.violation)

@@ -13,7 +13,6 @@ from hmac import compare_digest
 from typing import Any, Protocol
 
 from dragoman import (
-    LOSS_MEANINGS,
     Dialect,
     Failure,
     Json,
@@ -229,7 +228,7 @@ def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str]
             "code": code.value,
             "path": redact(path, secrets)[:longest],
             "done": redact(done, secrets)[:longest],
-            "meaning": LOSS_MEANINGS[code],
+            "meaning": code.meaning,
         }
         for code, path, done in losses.rows
     ]

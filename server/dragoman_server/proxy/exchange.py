@@ -23,6 +23,7 @@ from dragoman.aio import (
     send_proxy_stream,
 )
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
+from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
@@ -198,7 +199,7 @@ class Exchange:
             level, note = self.upstream_warnings.level(self.provider, failure)
         if log.isEnabledFor(level):
             summary = f"{direction_text(self.translation)} {how}"
-            log.log(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
+            log_request(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
         if losses and log.isEnabledFor(logging.DEBUG):
             for code, path, done in losses.rows:
                 log.debug("%s loss %s at %s: %s", self.receipt.request_id, code, quote(path), quote(done))
@@ -213,12 +214,10 @@ def add_loss_header(headers: MutableMapping[str, str], losses: Losses | None) ->
 
 # The response's multidict would convert plain strings into this type for each response.
 _CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Control"), istr("X-Accel-Buffering")
-_NAMES = {name: istr(name) for name in (OWN_ID, *(dialect.request_id_header for dialect in Dialect))}
 
 
 def _event_stream(headers: dict[str, str]) -> EventStream:
-    sent = {_NAMES.get(name, name): value for name, value in headers.items()}
-    sent[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
-    sent[_CACHE_CONTROL] = "no-cache"
-    sent[_ACCEL] = "no"  # nginx would otherwise buffer the stream
-    return EventStream(headers=sent)
+    headers[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
+    headers[_CACHE_CONTROL] = "no-cache"
+    headers[_ACCEL] = "no"  # nginx would otherwise buffer the stream
+    return EventStream(headers=headers)

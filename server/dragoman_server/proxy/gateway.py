@@ -33,6 +33,7 @@ from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.observability.known_secrets import mask_logs
+from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
@@ -255,7 +256,7 @@ class Gateway:
             if log.isEnabledFor(level):
                 summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
                 status = response.status
-                log.log(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
+                log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
             receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
             return response
         except (ClientGone, ConnectionError):
@@ -273,7 +274,7 @@ class Gateway:
             if receipt.ended == "open":  # the client has disconnected, which may have cancelled this
                 if log.isEnabledFor(logging.INFO):
                     summary = without_reply(receipt, "abandoned before the reply")
-                    log.info(request_line(receipt, summary, "abandoned", CLIENT_GONE))
+                    log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
                 receipt.end("abandoned", CLIENT_GONE)
             if timers is not None:
                 self._remove_timers(timers)

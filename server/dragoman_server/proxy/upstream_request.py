@@ -32,12 +32,12 @@ class UpstreamRequests:
             # No header of the client is sent, so URL and headers are the same for each request.
             known = loaded.upstreams.get(provider.name)
             if known is None:
-                url = provider.endpoint(translation.direction.upstream.path)
+                url = provider.endpoint(translation.direction.upstream.dialect.path)
                 known = loaded.upstreams[provider.name] = url, self.headers(provider, {})
             return UpstreamRequest(*known, translation.body, translation.stream, timeouts)
         # `?beta=true` belongs to the body's dialect and is kept only where the body is.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        url = provider.endpoint(translation.direction.upstream.path, query)
+        url = provider.endpoint(translation.direction.upstream.dialect.path, query)
         headers = self.headers(provider, request.headers, same_dialect=same)
         return UpstreamRequest(url, headers, translation.body, translation.stream, timeouts)
 

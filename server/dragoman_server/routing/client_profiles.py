@@ -111,7 +111,10 @@ CLIENTS: tuple[ClientProfile, ...] = (
 )
 BY_NAME = {client.name: client for client in CLIENTS}
 _BY_AGENT = tuple((client.agent, client) for client in CLIENTS if client.agent and not client.both)
-_FURTHER = tuple((client, *client.header) for client in CLIENTS if client.header is not None)
+_BY_HEADER = {
+    name: [client for client in CLIENTS if client.header is not None and client.header[0] == name]
+    for name in [client.header[0] for client in CLIENTS if client.header is not None]
+}
 
 
 class ClientProfiles:
@@ -131,11 +134,12 @@ class ClientProfiles:
         except KeyError:
             found = self._read(agent)
         if found is None:
-            for client, name, beginning in _FURTHER:
-                value = headers.get(name)
-                known = value is not None and value.startswith(beginning)
-                if known and (not client.both or agent.startswith(client.agent)):
-                    return client
+            for name, clients in _BY_HEADER.items():
+                if (value := headers.get(name)) is not None:
+                    for client in clients:
+                        known = client.header is not None and value.startswith(client.header[1])
+                        if known and (not client.both or agent.startswith(client.agent)):
+                            return client
         return found
 
     def _read(self, agent: str) -> ClientProfile | None:

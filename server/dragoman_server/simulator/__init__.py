@@ -6,14 +6,7 @@ Start with `make_simulator` in `app.py`; `python -m dragoman_server.simulator` s
 
 from __future__ import annotations
 
-from dragoman_server.simulator.app import (
-    REQUESTS,
-    STREAMS,
-    Received,
-    RequestCheck,
-    Streams,
-    make_simulator,
-)
+from dragoman_server.simulator.app import REQUESTS, STREAMS, Received, RequestCheck, Streams, make_simulator
 from dragoman_server.simulator.scenarios import SCRIPTS
 
 __all__ = ("REQUESTS", "SCRIPTS", "STREAMS", "Received", "RequestCheck", "Streams", "make_simulator")

@@ -18,11 +18,11 @@ from multidict import CIMultiDict
 
 from dragoman_server.simulator import render_chat, render_messages, render_responses
 from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
-from dragoman_server.simulator.message_threads import Threads
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
 from dragoman_server.simulator.parse_request import Json, Turn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
+from dragoman_server.simulator.stored_threads import Threads
 
 _MIB = 1024 * 1024
 _RECORDED = 64

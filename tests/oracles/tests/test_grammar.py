@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from dragoman.canonical.events import Event
-from grammar import Accumulated, Call, GrammarError, chat, messages, sse
+from oracles.grammar import Accumulated, Call, GrammarError, chat, messages, sse
 from support import canonical
 from support.strategies import ANY, CHAT, MESSAGES, MESSAGES_SEQUENTIAL, event_streams
 from support.upstreams import Upstream, chat_streams, messages_streams

@@ -14,7 +14,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from dragoman.canonical.events import BlockKind
-from grammar import Call, GrammarError, responses, sse
+from oracles.grammar import Call, GrammarError, responses, sse
 from support import canonical
 from support.responses_upstreams import responses_streams
 from support.strategies import RESPONSES_ONLY

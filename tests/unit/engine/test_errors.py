@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman.aio import proxy_stream
-from dragoman.directions import direction
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_response
 from dragoman.errors import (
     ClientRequestError,
     DragomanError,
@@ -46,7 +47,6 @@ def test_origin_and_reason(error: DragomanError, origin: FailureOrigin, reason: 
 
 @pytest.mark.parametrize("text", ["upstream timed out: nothing within 5 s (connect)", "internal error of the gateway"])
 def test_the_reason_is_never_taken_from_an_upstreams_message(text: str) -> None:
-    codec = direction("messages", "chat").upstream
     body = b'{"error":{"message":"%b","code":"timeout","origin":"proxy","reason":"defect"}}' % text.encode()
-    failure = codec.read_failure(504, body, {})
+    failure = read_error_response(504, body, {}, Dialect.CHAT)
     assert (failure.message, failure.code, failure.origin, failure.reason) == (text, "timeout", UPSTREAM, None)

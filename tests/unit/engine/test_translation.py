@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dragoman import (
-    DIRECTIONS,
     Dialect,
     Direction,
     Failure,
@@ -23,8 +22,8 @@ from dragoman import (
     read_error,
 )
 from dragoman.canonical.events import Delta, Error, TextRun
-from grammar import chat
-from grammar.accumulated import Accumulated
+from oracles.grammar import chat
+from oracles.grammar.accumulated import Accumulated
 from support.directions import ALL, judge, translated
 from support.samples import text_stream
 
@@ -149,8 +148,6 @@ def test_a_recorded_reply_is_translated_without_its_request(row: Direction) -> N
 
 @pytest.mark.parametrize("dialect", Dialect)
 def test_the_facts_of_a_dialect(dialect: Dialect) -> None:
-    codec = DIRECTIONS[dialect, dialect].client
-    assert codec.path == dialect.path
     body = b'{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"Hello you"}],"input":"Hello you"}'
     assert 0 < TokenCounter().count(dialect, body, "m").tokens < 30
     digest = PromptDigest.of(dialect, body)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, cast
 
 from aiohttp import web
@@ -48,20 +49,17 @@ Assumes that all requests whose head is complete are parsed, queued and counted 
 """
 
 
-def request_count(handler: web.RequestHandler) -> int:
-    """Return the number of requests received on the connection, including those that cannot be parsed.
+request_count: Callable[[web.RequestHandler], int] = attrgetter("_request_count")
+"""Return the number of requests received on the connection, including those that cannot be parsed.
 
-    Assumes that `data_received` counts each request in `_request_count` when it queues it.
-    """
-    return handler._request_count
+Assumes that `data_received` counts each request in `_request_count` when it queues it.
+"""
 
+queued_requests: Callable[[web.RequestHandler], deque[tuple[Message, StreamReader]]] = attrgetter("_messages")
+"""Return the queue of requests that no handler has begun, oldest first, each with its body.
 
-def queued_requests(handler: web.RequestHandler) -> deque[tuple[Message, StreamReader]]:
-    """Return the queue of requests that no handler has begun, oldest first, each with its body.
-
-    Assumes that `data_received` appends to `_messages` and that the handler's task takes from its left.
-    """
-    return handler._messages
+Assumes that `data_received` appends to `_messages` and that the handler's task takes from its left.
+"""
 
 
 def is_between_requests(handler: web.RequestHandler) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.stop_and_usage import DIALECT, read_count
+from dragoman.dialects.chat.stop_and_usage import DIALECT
+from dragoman.dialects.shared.json_fields import read_count
 
 
 def read_citation(annotation: Json) -> Citation:

@@ -5,26 +5,9 @@ Written errors have the envelope `{"error": {message, type, param, code}}`, whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.errors import Failure
-
-
-def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """Returns the failure in an upstream's error response, or in an error body with a 2xx status. Never raises.
-
-    Its status is the upstream's. Below 400, it is derived from the body's type or code, else it is 502.
-    """
-    return read_error_response(status, body, headers, Dialect.CHAT)
-
-
-def read_error_frame(payload: Json) -> Failure:
-    """Returns the failure in an error frame: `{"error": …}` or a flat shape of other servers. Never raises."""
-    return read_error_payload(payload, Dialect.CHAT)
 
 
 def is_error_frame(payload: Json) -> bool:

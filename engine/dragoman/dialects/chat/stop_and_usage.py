@@ -8,6 +8,7 @@ from typing import Any
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
+from dragoman.dialects.shared.json_fields import read_count
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -138,12 +139,6 @@ def resolve_stop_reason(
 
 
 # --- usage (mapping §9.4) ---------------------------------------------------------------------------------------------
-
-
-def read_count(body: Any, key: str) -> int | None:
-    """Returns a member that is a count, or None if it is absent or anything else."""
-    value = body.get(key) if type(body) is dict else None
-    return value if type(value) is int and value >= 0 else None
 
 
 _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")

@@ -7,15 +7,16 @@ for their retries: without `retry-after` they retry forever or not at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
+from typing import TypeVar
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 
-_MESSAGES = Dialect.MESSAGES  # CPython 3.11 takes twenty times as long to find a member in its class
+T = TypeVar("T")
 RETRY = ("retry-after", "retry-after-ms", "x-should-retry")
 """Headers that the clients of every dialect understand: forwarded unchanged, dates included."""
 
@@ -25,20 +26,17 @@ _OWN: dict[Dialect, tuple[str, ...]] = {
     Dialect.RESPONSES: _OPENAI_OWN,
     Dialect.MESSAGES: ("request-id", "anthropic-organization-id", "anthropic-workspace-id", "anthropic-processing-ms"),
 }
+_OTHER_ID = {
+    Dialect.CHAT: "request-id",
+    Dialect.RESPONSES: "request-id",
+    Dialect.MESSAGES: "x-request-id",
+}
+"""The header in which the other vendor's servers send their request id."""
 _LIMITS: dict[Dialect, str] = {
     Dialect.CHAT: "x-ratelimit-",
     Dialect.RESPONSES: "x-ratelimit-",
     Dialect.MESSAGES: "anthropic-ratelimit-",
 }
-_TO_ANTHROPIC = tuple(
-    (f"x-ratelimit-{fact}-{what}", f"anthropic-ratelimit-{what}-{fact}", fact == "reset")
-    for what in ("requests", "tokens")
-    for fact in ("limit", "remaining", "reset")
-)
-"""OpenAI's name of a rate limit's header, Anthropic's name, and True if its value is a time."""
-_TO_OPENAI = tuple((anthropic, openai, is_time) for openai, anthropic, is_time in _TO_ANTHROPIC)
-
-
 _READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN))
 _PREFIXES = ("x-ratelimit-", "anthropic-")
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
@@ -46,18 +44,25 @@ _VALUE_MAX = 1024
 """Longest value of a header that is passed on, in characters."""
 
 
-class _Names(dict[str, str]):
-    """The cache of `readable_headers`: name as received → the name in lower case if this module reads it, else ""."""
+class _Cache(dict[str, T]):
+    """The results of a function of lower-case header names, by the name as received. Limited: upstreams choose them."""
 
-    def __missing__(self, name: str) -> str:
-        low = name.lower()
-        read = low if low in _READ or (low.startswith(_PREFIXES) and _NAME.fullmatch(low)) else ""
-        if len(self) < 512 and len(name) <= 64:  # upstreams choose the names, so the cache has a limit
-            self[name] = read
-        return read
+    def __init__(self, of: Callable[[str], T]) -> None:
+        self._of = of
+
+    def __missing__(self, name: str) -> T:
+        result = self._of(name.lower())
+        if len(self) < 512 and len(name) <= 64:
+            self[name] = result
+        return result
 
 
-_NAMES = _Names()
+def _read_name(name: str) -> str:
+    return name if name in _READ or (name.startswith(_PREFIXES) and _NAME.fullmatch(name)) else ""
+
+
+_NAMES = _Cache(_read_name)
+"""Name as received → the name in lower case if this module reads it, else ""."""
 
 
 def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -66,16 +71,14 @@ def readable_headers(headers: Mapping[str, str]) -> dict[str, str]:
     Every header that passes from an upstream to a client goes through this function. Transports decode other bytes to
     characters that no header line can hold, and some let control characters pass.
     """
-    return {
-        low: value
-        for name, value in headers.items()
-        if (low := _NAMES[name]) and len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
-    }
+    found = {low: value for name, value in headers.items() if (low := _NAMES[name])}
+    if _is_readable("".join(found.values())):
+        return found  # nearly always
+    return {low: value for low, value in found.items() if _is_readable(value)}
 
 
-def select_headers(headers: Mapping[str, str], names: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """Return the upstream's headers whose lower-case names are in `names`, redacted."""
-    return {name: redact(value, secrets) for name, value in readable_headers(headers).items() if name in names}
+def _is_readable(value: str) -> bool:
+    return len(value) <= _VALUE_MAX and value.isascii() and value.isprintable()
 
 
 def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -89,12 +92,8 @@ def failure_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
     """Return the upstream's request id: from its dialect's header, else from the other vendor's."""
-    return _request_id(source, readable_headers(headers))
-
-
-def _request_id(source: Dialect, names: Mapping[str, str]) -> str | None:
-    first, second = ("request-id", "x-request-id") if source is _MESSAGES else ("x-request-id", "request-id")
-    return names.get(first) or names.get(second) or None
+    names = readable_headers(headers)
+    return names.get(source.request_id_header) or names.get(_OTHER_ID[source]) or None
 
 
 def reply_headers(
@@ -112,34 +111,21 @@ def reply_headers(
         now: the current time, in seconds since the epoch.
         secrets: texts to mask, such as the upstream's key.
     """
-    names = readable_headers(headers)
-    if secrets:
-        # Only `secrets`, not everything that looks like a key: headers have no prose that could quote another key.
-        together = "\n".join(names.values())
-        for secret in secrets:
-            if secret in together:
-                names = {name: redact(value, secrets) for name, value in names.items()}
-                break
-    out = {name: names[name] for name in RETRY if name in names}
-    if _LIMITS[source] == _LIMITS[target]:
-        own, limits = _OWN[source], _LIMITS[source]
-        out.update((name, value) for name, value in names.items() if name in own or name.startswith(limits))
-        return out
-    if (upstream_id := _request_id(source, names)) is not None:
-        out["request-id" if target is _MESSAGES else "x-request-id"] = upstream_id
-    for source_name, name, is_time in _TO_ANTHROPIC if target is _MESSAGES else _TO_OPENAI:
-        value = names.get(source_name)
-        if value is None:
-            continue
-        value = value.strip()
-        if not is_time:
-            written = value if _COUNT.fullmatch(value) else None
-        elif target is _MESSAGES:
-            written = _as_time(value, now)
-        else:
-            written = _as_duration(value, now)
+    rules = _RULES[source, target]
+    found = [(rule, value) for name, value in headers.items() if (rule := rules[name]) is not None]
+    together = "".join([value for _, value in found])
+    if not _is_readable(together):
+        found = [(rule, value) for rule, value in found if _is_readable(value)]
+    # Only `secrets`, not everything that looks like a key: headers have no prose that could quote another key.
+    if secrets and any(secret in together for secret in secrets):
+        found = [(rule, redact(value, secrets)) for rule, value in found]
+    out: dict[str, str] = {}
+    for (name, convert), value in found:
+        written = value if convert is None else convert(value.strip(), now)
         if written is not None:
             out[name] = written
+    if (other_id := out.pop("", None)) is not None:
+        out.setdefault(target.request_id_header, other_id)
     return out
 
 
@@ -156,7 +142,7 @@ _YEARS = 1e8
 def _as_time(value: str, now: float) -> str | None:
     """Return a duration (`6m0s`, `120ms`, `7.66`), an epoch time or an RFC 3339 time as RFC 3339, rounded up to the
     second; None for any other value."""
-    seconds = _seconds(value)
+    seconds = _parse_duration(value) if len(value) <= _DURATION_MAX else None
     if seconds is not None:
         moment = now + seconds
     elif _NUMBER.fullmatch(value):
@@ -194,10 +180,6 @@ def _as_duration(value: str, now: float) -> str | None:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def _seconds(value: str) -> float | None:
-    return _parse_duration(value) if len(value) <= _DURATION_MAX else None
-
-
 @lru_cache(256)
 def _parse_duration(value: str) -> float | None:
     if _NUMBER.fullmatch(value):
@@ -218,3 +200,41 @@ def _parse_time(value: str) -> float | None:
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _as_count(value: str, now: float) -> str | None:
+    return value if _COUNT.fullmatch(value) else None
+
+
+def _as_id(value: str, now: float) -> str | None:
+    return value or None
+
+
+_Rule = tuple[str, Callable[[str, float], str | None] | None]
+"""The name of a header for the client, and the conversion of its value; None: it is forwarded unchanged. The name is ""
+for the request id in the header of another vendor than the dialect's."""
+
+
+def _rule(source: Dialect, target: Dialect, name: str) -> _Rule | None:
+    """Return what becomes of the upstream's header `name`; None if it is dropped."""
+    name = _read_name(name)
+    if name in RETRY:
+        return name, None
+    limits, client_limits = _LIMITS[source], _LIMITS[target]
+    if limits == client_limits:
+        return (name, None) if name in _OWN[source] or name.startswith(limits) else None
+    if name == source.request_id_header:
+        return target.request_id_header, _as_id
+    if name == _OTHER_ID[source]:
+        return "", _as_id
+    fact, _, what = name.removeprefix(limits).partition("-")
+    if target is not Dialect.MESSAGES:
+        fact, what = what, fact
+    if not name.startswith(limits) or fact not in ("limit", "remaining", "reset") or what not in ("requests", "tokens"):
+        return None
+    if target is Dialect.MESSAGES:
+        return f"{client_limits}{what}-{fact}", _as_time if fact == "reset" else _as_count
+    return f"{client_limits}{fact}-{what}", _as_duration if fact == "reset" else _as_count
+
+
+_RULES = {(source, target): _Cache(partial(_rule, source, target)) for source in Dialect for target in Dialect}

@@ -59,12 +59,12 @@ def read_request_citation(block: Json) -> Citation:
 
 def without_envelopes(citations: list[Any]) -> list[Any]:
     """Return the citations of a request that a Messages upstream may receive: those without an envelope."""
-    return [citation for citation in citations if not _is_enveloped(citation)]
-
-
-def _is_enveloped(citation: Any) -> bool:
-    index = citation.get("encrypted_index") if type(citation) is dict else None
-    return type(index) is str and unwrap_citation(index) is not None
+    kept = []
+    for citation in citations:
+        index = citation.get("encrypted_index") if type(citation) is dict else None
+        if type(index) is not str or unwrap_citation(index) is None:
+            kept.append(citation)
+    return kept
 
 
 _WEB_SCHEMES = ("http://", "https://")

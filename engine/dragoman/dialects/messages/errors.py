@@ -6,12 +6,8 @@ no `param` and no `code`, so the gateway's own messages name the field of the cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import as_prompt_too_long
-from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
@@ -35,19 +31,6 @@ _TABLE: dict[FailureKind, tuple[int, str]] = {
 
 _DETAIL_CODES = frozenset({"thread_unsupported_request"})
 """Codes that an SDK acts on (messages §11): on this one its tool runner retries without the field `thread`."""
-
-
-def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """Return the failure of an upstream's error response, also of an error body under a 2xx status. Never raises.
-
-    Its status is the upstream's; below 400 it is the status that the error's type implies, else 502.
-    """
-    return read_error_response(status, body, headers, Dialect.MESSAGES)
-
-
-def read_error_frame(payload: Json) -> Failure:
-    """Return the failure of an `error` event's payload, with the status that its type implies. Never raises."""
-    return read_error_payload(payload, Dialect.MESSAGES)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:

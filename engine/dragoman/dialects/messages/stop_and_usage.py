@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.json_fields import read_count
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
-from dragoman.wire.json_codec import loads
 
 DIALECT: Final = "messages"
 
@@ -118,11 +118,6 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
     return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
 
 
-def _count(obj: Json, key: str) -> int | None:
-    value = obj.get(key)
-    return value if type(value) is int and value >= 0 else None
-
-
 def read_usage(obj: Any) -> Usage | None:
     """Return the canonical usage, None if `obj` is not an object.
 
@@ -130,15 +125,12 @@ def read_usage(obj: Any) -> Usage | None:
     """
     if type(obj) is not dict:
         return None
-    fresh, read, written = (
-        _count(obj, "input_tokens"),
-        _count(obj, "cache_read_input_tokens"),
-        _count(obj, "cache_creation_input_tokens"),
-    )
+    fresh, read = read_count(obj, "input_tokens"), read_count(obj, "cache_read_input_tokens")
+    written = read_count(obj, "cache_creation_input_tokens")
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     details = obj.get("output_tokens_details")
-    thinking = _count(details, "thinking_tokens") if type(details) is dict else None
-    return Usage(total, read, written, _count(obj, "output_tokens"), thinking)
+    thinking = read_count(details, "thinking_tokens") if type(details) is dict else None
+    return Usage(total, read, written, read_count(obj, "output_tokens"), thinking)
 
 
 def write_usage(usage: Usage) -> Json:
@@ -153,12 +145,3 @@ def write_usage(usage: Usage) -> Json:
     if usage.reasoning is not None:
         out["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     return out
-
-
-def parse_arguments(text: str, empty: str = "{}") -> Json | None:
-    """Return a call's arguments as an object, or None if they are not one. `empty` stands for an empty text."""
-    try:
-        value = loads(text or empty)
-    except ValueError:
-        return None
-    return value if type(value) is dict else None

@@ -1,8 +1,8 @@
-"""Data URLs (`data:TYPE;base64,DATA`), which hold images and files in Chat and Responses."""
+"""URLs of images and files in Chat and Responses; a data URL (`data:TYPE;base64,DATA`) holds the file itself."""
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Inline
+from dragoman.canonical.request import Inline, Url
 from dragoman.errors import ClientRequestError, Path
 
 _HEADS = {f"data:{kind};base64": kind for kind in ("image/png", "image/jpeg", "image/webp", "image/gif")}
@@ -23,6 +23,20 @@ def read_data_url(url: str, at: Path) -> Inline:
     if not comma or not data or "/" not in media_type or not parameters or parameters[-1].strip().lower() != "base64":
         raise ClientRequestError(at, "expected a data URL of the form data:<media type>;base64,<data>")
     return Inline(media_type.strip().lower(), data)
+
+
+def is_web(url: str) -> bool:
+    """True for an http(s) URL."""
+    return url[:8].lower().startswith(("http://", "https://"))
+
+
+def read_url(url: str, at: Path) -> Inline | Url:
+    """Returns what an http(s) or data URL refers to. Raises `ClientRequestError` for any other."""
+    if url[:5].lower() == "data:":
+        return read_data_url(url, at)
+    if is_web(url):
+        return Url(url)
+    raise ClientRequestError(at, "expected an http(s) or data URL")
 
 
 def write_data_url(source: Inline) -> str:

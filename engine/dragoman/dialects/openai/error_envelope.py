@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Collection
 
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload
 from dragoman.errors import Failure, FailureKind
 
 _K = FailureKind
@@ -31,6 +29,16 @@ _TABLE: dict[FailureKind, tuple[int, str, str | None]] = {
 """Kind → HTTP status, `type`, and the `code` of a failure that has none (mapping §10.1)."""
 
 
+_KEPT_STATUSES: dict[FailureKind, Collection[int]] = {
+    _K.INVALID_REQUEST: range(400, 500),
+    _K.API: range(500, 600),
+    _K.BILLING: (429,),
+    _K.TIMEOUT: (408,),
+    _K.POLICY: (403,),
+}
+"""Kind → the upstream's statuses that this API has for it too, which are sent instead of the table's."""
+
+
 _OWN_TYPES: dict[FailureKind, frozenset[str]] = {
     _K.RATE_LIMIT: frozenset(("requests", "tokens")),
     _K.BILLING: frozenset(("insufficient_quota",)),
@@ -48,14 +56,10 @@ _OWN_CODES = frozenset(
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 
-def read_error_object(error: Any) -> Failure:
-    """Returns the failure in a bare `{code, message, type?, param?}`: Responses' `response.error` or `error` event."""
-    return read_error_payload({"error": error} if error else {}, Dialect.RESPONSES)
-
-
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:
     """Returns HTTP status and body for a Chat or Responses client. The request id is sent in a header, not here."""
-    return _status(failure), {"error": error_object(failure)}
+    kept = failure.status in _KEPT_STATUSES.get(failure.kind, ())
+    return failure.status if kept else _TABLE[failure.kind][0], {"error": error_object(failure)}
 
 
 def error_object(failure: Failure) -> Json:
@@ -72,21 +76,3 @@ def error_object(failure: Failure) -> Json:
     elif kind is _K.NOT_FOUND and _MODEL.search(failure.message):
         code = "model_not_found"
     return {"message": failure.message, "type": error_type, "param": failure.param, "code": code}
-
-
-def _status(failure: Failure) -> int:
-    """Returns the upstream's status if this API has it for this kind of error, else the table's."""
-    status, kind = failure.status, failure.kind
-    if kind is _K.INVALID_REQUEST:
-        keep = 400 <= status < 500
-    elif kind is _K.API:
-        keep = 500 <= status < 600
-    elif kind is _K.BILLING:
-        keep = status == 429
-    elif kind is _K.TIMEOUT:
-        keep = status == 408
-    elif kind is _K.POLICY:
-        keep = status == 403
-    else:
-        keep = False
-    return status if keep else _TABLE[kind][0]

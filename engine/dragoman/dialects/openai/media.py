@@ -68,7 +68,7 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
         return parts
     if type(source) is Inline:
         if not profile.pdf:
-            if not _is_textual(source.media_type):
+            if not source.media_type.startswith("text/") and source.media_type not in _TEXTUAL:
                 raise Unsupported(document.at, f"the upstream takes no files of type {source.media_type}")
             return _as_text(document, _decode(source, document.at), losses)
         # OpenAI refuses file data without a name.
@@ -120,10 +120,6 @@ def _as_text(document: Document, text: str, losses: Losses) -> list[Json]:
     losses.add(LossCode.DOCUMENT_SHAPE, document.at, "became text")
     joined = "\n".join(line for line in (document.name, document.context, text) if line)
     return [text_part(joined)] if joined else []
-
-
-def _is_textual(media_type: str) -> bool:
-    return media_type.startswith("text/") or media_type in _TEXTUAL
 
 
 def _decode(source: Inline, at: Path) -> str:

@@ -7,8 +7,7 @@ Messages' `cache_control`.
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import optional, typed
+from dragoman.dialects.shared.json_fields import note_unknown, optional, typed
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -79,6 +78,20 @@ class CacheMarks:
         removed = {id(part) for part in parts}
         while self._marked and id(self._marked[-1][0]) in removed:
             self._marked.pop()
+
+    def unify_texts(self, messages: list[Json], *, arrays: bool) -> None:
+        """Write Chat messages of a single text alike, all as arrays or all as strings.
+
+        A cache mark requires an array, and clients move their marks with each request. A message that is an array in
+        one request and a string in the next would change the cached prefix.
+        """
+        for message in messages:
+            content = message["content"]
+            if arrays:
+                if type(content) is str and content and (self.in_assistant or message["role"] != "assistant"):
+                    message["content"] = [{"type": "text", "text": content}]
+            elif type(content) is list and len(content) == 1 and content[0]["type"] == "text":
+                message["content"] = content[0]["text"]
 
     def keep_last(self) -> None:
         """Drop all marks but the last four, after everything is written."""

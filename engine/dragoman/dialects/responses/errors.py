@@ -5,17 +5,11 @@ The rules are in mapping §10.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_response
-from dragoman.dialects.openai.error_envelope import read_error_object, write_failure
 from dragoman.errors import Failure, FailureKind
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
-
-__all__ = ("read_error_object", "read_failure", "response_error", "write_failure")
 
 # fmt: off
 DOCUMENTED: Final = frozenset({
@@ -50,11 +44,6 @@ _CODEX_FINER: Final[dict[FailureKind, frozenset[str]]] = {
     FailureKind.POLICY: frozenset(("bio_policy", "cyber_policy", "misalignment_policy_violation")),
 }
 """Finer codes that Codex knows for the same kinds (responses §9). They are kept if the upstream sent them."""
-
-
-def read_failure(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """Returns the failure in an upstream's error reply, or in a failed response with a 2xx status. Never raises."""
-    return read_error_response(status, body, headers, Dialect.RESPONSES)
 
 
 def response_error(failure: Failure, knobs: Knobs = DEFAULT_KNOBS) -> Json:

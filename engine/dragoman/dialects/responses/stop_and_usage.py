@@ -7,6 +7,7 @@ from typing import Any, Final
 from dragoman.canonical.events import RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
+from dragoman.dialects.shared.json_fields import read_count
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 
@@ -58,11 +59,6 @@ def resolve_stop_reason(response: Json, status: str | None, *, calls: bool, refu
     return Stop(StopReason.REFUSAL if refusal else StopReason.END, status)
 
 
-def read_count(body: Any, key: str) -> int | None:
-    value = body.get(key) if type(body) is dict else None
-    return value if type(value) is int and value >= 0 else None
-
-
 def read_usage(obj: Any) -> Usage | None:
     """Returns the canonical counts, or None without any. `input_tokens` already includes cached tokens."""
     if type(obj) is not dict:
@@ -74,13 +70,8 @@ def read_usage(obj: Any) -> Usage | None:
     if type(details := obj.get("input_tokens_details")) is dict:
         read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
     details = obj.get("output_tokens_details")
-    return Usage(
-        input_total,
-        read,
-        written,
-        output_total,
-        read_count(details, "reasoning_tokens") if type(details) is dict else None,
-    )
+    reasoning = read_count(details, "reasoning_tokens") if type(details) is dict else None
+    return Usage(input_total, read, written, output_total, reasoning)
 
 
 # --- writing: status, refusal, usage, annotations ---------------------------------------------------------------------

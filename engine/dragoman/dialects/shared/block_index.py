@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from dragoman.canonical.events import (
-    BlockKind,
-)
+from dragoman.canonical.events import BlockKind
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 

@@ -1,17 +1,22 @@
-"""Typed access to a client's JSON body. Each function raises ClientRequestError, which names the field and the
-expected type."""
+"""Typed access to the fields of JSON bodies.
+
+The functions that read a client's fields raise ClientRequestError, which names the field and the expected type.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.shared.fields_of_other_dialects import owners
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import loads
 
 T = TypeVar("T")
+
+REQUEST_FIELDS: Final[dict[str, frozenset[str]]] = {}
+"""The top-level fields of each dialect's requests. `dialects.codec` fills it: the readers define them and use this."""
 
 _NAMES: dict[type, str] = {
     str: "a string",
@@ -85,7 +90,41 @@ def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path =
     for key in body:
         if key in known:
             continue
-        if not path and (dialects := owners(key)):
+        if not path and (dialects := [dialect for dialect, fields in REQUEST_FIELDS.items() if key in fields]):
             losses.add(LossCode.LEAKED_FIELD, (key,), f"a field of {' and '.join(dialects)}; dropped")
         else:
             losses.add(LossCode.UNKNOWN_FIELD, (*path, key))
+
+
+def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) -> None:
+    """Record a loss for each key of the object at `at` that is not in `known`, unless its value is empty.
+
+    Clients replay replies unchanged, with `audio: null`, `annotations: []` and similar: dropping those loses nothing.
+    """
+    if known.issuperset(body):
+        return
+    for key, value in body.items():
+        if key not in known and value is not None and value != [] and value != "" and value != {}:
+            losses.add(LossCode.UNKNOWN_FIELD, (*at, key))
+
+
+def parse_object(text: str) -> Json | None:
+    """Returns the JSON object that a text is, such as a call's arguments; None if it is no valid JSON or no object."""
+    try:
+        value = loads(text)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
+def read_count(body: Any, key: str) -> int | None:
+    """Returns a count in an upstream's reply, or None if it is absent or is not a count."""
+    value = body.get(key) if type(body) is dict else None
+    return value if type(value) is int and value >= 0 else None
+
+
+def read_timestamp(value: Any) -> int | None:
+    """Returns Unix time in whole seconds, or None if the value is no time. Some servers send fractions."""
+    if type(value) is not int and type(value) is not float:
+        return None
+    return int(value) if 0 <= value < 2**53 else None

@@ -8,12 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from dragoman.canonical.events import Delta, End, Error, Event, Finish, Ping, Start, TextRun, Usage
+from dragoman.canonical.events import (
+    BlockEnd,
+    BlockStart,
+    Delta,
+    End,
+    Error,
+    Event,
+    Finish,
+    Ping,
+    Start,
+    TextRun,
+    Usage,
+)
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.read import redact_failure
+from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import BlockOrder
+from dragoman.stages.block_order import ORDERED, BlockOrder
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
@@ -46,6 +59,11 @@ class _EventNames(dict[bytes, str | None]):
 
 
 _EVENT_NAMES = _EventNames({b"": ""})
+
+_STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
+"""The events that are allowed in some phases only."""
+_NEXT = {phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()}
+"""`WRITER` by the types of the events, which is faster than by their names."""
 
 
 class StreamReader:
@@ -110,8 +128,9 @@ class StreamReader:
         odd = CR in data
         while at < end and not self.done:
             if (template := templates.template) is not None:
-                run = templates.run(data, at)
+                run = template.run(data, at)
                 if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
+                    templates.fruitless = 0
                     out.append(run)
                     while frames and at < template.end:
                         at += len(frames.pop()) + 2
@@ -186,9 +205,9 @@ class StreamReader:
 
 
 class StreamWriter:
-    """Writes canonical events as frames. `done` is True after `End` or `Error`."""
+    """Writes canonical events as frames. `phase` moves by the table `WRITER`; `done` is True after `End` or `Error`."""
 
-    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done")
+    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done", "phase")
 
     writes: ClassVar[Writes]
     """The method that writes each type of event other than a delta."""
@@ -198,6 +217,7 @@ class StreamWriter:
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
+        self.phase = WriterPhase.WAITING
         # Not stages: a hop between stages costs more than all of their work.
         self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
         self._filter = self._nulls
@@ -241,9 +261,14 @@ class StreamWriter:
                     self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
                 else:
-                    if self._order is not None and self._order.overlaps(event):
+                    if kind in ORDERED and self._order is not None and self._order.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
+                    if kind in _STRUCTURAL:
+                        following = _NEXT[self.phase][kind]
+                        if following is None:
+                            raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
+                        self.phase = following
                     self.write(event, out)
                     if kind is Finish:
                         self.context.usage = event.usage
@@ -285,6 +310,7 @@ class StreamWriter:
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
         failure = redact_failure(failure, self.context.secrets)
+        self.phase = WriterPhase.DONE
         self.write(Error(failure), out)
         self.context.failure = failure
         self.done = True
@@ -300,6 +326,10 @@ class StreamWriter:
     def delta(self, event: Delta, out: Frames) -> None:
         """Writes one text to `out`. Raises DragomanError."""
         raise NotImplementedError
+
+    def ping(self, event: Ping, out: Frames) -> None:
+        """Writes a ping as a comment."""
+        out.append(Frame("", None))
 
     def write(self, event: Event, out: Frames) -> None:
         """Writes any other event to `out`. Raises DragomanError for one that the dialect cannot express."""

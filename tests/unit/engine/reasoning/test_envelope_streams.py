@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, LossCode, Profile, builtin_profile, direction, translate
-from dragoman.canonical.events import Delta, Error, Opaque
-from dragoman.dialects.messages.stream.reader import MessagesReader
-from dragoman.errors import LimitExceeded, Unsupported
-from dragoman.limits import Limits
+from dragoman.errors import Unsupported
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import TAG, Envelope, unwrap
-from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
 DEEPSEEK = builtin_profile("chat", "compatible").replace({"family": "deepseek"})
@@ -82,9 +77,6 @@ def stream(profile: Profile, *deltas: Json) -> list[Json]:
     return content
 
 
-# --- out ------------------------------------------------------------------------------------------------------------
-
-
 def test_reasoning_that_a_server_wants_back_is_sealed_in_streams_and_whole_alike() -> None:
     whole = reply(DEEPSEEK, reasoning_content="Größer 👋", content="Yes")
     assert whole == [sealed("Größer 👋"), {"type": "text", "text": "Yes"}]
@@ -110,9 +102,6 @@ def test_the_family_defaults_to_the_dialect_and_the_model_is_the_upstreams() -> 
     )
     assert translation.context.envelope == Envelope("chat", "r1")
     assert translate(direction("chat", "messages"), body).context.envelope is None
-
-
-# --- home -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shown", ["Hm", "", "H", "trimmed by the client"])
@@ -175,61 +164,6 @@ def test_the_same_history_makes_the_same_bytes_and_a_longer_one_extends_it() -> 
     first, second = send(one, DEEPSEEK)[0]["messages"], send(two, DEEPSEEK)[0]["messages"]
     assert second[: len(first)] == first
     assert send(two, DEEPSEEK)[0]["messages"] == second
-
-
-# --- what the reader of a Messages stream keeps -----------------------------------------------------------------------
-
-
-def read_thinking(
-    *deltas: Json, start: Json | None = None, limits: Limits | None = None, seals: bool = True
-) -> list[Any]:
-    context = ReplyContext("m", envelope=Envelope("f", "m") if seals else None, limits=limits or Limits())
-    reader = MessagesReader(context)
-    begun = {"type": "message_start", "message": {"id": "1", "model": "m", "usage": {"input_tokens": 1}}}
-    block = {"type": "content_block_start", "index": 0, "content_block": start or thinking("", "")}
-    frames = [begun, block, *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas)]
-    frames.append({"type": "content_block_stop", "index": 0})
-    return [*reader.feed([Frame("", dumps(frame)) for frame in frames])][2:]
-
-
-def more(text: str) -> Json:
-    return {"type": "thinking_delta", "thinking": text}
-
-
-def sign(text: Any) -> Json:
-    return {"type": "signature_delta", "signature": text}
-
-
-def test_the_whole_block_rides_along_with_its_last_event() -> None:
-    start = {"type": "thinking", "thinking": "a", "signature": "x", "novelty": [1]}
-    events = read_thinking(more("b"), sign("y"), more("c"), sign("z"), start=start)
-    native = {"type": "thinking", "thinking": "abc", "signature": "xyz", "novelty": [1]}
-    assert [event for event in events if isinstance(event, Opaque)] == [
-        Opaque(0, "messages", "signature", "xyz", native)
-    ]
-    assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b", "c"]
-
-
-def test_an_unsigned_block_rides_along_too() -> None:
-    """Servers that sign nothing may still refuse a history that lacks their blocks (mapping §5.4)."""
-    events = read_thinking(more("a"))
-    assert events[-2] == Opaque(0, "messages", "signature", "", thinking("a", ""))
-
-
-def test_without_a_place_for_it_nothing_is_kept() -> None:
-    assert [event for event in read_thinking(more("a"), sign("x"), seals=False) if isinstance(event, Opaque)] == [
-        Opaque(0, "messages", "signature", "x")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("start", "deltas"),
-    [(None, [more("x" * 101)]), (None, [sign("x" * 60), sign("x" * 60)]), (thinking("x" * 101, ""), [])],
-)
-def test_what_is_kept_is_bounded(start: Json | None, deltas: list[Json]) -> None:
-    events = read_thinking(*deltas, start=start, limits=Limits(tool_arguments=100))
-    assert isinstance(events[-1], Error)
-    assert events[-1].failure == LimitExceeded("tool_arguments", 100, upstream=True).failure
 
 
 def test_the_envelope_of_a_reply_is_what_was_read() -> None:

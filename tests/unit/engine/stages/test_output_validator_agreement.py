@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects import Dialect
 from dragoman.losses import Losses
-from grammar import Accumulated, GrammarError, chat, messages, responses
+from oracles.grammar import Accumulated, GrammarError, chat, messages, responses
 from support.mutations import frames_of, mutated_streams
 from support.verdicts import TEXT, golden, goldens, settings_of, verdict
 

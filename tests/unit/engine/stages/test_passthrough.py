@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from dragoman import Limits
 from dragoman.canonical.events import Usage
-from dragoman.dialects.chat import Observer as ChatObserver
-from dragoman.dialects.messages import Observer as MessagesObserver
+from dragoman.dialects.chat.stream.observer import ChatObserver
+from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
-from grammar import chat, messages
+from oracles.grammar import chat, messages
 from support.strategies import splits
 
 

@@ -11,7 +11,7 @@ from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.translate_request import Translation
-from grammar import messages
+from oracles.grammar import messages
 from support.samples import chat_frame, dump, request
 
 Json = dict[str, Any]

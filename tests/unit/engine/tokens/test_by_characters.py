@@ -14,13 +14,10 @@ from hypothesis import strategies as st
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
-from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary, installed
+from dragoman.tokens import Counter, by_characters
 from dragoman.tokens.by_characters import WHOLE
-from dragoman.translate_request import translate
-from dragoman.wire.json_codec import dumps, loads
 from support.paths import FIXTURES
 
 EXACT = json.loads((Path(__file__).parent / "exact.json").read_text("utf-8"))
@@ -59,21 +56,6 @@ def test_texts_of_many_kinds_are_estimated_within_a_quarter(text: str, exact: in
     assert 0.75 < by_characters([text])[0] / exact < 1.25
 
 
-@pytest.mark.parametrize("upstream", [Dialect.CHAT, Dialect.RESPONSES])
-def test_the_guess_from_the_body_is_within_a_sixth_of_the_estimate_for_agents(upstream: Dialect) -> None:
-    """Those for whom it is shown: clients of Messages before another upstream."""
-    counter, seen = Counter(by_characters), 0
-    for name, exact in EXACT["requests"].items():
-        dialect, body = recorded(name)
-        if dialect is not Dialect.MESSAGES or exact < 500:
-            continue
-        sent = translate(DIRECTIONS[dialect, upstream], dumps(body)).body
-        request = read(upstream, loads(sent))
-        assert 0.83 < by_body(request, sent, upstream) / counter.request(request, upstream) < 1.17, name
-        seen += 1
-    assert seen > 20
-
-
 @given(st.text())
 def test_an_estimate_is_zero_for_nothing_only(text: str) -> None:
     (count,) = by_characters([text])
@@ -91,25 +73,3 @@ def test_a_long_text_is_estimated_from_pieces_of_its_whole_length() -> None:
 
 def test_lone_surrogates_are_counted_by_characters() -> None:
     assert by_characters(["\ud83d"]) == [1]
-
-
-# --- the vocabulary ---------------------------------------------------------------------------------------------------
-
-needs_vocabulary = pytest.mark.skipif(not installed(), reason="the extra `tokens` is not installed")
-
-
-@needs_vocabulary
-def test_the_vocabulary_counts_exactly_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a vocabulary must not be fetched")
-
-    monkeypatch.setattr("socket.socket.connect", refuse)
-    monkeypatch.setattr("socket.getaddrinfo", refuse)
-    texts = [text for text, _ in EXACT["texts"].values()]
-    assert by_vocabulary(texts) == [exact for _, exact in EXACT["texts"].values()]
-
-
-@needs_vocabulary
-def test_the_vocabulary_takes_lone_surrogates_and_words_of_prompt_formats() -> None:
-    assert by_vocabulary(["\ud83d and text", ""])[0] > 1
-    assert by_vocabulary(["<|endoftext|>"])[0] > 1

@@ -19,12 +19,12 @@ from dragoman.canonical.events import (
     TextRun,
     Usage,
 )
-from dragoman.dialects import chat, messages, responses
+from dragoman.dialects.codec import CODECS
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.tokens.stream_usage import usage_so_far
 
-WRITERS = [chat.Writer, messages.Writer, responses.Writer]
+WRITERS = [codec.writer for codec in CODECS.values()]
 SAID: list[Event] = [
     BlockStart(0, BlockKind.REASONING),
     Delta(0, "Hm"),

@@ -26,7 +26,8 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects import chat, messages
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import CODECS
 from dragoman.dialects.shared.stream_base import StreamWriter
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.knobs import Knobs
@@ -36,6 +37,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import NameTable
 from support.frames import frames_of
 
+chat, messages = CODECS[Dialect.CHAT], CODECS[Dialect.MESSAGES]
 DIALECTS = pytest.mark.parametrize("dialect", [chat, messages], ids=["chat", "messages"])
 
 
@@ -95,7 +97,7 @@ def test_free_text_tools_at_messages(dialect: Any) -> None:
 
 def error_of(dialect: Any, **fields: Any) -> str:
     """The error that a stream with such a call ends in; the call itself is never told."""
-    writer: StreamWriter = dialect.Writer(ReplyContext("m"))
+    writer: StreamWriter = dialect.writer(ReplyContext("m"))
     events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "secret_name", **fields)]
     frames = frames_of(writer.feed(events))
     assert writer.done
@@ -122,13 +124,13 @@ def test_a_free_text_call_is_for_chat_clients_and_an_error_for_messages_clients(
     (call,) = chat.write_reply(reply, ReplyContext("m"))["choices"][0]["message"]["tool_calls"]
     assert call == {"id": "c", "type": "custom", "custom": {"name": "p", "input": "x"}}
     events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "p", custom=True)]
-    frames = frames_of(chat.Writer(ReplyContext("m")).feed(events))
+    frames = frames_of(chat.writer(ReplyContext("m")).feed(events))
     assert b'"type":"custom","custom":{"name":"p"' in (frames[-1].data or b"")
 
 
 def test_an_error_is_not_made_of_ordinary_calls() -> None:
     for dialect in (chat, messages):
-        writer = dialect.Writer(ReplyContext("m"))
+        writer = dialect.writer(ReplyContext("m"))
         frames = writer.feed([Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "f")])
         assert not writer.done
         assert not any(isinstance(frame, Error) for frame in frames)

@@ -12,7 +12,7 @@ from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import ToolCall
-from dragoman.dialects import chat, messages, responses
+from dragoman.dialects.codec import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.sse import Encoder
@@ -63,16 +63,15 @@ def called(upstream: str, given: Any) -> str:
     context = ReplyContext("m")
     if upstream == "messages":
         block = {"type": "tool_use", "id": "t", "name": "f", "input": given}
-        part = messages.read_reply({**samples.reply(Dialect.MESSAGES), "content": [block]}, context).parts[0]
+        body = {**samples.reply(Dialect.MESSAGES), "content": [block]}
     elif upstream == "chat":
         body = samples.reply(Dialect.CHAT)
         call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": given}}
         body["choices"][0]["message"] = {"role": "assistant", "content": None, "tool_calls": [call]}
-        part = chat.read_reply(body, context).parts[0]
     else:
         item = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f", "arguments": given}
-        part = responses.read_reply(response("completed", [item]), context).parts[0]
-    arguments: str = part.arguments  # type: ignore[union-attr]
+        body = response("completed", [item])
+    arguments: str = CODECS[Dialect(upstream)].read_reply(body, context).parts[0].arguments
     return arguments
 
 

@@ -13,7 +13,7 @@ from dragoman.errors import LimitExceeded
 from dragoman.limits import Limits
 from dragoman.wire import sse
 from dragoman.wire.sse import COMMENT, Encoder, Frame, OddFrame, Parser, encode
-from grammar import sse as judge
+from oracles.grammar import sse as judge
 from support.frames import frames_of
 from support.strategies import split_at, splits, texts
 
@@ -360,7 +360,7 @@ def test_law_limits_do_not_depend_on_the_split(data: st.DataObject, stream: byte
     assert parse(data.draw(splits(stream)), limits) == parse([stream], limits)
 
 
-def test_a_megabyte_in_single_bytes_searches_each_byte_once() -> None:
+def test_long_data_in_single_bytes_searches_each_byte_once() -> None:
     """O(n) without a clock: the parser is fed a `bytes` that counts what is looked for in it, and what is kept is
     never searched: with a quadratic parser the frames' memory would be built again for each byte."""
 
@@ -371,7 +371,7 @@ def test_a_megabyte_in_single_bytes_searches_each_byte_once() -> None:
             Counted.searched += len(self)
             return super().rfind(*args)  # type: ignore[arg-type]
 
-    size = 1 << 20
+    size = 1 << 18
     parser = Parser()
     buffer = parser._partial
     grown = 0

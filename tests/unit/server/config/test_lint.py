@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -105,16 +104,3 @@ def test_who_mounts_a_gateway_without_a_route_reads_it_in_the_log(caplog: pytest
     with caplog.at_level(logging.WARNING, "dragoman"):
         setup(web.Application(), Config({"up": UP}))
     assert [record.getMessage() for record in caplog.records] == [NO_ROUTE]
-
-
-def test_check_prints_the_remarks(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    from dragoman_server.cli.main import main
-
-    path = tmp_path / "dragoman.toml"
-    path.write_text(
-        '[server]\nhost = "0.0.0.0"\n[providers.up]\ndialect = "chat"\nbase_url = "http://h"\napi_key = "s"\n'
-    )
-    assert main(["check", str(path)]) == 0
-    expected = capsys.readouterr().err
-    assert NO_ROUTE in expected
-    assert "whoever reaches 0.0.0.0 uses the providers' keys" in expected

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from io import StringIO
 from logging import LogRecord
+from typing import NamedTuple
 
 import pytest
 
-from dragoman_server.observability.logs import JsonFormatter, TextFormatter
+from dragoman_server.observability.logs import JsonFormatter, TextFormatter, configure, log_request
 
 
 def _record(message: object, *args: object, error: BaseException | None = None) -> LogRecord:
@@ -68,3 +73,110 @@ def test_the_level_bounds_the_lines_of_text(level: str, count: int) -> None:
     out = _program("text", level=level)
     assert out.startswith("  said\n")
     assert out.count("\nof ") == count
+
+
+class Facts(NamedTuple):
+    """A line of a request: text, and fields for JSON."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def fields(self) -> dict[str, str]:
+        return {"event": "request", "message": self.text}
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], StringIO]]:
+    """Configures the log of this process, with its own handler, for one test."""
+    root, log = logging.getLogger(), logging.getLogger("dragoman")
+    before = root.handlers[:], root.level, log.level, log.filters[:], logging._srcfile
+    switches = logging.logThreads, logging.logProcesses, logging.logMultiprocessing
+
+    def start(form: str) -> StringIO:
+        stream = StringIO()
+        monkeypatch.setattr(sys, "stderr", stream)
+        root.handlers[:] = []
+        configure(logging.INFO, form)
+        return stream
+
+    yield start
+    root.handlers[:], log.filters[:], logging._srcfile = before[0], before[3], before[4]
+    root.setLevel(before[1])
+    log.setLevel(before[2])
+    logging.logThreads, logging.logProcesses, logging.logMultiprocessing = switches
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_the_line_of_a_request_is_what_a_record_would_be(
+    form: str, logged: Callable[[str], StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_795_255_200.25)
+    stream = logged(form)
+    log_request(logging.WARNING, Facts("one"))
+    logging.getLogger("dragoman").warning(Facts("one"))
+    first, second = stream.getvalue().splitlines()
+    assert first == second
+    assert "one" in first
+
+
+async def test_lines_of_requests_are_written_together_and_in_order(logged: Callable[[str], StringIO]) -> None:
+    stream = logged("text")
+    log = logging.getLogger("dragoman")
+    log_request(logging.INFO, Facts("one"))
+    log_request(logging.INFO, Facts("two"))
+    assert stream.getvalue() == ""
+    log.info("three")
+    log_request(logging.INFO, Facts("four"))
+    await asyncio.sleep(0)
+    assert [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()] == ["one", "two", "three", "four"]
+
+
+async def test_a_long_batch_does_not_wait(logged: Callable[[str], StringIO]) -> None:
+    stream = logged("text")
+    for number in range(256):
+        log_request(logging.INFO, Facts(str(number)))
+    assert len(stream.getvalue().splitlines()) == 256
+
+
+async def test_a_batch_is_written_at_the_end_of_the_process(logged: Callable[[str], StringIO]) -> None:
+    stream = logged("text")
+    log_request(logging.INFO, Facts("last"))
+    logging.getLogger().handlers[0].flush()
+    assert stream.getvalue().endswith(" INFO last\n")
+
+
+class Collector(logging.Handler):
+    """Keeps records, as a handler or as a filter."""
+
+    def __init__(self, records: list[LogRecord]) -> None:
+        super().__init__()
+        self.records = records
+
+    def emit(self, record: LogRecord) -> None:
+        self.records.append(record)
+
+    def keep(self, record: LogRecord) -> bool:
+        self.records.append(record)
+        return True
+
+
+@pytest.mark.parametrize("place", ["root", "logger", "filter"])
+async def test_handlers_and_filters_of_others_get_a_record(place: str, logged: Callable[[str], StringIO]) -> None:
+    logged("text")
+    records: list[LogRecord] = []
+    root, log = logging.getLogger(), logging.getLogger("dragoman")
+    other = Collector(records)
+    if place == "filter":
+        log.addFilter(lambda record: True)
+        log.addFilter(other.keep)
+    else:
+        (root if place == "root" else log).addHandler(other)
+    try:
+        log_request(logging.INFO, Facts("one"))
+    finally:
+        root.removeHandler(other)
+        log.removeHandler(other)
+    assert [str(record.msg) for record in records] == ["one"]

@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.events import Error, Start
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.context_overflow import add_sizes
-from dragoman.dialects.messages import Writer
-from dragoman.errors import Failure, FailureKind
-from dragoman.knobs import Knobs
-from dragoman.profiles.profile import Profile
-from dragoman.reply_context import ReplyContext
-from dragoman_server.cli.main import main
 from support import samples
 from support.gateways import Gate, config_for, gate
 from support.sockets import ScriptedServer, answer, stream
@@ -120,40 +112,6 @@ async def test_a_stream_that_begins_with_an_overflow_is_told_alike() -> None:
     assert " tokens > " in error.message
 
 
-ESTIMATE = Knobs(overflow_sizes="estimate")
-
-
-@pytest.mark.parametrize(
-    ("message", "window", "estimate", "begins"),
-    [
-        ("no", 0, 5000, "prompt is too long: 5000 tokens > 4500 maximum"),
-        ("no", 4000, 5000, "prompt is too long: 5500 tokens > 4000 maximum"),
-        ("no", 8000, 5000, "prompt is too long: 8800 tokens > 8000 maximum"),
-        ("no", 0, 0, "prompt is too long: 2 tokens > 1 maximum"),
-        ("prompt is too long: 9 tokens > 8 maximum", 0, 5000, "prompt is too long: 9 tokens > 8 maximum"),
-    ],
-)
-def test_sizes_are_estimated_where_the_upstream_gave_none(
-    message: str, window: int, estimate: int, begins: str
-) -> None:
-    """Claude Code compacts by `prompt is too long: N tokens > M maximum`; other wordings do nothing."""
-    context = ReplyContext("m", input_estimate=estimate, profile=Profile(context_window=window), knobs=ESTIMATE)
-    failure = Failure(FailureKind.CONTEXT_LENGTH, message, 400)
-    assert add_sizes(failure, context).message.startswith(begins)
-    writer = Writer(context)
-    frames = writer.feed([Start("x", "m"), Error(failure)])
-    assert begins in str(frames)
-    assert context.failure is not None
-    assert context.failure.message.startswith(begins)
-
-
-def test_other_failures_and_other_clients_keep_their_words() -> None:
-    other = Failure(FailureKind.RATE_LIMIT, "slow down", 429)
-    assert add_sizes(other, ReplyContext("m", knobs=ESTIMATE)) is other
-    overflow = Failure(FailureKind.CONTEXT_LENGTH, "no", 400)
-    assert add_sizes(overflow, ReplyContext("m")) is overflow
-
-
 async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
     async with gate(config_for("http://127.0.0.1:9/v1", CHAT)) as entrance:
         body = samples.dump(samples.request(RESPONSES))
@@ -170,17 +128,3 @@ async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
             {"reasoning_surface": "summary", "error_codes": "codex"},
         )
     assert (nobody["client_profile"], nobody["knobs"], nobody["profile"]) == (None, {}, "compatible")
-
-
-def test_the_command_line_explains_for_a_client(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
-    file = tmp_path / "request.json"
-    file.write_bytes(samples.dump(samples.request(RESPONSES)))
-    words = ["explain", "--to", "chat", "--client", "codex", "--json", str(file)]
-    assert main(words) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert (facts["client_profile"], facts["knobs"]) == (
-        "codex",
-        {"reasoning_surface": "summary", "error_codes": "codex"},
-    )
-    assert main([*words[:-1], "--knob", "reasoning_surface=reasoning_text", str(file)]) == 0
-    assert json.loads(capsys.readouterr().out)["knobs"] == {"error_codes": "codex"}

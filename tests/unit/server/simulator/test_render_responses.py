@@ -19,12 +19,12 @@ from dragoman_server.simulator.parse_request import read_responses
 from dragoman_server.simulator.render_responses import frames, whole_reply
 from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import SCRIPTS, scenario_for
-from grammar import open_responses
-from grammar.accumulated import GrammarError
-from support.paths import TESTS
+from oracles.grammar import open_responses
+from oracles.grammar.accumulated import GrammarError
+from support.paths import STREAMS
 
 Json = dict[str, Any]
-GOLDENS = sorted((TESTS / "directions").glob("responses_from_[cm]*/*.sse"))
+GOLDENS = sorted(STREAMS.glob("responses_from_[cm]*/*.sse"))
 """Of translated streams. In the others it is the upstream's word."""
 CHAT_REPLY = {
     "id": "chatcmpl-1",

@@ -14,10 +14,21 @@ from multidict import CIMultiDict, istr
 
 _INTERIM_RESPONSES_MAX = 16
 _TIMEOUT = re.compile(r"timeout=([0-9]{1,6})")
-_NAMES: dict[bytes, istr] = {}
-"""Header names received so far. Responses share a few dozen names, and a long stream keeps its headers."""
 _NAMES_MAX = 512
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
+
+
+class _Names(dict[bytes, istr]):
+    """Header names received so far. Responses share a few dozen names, and a long stream keeps its headers."""
+
+    def __missing__(self, name: bytes) -> istr:
+        key = istr(name.decode("ascii"))
+        if len(self) < _NAMES_MAX:
+            self[name] = key
+        return key
+
+
+_NAMES = _Names()
 
 
 class UnacceptableResponse(Exception):
@@ -73,12 +84,7 @@ class ResponseParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header. Trailers, which follow the body, are dropped."""
         if not self.status:
-            key = _NAMES.get(name)
-            if key is None:
-                key = istr(name.decode("ascii"))
-                if len(_NAMES) < _NAMES_MAX:
-                    _NAMES[name] = key
-            self.headers.add(key, value.rstrip(b" \t").decode("utf-8", "surrogateescape"))
+            self.headers.add(_NAMES[name], value.rstrip(b" \t").decode("utf-8", "surrogateescape"))
 
     def on_headers_complete(self) -> None:
         """Check a complete head. An interim response (1xx) is dropped."""

@@ -8,7 +8,6 @@ from typing import Any
 from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.chat.call_ids import mint_call_id
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
@@ -21,11 +20,11 @@ from dragoman.dialects.chat.stop_and_usage import (
     resolve_stop_reason,
 )
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.timestamps import read_timestamp
-from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps, loads
 
 _MESSAGE: Path = ("choices", 0, "message")
@@ -173,8 +172,7 @@ def _read_calls(
             raise UpstreamProtocolError("upstream reply has a tool call without a name")
         call_id = call.get("id")
         if type(call_id) is not str or not call_id or call_id in ids:  # a result refers to its call by id
-            losses.add(LossCode.CALL_ID, at, "a call with the id of another" if call_id else "a call without an id")
-            call_id = mint_call_id(reply_id, blocks + k)
+            call_id = mint_call_id(call_id, reply_id, blocks + k, at, losses.add)
         ids.add(call_id)
         if kind == "custom":
             text = body.get("input")

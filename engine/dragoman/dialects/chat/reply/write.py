@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.chat.call_ids import LONGEST_CALL_ID
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.reply.joined_text import JoinedText
-from dragoman.dialects.chat.stop_and_usage import (
-    ID_PREFIX,
-    record_missing_usage,
-    write_finish_reason,
-    write_usage,
-)
+from dragoman.dialects.chat.stop_and_usage import ID_PREFIX, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.errors import UpstreamProtocolError
@@ -126,8 +119,40 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
 def _write_call(part: ToolCall, upstream_id: str, position: int, *, cut: bool) -> Json:
     if part.namespace is not None or part.search:
         raise UpstreamProtocolError(f"the model called {part.name!r} in a way that no Chat client can be given")
-    call_id = sanitize_call_id(part.id or f"{upstream_id}:{position}", LONGEST_CALL_ID)
+    call_id = sanitize_call_id(part.id or f"{upstream_id}:{position}", 64)
     if part.custom:
         return {"id": call_id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
     arguments = part.arguments or ("" if cut else "{}")  # a cut call is never completed, as in a stream
     return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": arguments}}
+
+
+class JoinedText:
+    """Joins text blocks to the one string of a message (mapping §4.2).
+
+    Adjacent ones are joined as they are, because citations split them; others as paragraphs.
+    """
+
+    __slots__ = ("_apart", "length", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.length = 0
+        self._apart = False
+
+    def add(self, text: str) -> int:
+        """Append a block's text. Returns its offset in the joined text."""
+        if self._apart:
+            self._apart = False
+            self.pieces.append("\n\n")
+            self.length += 2
+        start = self.length
+        self.pieces.append(text)
+        self.length += len(text)
+        return start
+
+    def gap(self) -> None:
+        """Make the next text a new paragraph, if there is text before it."""
+        self._apart = bool(self.pieces)
+
+    def __str__(self) -> str:
+        return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)

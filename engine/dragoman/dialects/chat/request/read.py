@@ -36,11 +36,11 @@ from dragoman.dialects.chat.request.read_settings import read_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.shared.json_fields import (
     drop_if_set,
     drop_unknown,
     kind_of,
+    note_unknown,
     optional,
     reject_if_set,
     required,
@@ -112,7 +112,6 @@ def _reject(body: Json) -> None:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 _INSTRUCTION_KEYS = frozenset({"role", "content", "name", "cache_control"})
-_USER_KEYS = _INSTRUCTION_KEYS
 _TOOL_KEYS = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})  # `name` repeats the call's
 # fmt: off
 _ASSISTANT_KEYS = frozenset({
@@ -144,7 +143,7 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
         elif role == "tool":
             turn = _read_tool(message, at, losses, custom)
         elif role == "user":
-            note_unknown(message, _USER_KEYS, at, losses)
+            note_unknown(message, _INSTRUCTION_KEYS, at, losses)
             turn = _read_turn(Role.USER, message, at, losses)
         elif role == "system" or role == "developer":
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)

@@ -9,10 +9,9 @@ from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.stop_and_usage import DIALECT
-from dragoman.dialects.openai.data_urls import read_data_url
+from dragoman.dialects.openai.data_urls import is_web, read_data_url, read_url
 from dragoman.dialects.openai.prompt_cache_fields import MARK_KEYS, read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import kind_of, optional, required
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 
@@ -34,10 +33,6 @@ def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Cit
             note_unknown(annotation, _CITATION_KEYS, where, losses)
             note_unknown(body, _URL_CITATION_KEYS, (*where, "url_citation"), losses)
     return citations
-
-
-def _is_web(url: str) -> bool:
-    return url[:8].lower().startswith(("http://", "https://"))
 
 
 _TEXT_KEYS = frozenset({"type", "text", "annotations", *MARK_KEYS})
@@ -63,13 +58,8 @@ def _read_image(part: Json, at: Path, losses: Losses) -> Image:
     body, where = required(part, "image_url", dict, at), (*at, "image_url")
     note_unknown(body, _IMAGE_URL_KEYS, where, losses)
     url, detail = required(body, "url", str, where), optional(body, "detail", str, where)
-    if url[:5].lower() == "data:":
-        source: Inline | Url = read_data_url(url, (*where, "url"))
-    elif _is_web(url):
-        source = Url(url)
-    else:
-        raise ClientRequestError((*where, "url"), "expected an http(s) or data URL")
-    return Image(source, at, detail, read_cache_mark(part, at, losses) if len(part) > 2 else None)
+    cache = read_cache_mark(part, at, losses) if len(part) > 2 else None
+    return Image(read_url(url, (*where, "url")), at, detail, cache)
 
 
 def _read_file(part: Json, at: Path, losses: Losses) -> Document:
@@ -81,7 +71,7 @@ def _read_file(part: Json, at: Path, losses: Losses) -> Document:
     if data:
         path = (*where, "file_data")
         # Routers accept a URL here, and other dialects have documents by URL.
-        source = Url(data) if _is_web(data) else read_data_url(data if data[:5].lower() == "data:" else "", path)
+        source = Url(data) if is_web(data) else read_data_url(data if data[:5].lower() == "data:" else "", path)
     elif file_id:
         source = FileRef(file_id, DIALECT)
     else:

@@ -6,8 +6,8 @@ from typing import Any
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.dialects.openai.request_settings import read_service
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 
@@ -27,7 +27,8 @@ def read_settings(request: Request, body: Json, losses: Losses) -> None:
     if not _MODEL_SETTINGS.isdisjoint(body):
         _read_sampling(request, body, losses)
     if not _SERVICE.isdisjoint(body):
-        _read_service(request, body)
+        read_service(request, body)
+        request.store = optional(body, "store", bool)
 
 
 _SAMPLING: tuple[tuple[str, type[Any], Any], ...] = (
@@ -100,18 +101,3 @@ def _read_format(body: Json | None, losses: Losses) -> OutputFormat | None:
         strict=optional(schema, "strict", bool, where),
         description=optional(schema, "description", str, where),
     )
-
-
-def _read_service(request: Request, body: Json) -> None:
-    user = optional(body, "user", str)
-    request.end_user = optional(body, "safety_identifier", str) or user or None
-    request.service_tier = optional(body, "service_tier", str)
-    if request.service_tier is not None:
-        request.service_tier_at = ("service_tier",)
-    request.metadata = optional(body, "metadata", dict)
-    request.store = optional(body, "store", bool)
-    request.moderation = optional(body, "moderation", dict)
-    for key in CACHE_KEYS:
-        value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
-        if value is not None:
-            request.cache[key] = value

@@ -8,8 +8,7 @@ from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
 from dragoman.dialects.chat.request.write_tools import WEB_SEARCH
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, one_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, note_unknown, one_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 

@@ -5,33 +5,40 @@ Only known fields are written, in a fixed order, so that equal requests become e
 
 from __future__ import annotations
 
-from hashlib import sha256
-
-from dragoman.canonical.request import Json, OutputFormat, Request
-from dragoman.dialects.chat.request.write_effort import write_effort
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
+from dragoman.dialects.openai.request_settings import output_cap, schema_fields
+from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, sanitize_tool_name
+from dragoman.tools.names import NameTable, sanitize_user_id
 
-_LONGEST_FORMAT_NAME = 64
-_LONGEST_USER = 64
-_TIERS = {
-    "chat": frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
-    "responses": frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
-}
+_OPENAI_TIERS = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
 # Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
 _MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "default"}
+_TIERS = {"chat": _OPENAI_TIERS, "messages": _MESSAGES_TIERS, "responses": _OPENAI_TIERS}
 
 
 _PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
 """Dialect of the request → its field for parallel calls, unless it is `parallel_tool_calls`."""
+
+
+_SWITCHES: dict[str, tuple[object, object]] = {
+    "thinking": ({"type": "disabled"}, {"type": "enabled"}),
+    "enable_thinking": (False, True),
+    # Chat templates have one of two names for it, and ignore the other.
+    "chat_template_kwargs": (
+        {"enable_thinking": False, "thinking": False},
+        {"enable_thinking": True, "thinking": True},
+    ),
+}
+"""Field → its values for reasoning off and on."""
 
 
 _NO_TOOLS = WrittenTools([], None, None)
@@ -65,13 +72,15 @@ def write_request(
     if tools.web_search is not None:
         body["web_search_options"] = tools.web_search
     if request.max_tokens is not None:
-        _write_cap(body, request, request.max_tokens, profile, losses)
+        body[profile.max_tokens_field] = output_cap(request, request.max_tokens, profile, losses)
     _write_sampling(body, request, profile, losses)
     if request.stop:
         _write_stop(body, request, profile, knobs, losses)
     _write_thinking(body, request, tools, profile, losses)
-    if request.format is not None:
-        body["response_format"] = _write_format(request.format, request.origin, profile)
+    if (form := request.format) is not None:
+        body["response_format"] = {"type": form.kind}
+        if form.kind == "json_schema":
+            body["response_format"]["json_schema"] = schema_fields(form, request.origin, profile)
     if request.verbosity is not None:
         body["verbosity"] = request.verbosity
     _write_service(body, request, profile, losses)
@@ -85,17 +94,6 @@ def write_request(
         if options:
             body["stream_options"] = options
     return body
-
-
-def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses: Losses) -> None:
-    at = request.max_tokens_at or ("max_tokens",)
-    if cap < 1:
-        raise Unsupported(at, "warming the cache without output is not possible on this upstream")
-    longest = profile.max_output_tokens
-    if longest and cap > longest:
-        losses.add(LossCode.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
-        cap = longest
-    body[profile.max_tokens_field] = cap
 
 
 def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
@@ -157,41 +155,46 @@ def _write_thinking(body: Json, request: Request, tools: WrittenTools, profile: 
         if effort != "none":
             losses.add(LossCode.EFFORT_FLOOR, at or ("tools",), "no reasoning: the model takes tools only without it")
         return
-    write_effort(body, effort, at, profile, losses)
+    _write_effort(body, effort, at, profile, losses)
 
 
-def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
-    if form.kind != "json_schema":
-        return {"type": form.kind}
-    if not profile.structured_output:  # plain JSON mode would return another shape
-        raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
-    written: Json = {"name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
-    if form.description is not None:
-        written["description"] = form.description
-    if form.schema is not None:
-        written["schema"] = form.schema
-    strict = True if origin == "messages" and form.strict is None else form.strict
-    if strict is not None:
-        written["strict"] = strict
-    return {"type": "json_schema", "json_schema": written}
+def _write_effort(body: Json, effort: str | None, at: Path, profile: Profile, losses: Losses) -> None:
+    """Write the requested effort in the field that the upstream has for it. None means the upstream's default."""
+    field = profile.thinking_field
+    if field == "reasoning_split":  # else the text would contain the reasoning, between tags
+        body[field] = True
+    if effort is None:
+        return
+    if field in _SWITCHES:
+        on = effort != "none"
+        body[field] = _SWITCHES[field][on]
+        if not on:
+            return
+        if not profile.efforts:
+            losses.add(LossCode.EFFORT_ROUNDED, at, "the upstream has reasoning on and off, and no levels")
+            return
+    written = round_effort(effort, profile.efforts)
+    if written != effort:
+        code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
+        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
+    if written is None:
+        return
+    if field == "reasoning":
+        body[field] = {"effort": written}
+    else:
+        body["reasoning_effort"] = written
 
 
 def _write_service(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
     if request.end_user:
-        user = request.end_user
-        if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
-            user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
-        body[profile.user_field] = user
+        body[profile.user_field] = sanitize_user_id(request.end_user)
     tier = request.service_tier
     if tier is not None:
-        if request.origin == "messages":
-            tier = _MESSAGES_TIERS.get(tier)
-        elif tier not in _TIERS.get(request.origin, ()):
-            tier = None
-        if tier is None:
+        known = _TIERS.get(request.origin, {}).get(tier)
+        if known is None:
             losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
         else:
-            body["service_tier"] = tier
+            body["service_tier"] = known
     store = request.store if request.origin == DIALECT else None  # the default differs in Responses
     if request.metadata is not None:
         if store or profile.unstored_metadata:

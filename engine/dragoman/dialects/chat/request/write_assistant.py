@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn
-from dragoman.canonical.request import (
-    Json,
-    Native,
-    Reasoning,
-    ReasoningFields,
-    Refusal,
-    Text,
-    ToolCall,
-    Turn,
-)
+from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned
 from dragoman.dialects.chat.stop_and_usage import DIALECT

@@ -137,30 +137,12 @@ class _MessagesWriter:
         if self.origin != DIALECT:
             self._prefill()
             if self.marks.any:
-                self._unify_text_shape()
+                self.marks.unify_texts(self.messages, arrays=self.profile.text_parts and self.marks.accepted)
         self.marks.keep_last()
         if not self.messages:
             at = ("input",) if self.origin == "responses" else ("messages",)
             raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
         return self.messages
-
-    def _unify_text_shape(self) -> None:
-        """Write messages of a single text alike, all as arrays or all as strings.
-
-        A cache mark requires an array, and clients move their marks with each request. A message that is an array in
-        one request and a string in the next would change the cached prefix.
-        """
-        if self.profile.text_parts and self.marks.accepted:
-            in_assistant = self.marks.in_assistant
-            for message in self.messages:
-                content = message["content"]
-                if type(content) is str and content and (in_assistant or message["role"] != "assistant"):
-                    message["content"] = [{"type": "text", "text": content}]
-            return
-        for message in self.messages:
-            content = message["content"]
-            if type(content) is list and len(content) == 1 and content[0]["type"] == "text":
-                message["content"] = content[0]["text"]
 
     def _flush(self, message: Json | None = None) -> None:
         """Write the moved media, then the held messages in order, then `message`."""

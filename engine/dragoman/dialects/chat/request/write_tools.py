@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
-from dragoman.dialects.chat.request.tool_choice import adapt_tool_choice
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -16,6 +15,7 @@ from dragoman.tools.names import NameTable
 WEB_SEARCH = "web_search"
 """Canonical name of the hosted search tool."""
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
+_FORCING = frozenset({"named", "words"})
 
 
 class WrittenTools(NamedTuple):
@@ -44,14 +44,15 @@ def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses
         elif tool.kind is ToolKind.CUSTOM:
             tools.append(_write_custom(tool, losses, names))
         elif tool.kind is ToolKind.HOSTED:
-            web_search = _write_hosted(tool, knobs, losses) or web_search
+            written = _write_hosted(tool, knobs, losses)
+            web_search = web_search if written is None else written
             continue
         else:
             raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
         sent[tool.name] = tool
     choice = _write_choice(request.tool_choice, sent, names)
     if choice is not None and profile.tool_choice != "all":
-        choice, tools = adapt_tool_choice(choice, tools, request.tool_choice, profile.tool_choice, losses)
+        choice, tools = _adapt_choice(choice, tools, request.tool_choice, profile.tool_choice, losses)
     return WrittenTools(tools, choice, web_search)
 
 
@@ -156,3 +157,42 @@ def _write_choice(choice: ToolChoice | None, sent: dict[str, Tool], names: NameT
 
 def _name_choice(tool: Tool, names: NameTable) -> Json:
     return {"type": tool.kind.value, tool.kind.value: {"name": names.fit(tool.name, tool.at)}}
+
+
+def _adapt_choice(
+    choice: str | Json, tools: list[Json], requested: ToolChoice | None, accepted: str, losses: Losses
+) -> tuple[str | Json | None, list[Json]]:
+    """Returns the choice to send, or None for none, and the tools to send.
+
+    `accepted` is the profile's `tool_choice`, other than `all`.
+    """
+    at = requested.at if requested is not None else ("tool_choice",)
+    if type(choice) is dict:
+        if choice["type"] == "allowed_tools":
+            allowed = choice["allowed_tools"]
+            tools = _only(allowed["tools"], tools, at, losses)
+            choice = allowed["mode"]
+        elif accepted != "named":
+            tools = _only([choice], tools, at, losses)
+            choice = "required"
+    if choice == "none":
+        if accepted != "auto":
+            return choice, tools
+        if tools:
+            losses.add(
+                LossCode.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot be told to call none"
+            )
+        return None, []
+    if choice != "auto" and accepted not in _FORCING:
+        losses.add(LossCode.CHOICE_DOWNGRADED, at, "the upstream takes no forced choice; auto was sent")
+        choice = "auto"
+    return choice, tools
+
+
+def _only(named: list[Json], tools: list[Json], at: tuple[str | int, ...], losses: Losses) -> list[Json]:
+    """Returns the tools whose name is in `named`; entries have the shape `{type, <type>: {name}}`."""
+    names = {entry[entry["type"]]["name"] for entry in named}
+    kept = [tool for tool in tools if tool[tool["type"]]["name"] in names]
+    if len(kept) < len(tools):
+        losses.add(LossCode.TOOLS_FILTERED, at, "the others were not sent")
+    return kept

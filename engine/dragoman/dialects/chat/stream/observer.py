@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.errors import is_error_frame, read_error_frame, write_error_frame
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
 from dragoman.dialects.chat.stop_and_usage import read_usage
 from dragoman.dialects.chat.stream.reader import ChatReader
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.errors import Failure
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps
@@ -38,7 +40,7 @@ class ChatObserver(Observer):
     def watch(self, payload: Json, event: str) -> None:
         """Read one chunk."""
         if is_error_frame(payload):
-            self.failure = read_error_frame(payload)
+            self.failure = read_error_payload(payload, Dialect.CHAT)
             self.closed = True
             return
         if usage := payload.get("usage"):

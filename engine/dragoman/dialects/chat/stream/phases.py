@@ -1,6 +1,6 @@
-"""Phases of a Chat stream, and the transitions of its reader and writer (chat §7).
+"""Phases of a Chat stream, and the transitions of its reader (chat §7).
 
-Both start in `Phase.NEW` and move on structural events only: texts, arguments, annotations, log probabilities and pings
+It starts in `Phase.NEW` and moves on structural events only: texts, arguments, annotations, log probabilities and pings
 never change the phase.
 """
 
@@ -14,11 +14,11 @@ class Phase(IntEnum):
     """Progress of one stream."""
 
     NEW = 0
-    """Nothing but pings was read or written."""
+    """Nothing but pings was read."""
     OPEN = 1
     """The stream has started. Blocks start and end."""
     FINISHED = 2
-    """The `finish_reason` was read or written. Usage and the end follow."""
+    """The `finish_reason` was read. Usage and the end follow."""
     ENDED = 3
     """The stream is complete or has failed. Nothing follows."""
 
@@ -44,15 +44,4 @@ its stream. Where an event is absent:
 - `usage` is the error `UpstreamProtocolError`, unless the profile's `usage_fallback` keeps it for the end.
 - `[DONE]` and the end of the stream are the error `StreamTruncated`.
 - In `ENDED`, events are not read.
-"""
-
-WRITER: Final[dict[Phase, dict[str, Phase]]] = {
-    Phase.NEW: {"Start": Phase.OPEN, "Error": Phase.ENDED},
-    Phase.OPEN: {"BlockStart": Phase.OPEN, "BlockEnd": Phase.OPEN, "Finish": Phase.FINISHED, "Error": Phase.ENDED},
-    Phase.FINISHED: {"End": Phase.ENDED, "Error": Phase.ENDED},
-    Phase.ENDED: {},
-}
-"""Phase → canonical event → next phase.
-
-An event that is absent is the error `UpstreamProtocolError`. In `ENDED`, events are not written.
 """

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.call_ids import mint_call_id
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.stream_base import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
 
 _AT: Final = ("choices", 0, "delta", "tool_calls")
@@ -67,9 +67,9 @@ class ToolCallAssembler:
         self._keys: dict[int, Any] = {}
         """Position in the array → key of the last call there, for servers that send no `index`."""
 
-    def _repaired(self, repair: str, code: LossCode = LossCode.REPLY_REPAIRED) -> None:
+    def _repaired(self, repair: str) -> None:
         """Record a deviation that was repaired."""
-        self._context.losses.add_once(code, _AT, repair)
+        self._context.losses.add_once(LossCode.REPLY_REPAIRED, _AT, repair)
 
     def read(self, position: int, fragment: Any, out: list[Event]) -> None:
         """Read one fragment at its position in the `tool_calls` array."""
@@ -222,8 +222,7 @@ class ToolCallAssembler:
         if self._ids is None:
             self._ids = set()
         if not call_id or call_id in self._ids:  # a result refers to its call by id
-            self._repaired("a call without an id" if not call_id else "a call with the id of another", LossCode.CALL_ID)
-            call_id = mint_call_id(self.reply_id, self._blocks.count)
+            call_id = mint_call_id(call_id, self.reply_id, self._blocks.count, _AT, self._context.losses.add_once)
         self._ids.add(call_id)
         call.block = self._blocks.start(id(call), BlockKind.TOOL)
         name = self._context.names.get(call.name, call.name)

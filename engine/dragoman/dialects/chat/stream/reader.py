@@ -25,17 +25,19 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.dialects.chat.citations import read_citation
-from dragoman.dialects.chat.errors import is_error_frame, read_error_frame
+from dragoman.dialects.chat.errors import is_error_frame
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
 from dragoman.dialects.chat.stop_and_usage import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.openai.timestamps import read_timestamp
+from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -86,7 +88,8 @@ class ChatReader(StreamReader):
         choices = chunk.get("choices")
         if type(choices) is not list or "error" in chunk:
             if is_error_frame(chunk):
-                return self._error(chunk, out)
+                out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
+                return self._advance("error")
             if type(choices) is not list:
                 self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(chunk.get("object", "chunk"))))
                 return
@@ -146,10 +149,6 @@ class ChatReader(StreamReader):
         self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
 
     # --- chunks without a choice ---------------------------------------------------------------------------------
-
-    def _error(self, chunk: Json, out: list[Event]) -> None:
-        out.append(Error(read_error_frame(chunk)))
-        self._advance("error")
 
     def _no_choice(self, usage: Any, out: list[Event]) -> None:
         counts = read_usage(usage) if usage is not None else None

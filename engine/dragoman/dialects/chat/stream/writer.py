@@ -28,7 +28,6 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
 from dragoman.dialects.chat.stop_and_usage import record_missing_usage, write_finish_reason, write_usage
-from dragoman.dialects.chat.stream.phases import WRITER, Phase
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
@@ -40,14 +39,8 @@ from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_NEW = Phase.NEW
-_TEXT, _REFUSAL, _REASONING, _TOOL, _OPAQUE = (
-    BlockKind.TEXT,
-    BlockKind.REFUSAL,
-    BlockKind.REASONING,
-    BlockKind.TOOL,
-    BlockKind.OPAQUE,
-)
+_TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
+_TOOL, _OPAQUE = BlockKind.TOOL, BlockKind.OPAQUE
 _DONE = b"[DONE]"
 _BLANK_LINE = dump_str("\n\n")
 _Template = tuple[bytes, bytes, bytes, bool]
@@ -73,7 +66,6 @@ class ChatWriter(StreamWriter):
         "_head",
         "_logprobs_frame",
         "_new_paragraph",
-        "_phase",
         "_spans",
         "_tail",
         "_templates",
@@ -83,7 +75,6 @@ class ChatWriter(StreamWriter):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._phase = _NEW
         self._head = b""
         """Bytes of each chunk before its delta."""
         self._tail = b""
@@ -107,17 +98,9 @@ class ChatWriter(StreamWriter):
         """The last chunk with log probabilities, to which no more are added."""
 
     def __repr__(self) -> str:
-        return f"<ChatWriter {self._phase.name} blocks={len(self._templates)} calls={self._call_count}>"
-
-    def _advance(self, event: str) -> None:
-        """Move to the next phase. Raises UpstreamProtocolError for an event without a transition in this phase."""
-        phase = WRITER[self._phase].get(event)
-        if phase is None:
-            raise UpstreamProtocolError(f"upstream stream has the event {event} in phase {self._phase.name}")
-        self._phase = phase
+        return f"<ChatWriter {self.phase.name} blocks={len(self._templates)} calls={self._call_count}>"
 
     def _start(self, event: Start, out: Frames) -> None:
-        self._advance("Start")
         context = self.context
         model = context.model if context.knobs.echo_model == "requested" else event.model
         created = context.created if event.created is None else event.created
@@ -137,7 +120,6 @@ class ChatWriter(StreamWriter):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
-        self._advance("BlockStart")
         kind = event.kind
         if event.apart or kind is not _TEXT:
             self._new_paragraph |= self._written_kinds & {_TEXT}
@@ -238,7 +220,6 @@ class ChatWriter(StreamWriter):
         out[-1] = self._logprobs_frame = Frame("", data[: -len(self._tail)] + logprobs + self._tail)
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
-        self._advance("BlockEnd")
         index = event.index
         if index in self._spans:
             self._spans[index] = self._spans[index][0], self._content_length
@@ -273,7 +254,6 @@ class ChatWriter(StreamWriter):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _finish(self, event: Finish, out: Frames) -> None:
-        self._advance("Finish")
         losses = self.context.losses
         stop = event.stop
         shown = _TEXT in self._written_kinds or self._call_count > 0
@@ -299,16 +279,11 @@ class ChatWriter(StreamWriter):
         out.append(Frame("", head + b',"choices":[],"usage":' + dumps(write_usage(event.usage)) + b"}"))
 
     def _end(self, event: End, out: Frames) -> None:
-        self._advance("End")
         out.append(Frame("", _DONE))
 
     def _write_error(self, event: Error, out: Frames) -> None:
-        self._advance("Error")
         # No [DONE] follows, and the connection closes. Every SDK raises an error (mapping §10.3).
         out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
-
-    def _write_ping(self, event: Ping, out: Frames) -> None:
-        out.append(Frame("", None))
 
 
 ChatWriter.writes = {
@@ -320,6 +295,6 @@ ChatWriter.writes = {
     Annotation: ChatWriter._keep_citation,
     Opaque: ChatWriter._record_opaque,
     Logprobs: ChatWriter._add_logprobs,
-    Ping: ChatWriter._write_ping,
+    Ping: StreamWriter.ping,
     Error: ChatWriter._write_error,
 }

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from dragoman.canonical.events import CUTS, Stop
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import read_citation
-from dragoman.dialects.messages.stop_and_usage import (
-    DIALECT,
-    parse_arguments,
-    read_stop_details,
-    read_usage,
-    resolve_stop_reason,
-)
-from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, read_usage, resolve_stop_reason
+from dragoman.dialects.shared.json_fields import kind_of, parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import reply_id, sanitize_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
-
-_LONGEST_MINTED_ID: Final = 40
 
 
 def read_reply(body: Any, context: ReplyContext) -> Reply:
@@ -47,7 +39,9 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     for index, block in enumerate(content):
         part = _read_block(block, index, losses, names)
         if type(part) is ToolCall:
-            _ensure_unique_id(part, upstream_id, index, ids, losses)
+            if not part.id or part.id in ids:
+                part.id = mint_call_id(part.id, upstream_id, index, part.at, losses.add)
+            ids.add(part.id)
         if part is not None:
             parts.append(part)
     stop = _read_stop(body, parts, losses)
@@ -106,7 +100,7 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     given = block.get("input")
     if given is None:
         given = {}
-    if type(given) is str and (parsed := parse_arguments(given)) is not None:
+    if type(given) is str and (parsed := parse_object(given or "{}")) is not None:
         losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
         given = parsed
     if type(given) is not dict:
@@ -115,14 +109,6 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if type(caller) is dict and caller.get("type") != "direct":
         losses.add(LossCode.CALL_META, (*at, "caller"))
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
-
-
-def _ensure_unique_id(call: ToolCall, message_id: str, index: int, ids: set[str], losses: Losses) -> None:
-    """Replace a missing or repeated call id: the call's result has to name exactly one call."""
-    if not call.id or call.id in ids:
-        losses.add(LossCode.CALL_ID, call.at, "a call with the id of another" if call.id else "a call without an id")
-        call.id = sanitize_call_id(f"{reply_id(message_id, 'call_')}_{index}", _LONGEST_MINTED_ID)
-    ids.add(call.id)
 
 
 def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:

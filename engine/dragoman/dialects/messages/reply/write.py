@@ -10,13 +10,8 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.stop_and_usage import (
-    DIALECT,
-    parse_arguments,
-    write_stop,
-    write_stop_details,
-    write_usage,
-)
+from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
+from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -45,7 +40,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             elif part.citations:
                 losses.add(LossCode.CITATIONS, part.at)
         elif type(part) is ToolCall:
-            if may_be_cut(reply, index) and not _is_native(part) and parse_arguments(part.arguments, empty="") is None:
+            if may_be_cut(reply, index) and part.at[:1] != ("content",) and parse_object(part.arguments) is None:
                 # As in a stream that is cut: `input` must be an object, and is not guessed.
                 losses.add(LossCode.CALL_CUT, part.at, "left out: the reply was cut inside its arguments")
                 continue
@@ -86,11 +81,6 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     else:
         out["usage"] = write_usage(reply.usage)
     return out
-
-
-def _is_native(call: ToolCall) -> bool:
-    """True if the call was read from a Messages reply."""
-    return call.at[:1] == ("content",)
 
 
 def _write_text(part: Text, context: ReplyContext) -> Json:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.claude_code_billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 from dragoman.canonical.request import Json
 from dragoman.losses import LossCode, Losses
+from dragoman.policies.drop_billing_line import BILLING_LINE, BILLING_LINE_DROPPED, without_first_line
 
 
 def strip_billing_line(payload: Json, losses: Losses) -> bool:

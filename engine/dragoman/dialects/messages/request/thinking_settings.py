@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import EFFORTS, Json, Request, Thinking
+from dragoman.canonical.request import Json, Request, Thinking
 from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode, Losses
@@ -116,11 +117,7 @@ def _with_display(thinking: Json, display: str | None) -> Json:
 
 
 def _round_effort(effort: str, profile: Profile, wanted: Thinking, losses: Losses) -> str | None:
-    levels = [level for level in profile.efforts if level in _LEVELS]
-    if effort in levels:
-        return effort
-    at_most = EFFORTS.index(effort)
-    lower = [level for level in levels if EFFORTS.index(level) < at_most]
-    chosen = lower[-1] if lower else levels[0] if levels else None
-    losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"{effort} became {chosen or 'the default'}")
+    chosen = round_effort(effort, tuple(level for level in profile.efforts if level in _LEVELS))
+    if chosen != effort:
+        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"{effort} became {chosen or 'the default'}")
     return chosen

@@ -6,24 +6,22 @@ keys is fixed: the same request always becomes the same bytes.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Final
 
-from dragoman.canonical.request import Json, Request, Turn
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects.messages.request.thinking_settings import write_thinking
 from dragoman.dialects.messages.request.write_cache_marks import MAX_MARKS, CacheMarks
-from dragoman.dialects.messages.request.write_content import ContentWriter
-from dragoman.dialects.messages.request.write_messages import collapse_single_text, write_conversation
+from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
+from dragoman.dialects.messages.request.write_messages import write_conversation
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable
+from dragoman.tools.names import NameTable, sanitize_user_id
 
 _TIERS: Final = {"auto": "auto", "default": "standard_only", "standard_only": "standard_only"}
-_LONGEST_USER_ID: Final = 64
 _THINKING_BLOCKS: Final = ("thinking", "redacted_thinking")
 _JSON_INSTRUCTION: Final = "Answer with a single JSON object and nothing else: no prose and no code fence."
 
@@ -59,7 +57,8 @@ def write_request(
         body["stream"] = True
     output = _write_format(request, profile, knobs, losses, system)
     if system:
-        body["system"] = collapse_single_text(system, request.origin != DIALECT or _plain_system(request.turns))
+        plain = bool(request.turns) and request.turns[0].plain
+        body["system"] = collapse_single_text(system, plain or request.origin != DIALECT)
     body["messages"] = messages
     if tools:
         body["tools"] = tools
@@ -74,7 +73,9 @@ def write_request(
     _write_sampling(request, body, profile, losses)
     _write_stop(request, body, profile, knobs, losses)
     if request.end_user:
-        body["metadata"] = {"user_id": _user_id(request, profile)}
+        # For other providers than Anthropic: the id of Claude Code is JSON with device and account ids.
+        own = request.origin == DIALECT and not profile.rewrite
+        body["metadata"] = {"user_id": request.end_user if own else sanitize_user_id(request.end_user)}
     if request.service_tier is not None:
         tier = _TIERS.get(request.service_tier)
         if tier is None:
@@ -201,10 +202,6 @@ def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Loss
     return {"format": {"type": "json_schema", "schema": wanted.schema}}
 
 
-def _plain_system(turns: list[Turn]) -> bool:
-    return bool(turns) and turns[0].plain
-
-
 def _write_sampling(request: Request, body: Json, profile: Profile, losses: Losses) -> None:
     """Write `temperature`, `top_p` and `top_k` (mapping §7.1).
 
@@ -252,12 +249,3 @@ def _write_stop(request: Request, body: Json, profile: Profile, knobs: Knobs, lo
             losses.add(LossCode.STOP_DROPPED, at, "the API refuses blank stop sequences")
     if kept:
         body["stop_sequences"] = kept
-
-
-def _user_id(request: Request, profile: Profile) -> str:
-    """Return the user id. For other providers than Anthropic, long ids and JSON are hashed: the id of Claude Code is
-    JSON with device and account ids."""
-    given = request.end_user or ""
-    if (request.origin != DIALECT or profile.rewrite) and (len(given) > _LONGEST_USER_ID or given.startswith("{")):
-        return sha256(given.encode("utf-8", "surrogatepass")).hexdigest()
-    return given

@@ -159,12 +159,7 @@ class ContentWriter:
 
     def _user_text(self, part: Text) -> Json | None:
         block = self._text(part)
-        if (
-            part.citations
-            and block is not None
-            and "citations" in block
-            and self._profile.anthropic_version == "2026-10-21"
-        ):
+        if block is not None and "citations" in block and self._profile.anthropic_version == "2026-10-21":
             # That version rejects citations on text of the user.
             del block["citations"]
             self._losses.add(LossCode.CITATIONS, part.at)
@@ -330,3 +325,16 @@ _ASSISTANT_PARTS: Final[dict[type, _PartWriter]] = {
     Refusal: ContentWriter._refusal,
     Native: ContentWriter._native,
 }
+
+
+def collapse_single_text(blocks: list[Json], plain: bool) -> str | list[Json]:
+    """Return the string of a single text block without a cache mark if `plain`, else the blocks.
+
+    So content that the client sent as a string stays one.
+    """
+    if plain and len(blocks) == 1:
+        block = blocks[0]
+        if len(block) == 2 and block["type"] == "text":
+            text: str = block["text"]
+            return text
+    return blocks

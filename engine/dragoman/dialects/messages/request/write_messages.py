@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Turn
-from dragoman.dialects.messages.request.write_content import ContentWriter
+from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
@@ -69,19 +69,6 @@ def write_conversation(
             "a Messages upstream needs at least one user message with content",
         )
     return builder.system, builder.messages
-
-
-def collapse_single_text(blocks: list[Json], plain: bool) -> str | list[Json]:
-    """Return the string of a single text block without a cache mark if `plain`, else the blocks.
-
-    So content that the client sent as a string stays one.
-    """
-    if plain and len(blocks) == 1:
-        block = blocks[0]
-        if len(block) == 2 and block["type"] == "text":
-            text: str = block["text"]
-            return text
-    return blocks
 
 
 def _has_late_instructions(turns: list[Turn]) -> bool:

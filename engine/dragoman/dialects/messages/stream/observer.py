@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.messages.errors import read_error_frame, write_error_frame
+from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.stop_and_usage import read_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.passthrough import Observer
@@ -92,7 +94,7 @@ class MessagesObserver(Observer):
             else:
                 self.complete = True
         elif name == "error":
-            self.failure = read_error_frame(payload)
+            self.failure = read_error_payload(payload, Dialect.MESSAGES)
             self.closed = True
 
     def _count(self, usage: object) -> None:

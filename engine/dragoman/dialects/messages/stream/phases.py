@@ -1,7 +1,7 @@
 """The phases of a Messages stream, and the events that move it from one to the next (messages §8, mapping §9.5).
 
-`READER` moves `MessagesReader` by the upstream's events, `WRITER` moves `MessagesWriter` by canonical events. Only
-structural events are listed. Those of one block are not: deltas and ends of blocks depend on the blocks that are open
+`READER` moves `MessagesReader` by the upstream's events. Only structural events are listed. Those of one block are not:
+deltas and ends of blocks depend on the blocks that are open
 (`dialects.shared.block_index`), and a `ping` is allowed in every phase. Unknown events are dropped and recorded.
 """
 
@@ -14,7 +14,7 @@ from dragoman.errors import StreamTruncated, UpstreamProtocolError
 
 
 class Phase(IntEnum):
-    """The position of a reader or writer in its stream."""
+    """The position of the reader in its stream."""
 
     WAITING = 0
     """No event yet."""
@@ -23,7 +23,7 @@ class Phase(IntEnum):
     STOPPED = 2
     """The stop reason is known, and all blocks are closed."""
     DONE = 3
-    """The message has ended, or an error has ended the stream. Nothing more is read or written."""
+    """The message has ended, or an error has ended the stream. Nothing more is read."""
 
 
 class Moves(dict[str, Phase]):
@@ -76,23 +76,4 @@ READER: Final[dict[Phase, Moves]] = {
 Any other event that is absent in a phase is an UpstreamProtocolError or StreamTruncated with the message in `errors`.
 Like every error that the reader finds, it leads to `DONE`. If the upstream's body ends before `DONE`, the stream was
 cut, unless the profile allows to leave `message_stop` out and the phase is `STOPPED`. In `DONE`, events are not read.
-"""
-
-WRITER: Final[dict[Phase, Moves]] = {
-    Phase.WAITING: Moves({"Start": Phase.BLOCKS, "Error": Phase.DONE}),
-    Phase.BLOCKS: Moves(
-        {
-            "BlockStart": Phase.BLOCKS,
-            "BlockEnd": Phase.BLOCKS,
-            "Finish": Phase.STOPPED,
-            "Error": Phase.DONE,
-        }
-    ),
-    Phase.STOPPED: Moves({"End": Phase.DONE, "Error": Phase.DONE}),
-    Phase.DONE: Moves({}),
-}
-"""Phase of the writer → canonical event → next phase.
-
-An event of the table that is absent in a phase is an UpstreamProtocolError, which is written as an `Error`. Other
-events (`Delta`, `Opaque`, `Annotation`, `Logprobs`, `Ping`) do not change the phase. In `DONE`, events are not written.
 """

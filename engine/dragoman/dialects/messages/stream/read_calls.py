@@ -12,11 +12,10 @@ from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import reply_id, sanitize_call_id
+from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
 
 _TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
-_LONGEST_MINTED_ID = 40
 
 
 class CallReader:
@@ -54,11 +53,8 @@ class CallReader:
         if self._ids is None:
             self._ids = set()
         if type(call_id) is not str or not call_id or call_id in self._ids:  # a result has to name exactly one call
-            repeated = type(call_id) is str and call_id
-            self.record_repair(
-                "a call with the id of another" if repeated else "a call without an id", LossCode.CALL_ID
-            )
-            call_id = sanitize_call_id(f"{reply_id(message_id, 'call_')}_{index}", _LONGEST_MINTED_ID)
+            given = call_id if type(call_id) is str else ""
+            call_id = mint_call_id(given, message_id, index, "content", self._context.losses.add_once)
         self._ids.add(call_id)
         out.append(BlockStart(index, _TOOL, call_id, self._context.names.get(name, name)))
         arguments = self.arguments[key] = Arguments(self._room, name)
@@ -101,6 +97,6 @@ class CallReader:
             out.append(BlockEnd(self._pending, complete))
             self._pending = None
 
-    def record_repair(self, done: str, code: LossCode = LossCode.REPLY_REPAIRED) -> None:
+    def record_repair(self, done: str) -> None:
         """Record a fault that has only one possible meaning and was read so."""
-        self._context.losses.add_once(code, "content", done)
+        self._context.losses.add_once(LossCode.REPLY_REPAIRED, "content", done)

@@ -28,10 +28,11 @@ from dragoman.canonical.events import (
     Stop,
 )
 from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import read_citation
-from dragoman.dialects.messages.errors import read_error_frame
 from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason
 from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
@@ -120,7 +121,7 @@ class MessagesReader(StreamReader):
             out.append(Ping())
         elif name == "error" or (name is None and event.get("error")):
             self._phase = READER[self._phase]["error"]
-            out.append(Error(read_error_frame(event)))
+            out.append(Error(read_error_payload(event, Dialect.MESSAGES)))
             self.done = True
         else:
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(name)))

@@ -32,7 +32,6 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
-from dragoman.dialects.messages.stream.phases import WRITER, Phase
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -42,7 +41,6 @@ from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
-_WAITING = Phase.WAITING
 _REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_MAX = 65_536
@@ -63,7 +61,7 @@ _DELTA = {
 
 
 class MessagesWriter(StreamWriter):
-    """Writes one reply as a Messages stream. Structural events move the writer through the table `phases.WRITER`."""
+    """Writes one reply as a Messages stream."""
 
     one_open: ClassVar[bool] = True
 
@@ -73,7 +71,6 @@ class MessagesWriter(StreamWriter):
         "_framed_prefixes",
         "_indexes",
         "_pending_opaque",
-        "_phase",
         "_prefixes",
         "_refusal_texts",
         "_start_usage",
@@ -82,7 +79,6 @@ class MessagesWriter(StreamWriter):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._phase = _WAITING
         self._prefixes: dict[int, bytes] = {}
         """Open block → the payload of its deltas up to the text; b"" while its start is not written."""
         self._framed_prefixes: dict[int, bytes] = {}
@@ -129,12 +125,11 @@ class MessagesWriter(StreamWriter):
 
     def __repr__(self) -> str:
         return (
-            f"<MessagesWriter {self._phase.name} blocks={self._count} open={len(self._indexes)}"
+            f"<MessagesWriter {self.phase.name} blocks={self._count} open={len(self._indexes)}"
             f" deferred={len(self._deferred)} characters={self._text_size}>"
         )
 
     def _start(self, event: Start, out: Frames) -> None:
-        self._phase = WRITER[self._phase]["Start"]
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
@@ -154,7 +149,6 @@ class MessagesWriter(StreamWriter):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
-        self._phase = WRITER[self._phase]["BlockStart"]
         kind = event.kind
         if kind is _OPAQUE:
             self._prefixes[event.index] = b""
@@ -202,7 +196,6 @@ class MessagesWriter(StreamWriter):
         out.append(Frame("content_block_start", dumps(start)))
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
-        self._phase = WRITER[self._phase]["BlockEnd"]
         self._prefixes.pop(event.index, None)
         self._framed_prefixes.pop(event.index, None)
         own = self._indexes.pop(event.index, None)
@@ -267,7 +260,6 @@ class MessagesWriter(StreamWriter):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _finish(self, event: Finish, out: Frames) -> None:
-        self._phase = WRITER[self._phase]["Finish"]
         stop = event.stop
         delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
         if stop.reason in _REFUSED:
@@ -285,11 +277,9 @@ class MessagesWriter(StreamWriter):
         out.append(Frame("message_delta", dumps(payload)))
 
     def _end(self, event: End, out: Frames) -> None:
-        self._phase = WRITER[self._phase]["End"]
         out.append(_STOP)
 
     def _fail(self, event: Error, out: Frames) -> None:
-        self._phase = WRITER[self._phase]["Error"]
         # Without message_delta and message_stop, which would make the reply look successful (mapping §10.3).
         out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
 

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.events import BlockKind
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.tools.names import sanitize_call_id
-from dragoman.wire.json_codec import loads
 
 _LONGEST_CALL_ID: Final = 64
 
@@ -56,21 +56,12 @@ class OutputItem:
 
     __slots__ = ("annotations", "call_id", "encrypted_content", "id", "index", "logprobs", "name", "namespace", "shape")
 
-    def __init__(
-        self,
-        shape: ItemShape,
-        item_id: str,
-        index: int,
-        call_id: str = "",
-        name: str = "",
-        namespace: str | None = None,
-    ) -> None:
+    def __init__(self, shape: ItemShape, item_id: str, index: int) -> None:
         self.shape = shape
         self.id = item_id
         self.index = index
-        self.call_id = call_id
-        self.name = name
-        self.namespace = namespace
+        self.call_id = self.name = ""
+        self.namespace: str | None = None
         self.encrypted_content: str | None = None
         self.annotations: list[Json] = []
         self.logprobs: list[Json] = []
@@ -146,16 +137,8 @@ def complete_arguments(shape: ItemShape, text: str, complete: bool) -> tuple[str
         return text, text, complete
     if complete and not text.strip():
         text += "{}"
-    arguments = _parse_object(text)
+    arguments = parse_object(text)
     complete = complete and arguments is not None
     if shape is SEARCH:
         return text, arguments if complete else None, complete
     return text, text, complete
-
-
-def _parse_object(text: str) -> Json | None:
-    try:
-        value = loads(text)
-    except ValueError:
-        return None
-    return value if type(value) is dict else None

@@ -7,8 +7,8 @@ from typing import Any
 from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.openai.error_envelope import read_error_object
-from dragoman.dialects.openai.timestamps import read_timestamp
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.responses.reply.read_items import (
     CALLS,
     NATIVE_ITEMS,
@@ -19,7 +19,6 @@ from dragoman.dialects.responses.reply.read_items import (
     is_cut,
     item_kind,
     join_paragraphs,
-    minted_call_id,
     namespace_of,
     part_kind,
     read_citations,
@@ -29,11 +28,12 @@ from dragoman.dialects.responses.reply.read_items import (
     record_call_losses,
 )
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
-from dragoman.dialects.shared.json_fields import kind_of
+from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.duplicate_call_ids import mint_call_id
 
 
 def read_reply(body: Any, context: ReplyContext) -> Reply:
@@ -94,7 +94,7 @@ def read_status(response: Json, terminal: str | None = None) -> str | None:
     elif terminal == "incomplete" and status == "completed":
         status = terminal
     if error or status == "failed":
-        raise UpstreamStatusError(read_error_object(error))
+        raise UpstreamStatusError(read_error_payload({"error": error} if error else {}, Dialect.RESPONSES))
     if status == "cancelled":
         raise UpstreamStatusError(
             Failure(FailureKind.API, "the response was cancelled at the upstream", 502, code="cancelled")
@@ -175,9 +175,8 @@ def _read_call(
     kind = item["type"]
     call_id = item.get("call_id")
     if type(call_id) is not str or not call_id or any(type(part) is ToolCall and part.id == call_id for part in parts):
-        twin = type(call_id) is str and call_id
-        context.losses.add(LossCode.CALL_ID, at, "a call with the id of another" if twin else "a call without an id")
-        call_id = minted_call_id(identity, position)
+        given = call_id if type(call_id) is str else ""
+        call_id = mint_call_id(given, identity, position, at, context.losses.add)
     if type(item.get("arguments")) is dict and kind == "function_call":
         context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
     return ToolCall(

@@ -17,10 +17,7 @@ from dragoman.dialects.responses.stop_and_usage import TOOL_SEARCH
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dumps
-
-_LONGEST_MINTED_ID: Final = 40
 
 
 class ItemKind(IntEnum):
@@ -187,11 +184,6 @@ def call_name(item: Json) -> str:
         return TOOL_SEARCH
     name = item.get("name")
     return name if type(name) is str else ""
-
-
-def minted_call_id(response_id: str, position: int) -> str:
-    """Returns an id for a call that has none, which the call's result will contain (mapping §11)."""
-    return sanitize_call_id(f"{reply_id(response_id, 'call_')}_{position}", _LONGEST_MINTED_ID)
 
 
 def namespace_of(item: Json) -> str | None:

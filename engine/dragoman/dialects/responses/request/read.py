@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
+from dragoman.dialects.openai.request_settings import read_service
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
@@ -87,7 +88,12 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     request.parallel = optional(body, "parallel_tool_calls", bool)
     _read_controls(request, body, items, losses)
     if not _SERVICE.isdisjoint(body):
-        _read_service(request, body, losses)
+        read_service(request, body)
+        # Only validated: nothing is stored for other dialects' upstreams, and the reply has `store: false`
+        # (mapping §7.4).
+        optional(body, "store", bool)
+        if stream_options := optional(body, "stream_options", dict):
+            drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
     request.echo = echoed_settings(body)
     return request
 
@@ -157,22 +163,3 @@ def _read_sampling(request: Request, body: Json) -> None:
     request.top_logprobs = optional(body, "top_logprobs", int) or None
     # Either requests them. Chat accepts a count only together with `logprobs`.
     request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
-
-
-def _read_service(request: Request, body: Json, losses: Losses) -> None:
-    user = optional(body, "user", str)
-    request.end_user = optional(body, "safety_identifier", str) or user or None
-    request.service_tier = optional(body, "service_tier", str)
-    if request.service_tier is not None:
-        request.service_tier_at = ("service_tier",)
-    request.metadata = optional(body, "metadata", dict)
-    request.moderation = optional(body, "moderation", dict)
-    for key in CACHE_KEYS:
-        value: Any = optional(body, key, dict if key == "prompt_cache_options" else str)
-        if value is not None:
-            request.cache[key] = value
-    # Only validated: nothing is stored for other dialects' upstreams, and the reply has `store: false` (mapping §7.4).
-    optional(body, "store", bool)
-    stream_options = optional(body, "stream_options", dict)
-    if stream_options:
-        drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))

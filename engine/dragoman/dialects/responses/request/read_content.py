@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from dragoman.dialects.openai.data_urls import read_data_url
+from dragoman.dialects.openai.data_urls import is_web, read_data_url, read_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
+from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import kind_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
@@ -31,10 +30,6 @@ _IMAGE_KEYS: Final = frozenset({"type", "image_url", "file_id", "detail", *_MARK
 _FILE_KEYS: Final = frozenset({"type", "file_data", "file_url", "file_id", "filename", "detail", *_MARKS})
 
 
-def _is_web(url: str) -> bool:
-    return url[:8].lower().startswith(("http://", "https://"))
-
-
 def _input_text(part: Json, at: Path, losses: Losses) -> Text:
     note_unknown(part, _INPUT_TEXT_KEYS, at, losses)
     return Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
@@ -47,24 +42,8 @@ def _output_text(part: Json, at: Path, losses: Losses) -> Text:
     note_unknown(part, _OUTPUT_TEXT_KEYS, at, losses)
     text = Text(required(part, "text", str, at), at, read_cache_mark(part, at, losses))
     for index, annotation in enumerate(optional(part, "annotations", list, at) or ()):
-        text.citations.append(_citation(typed(annotation, dict, (*at, "annotations", index))))
+        text.citations.append(read_citation(typed(annotation, dict, (*at, "annotations", index))))
     return text
-
-
-def _citation(annotation: Json) -> Citation:
-    """Returns an annotation of replayed text. Only a `url_citation` has fields that other dialects have too."""
-    if annotation.get("type") != "url_citation":
-        return Citation(DIALECT, annotation)
-    url, title = annotation.get("url"), annotation.get("title")
-    start, end = annotation.get("start_index"), annotation.get("end_index")
-    return Citation(
-        DIALECT,
-        annotation,
-        url if type(url) is str else None,
-        title if type(title) is str else None,
-        start if type(start) is int else None,
-        end if type(end) is int else None,
-    )
 
 
 def _refusal(part: Json, at: Path, losses: Losses) -> Refusal:
@@ -77,13 +56,7 @@ def _image(part: Json, at: Path, losses: Losses) -> Image:
     url, file_id = optional(part, "image_url", str, at), optional(part, "file_id", str, at)
     source: Inline | Url | FileRef
     if url:
-        where = (*at, "image_url")
-        if url[:5].lower() == "data:":
-            source = read_data_url(url, where)
-        elif _is_web(url):
-            source = Url(url)
-        else:
-            raise ClientRequestError(where, "expected an http(s) or data URL")
+        source = read_url(url, (*at, "image_url"))
     elif file_id:
         source = FileRef(file_id, DIALECT)
     else:
@@ -99,7 +72,7 @@ def _file(part: Json, at: Path, losses: Losses) -> Document:
     if data:
         source = read_data_url(data if data[:5].lower() == "data:" else "", (*at, "file_data"))
     elif url:
-        if not _is_web(url):
+        if not is_web(url):
             raise ClientRequestError((*at, "file_url"), "expected an http(s) URL; inline data goes into file_data")
         source = Url(url)
     elif file_id:

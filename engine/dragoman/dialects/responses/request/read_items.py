@@ -21,14 +21,13 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_format
 from dragoman.dialects.responses.request.read_tools import ToolList
 from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
-from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
@@ -174,19 +173,14 @@ class ItemsReader:
         if caller is not None and caller != _DIRECT:
             self._losses.add(LossCode.CALL_META, (*at, "caller"))
 
-    def _function_output(self, item: Json, at: Path) -> None:
-        self._output(item, at, custom=False)
-
-    def _custom_output(self, item: Json, at: Path) -> None:
-        self._output(item, at, custom=True)
-
-    def _output(self, item: Json, at: Path, *, custom: bool) -> None:
+    def _output(self, item: Json, at: Path) -> None:
         if not _OUTPUT_KEYS.issuperset(item):
             note_unknown(item, _OUTPUT_KEYS, at, self._losses)
         if "caller" in item:
             self._caller(item, at)
         output = item.get("output")
         content = output if type(output) is str else read_output(output, (*at, "output"), self._losses)
+        custom = item["type"] == "custom_tool_call_output"
         self._builder.add_result(ToolResult(_call_id(item, at), content, at, custom=custom))
 
     # --- tools that appear later --------------------------------------------------------------------------------------
@@ -249,10 +243,10 @@ class ItemsReader:
 _READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
     "message": ItemsReader._message,
     "function_call": ItemsReader._function_call,
-    "function_call_output": ItemsReader._function_output,
+    "function_call_output": ItemsReader._output,
     "reasoning": ItemsReader._reasoning,
     "custom_tool_call": ItemsReader._custom_call,
-    "custom_tool_call_output": ItemsReader._custom_output,
+    "custom_tool_call_output": ItemsReader._output,
     "tool_search_call": ItemsReader._search_call,
     "tool_search_output": ItemsReader._search_output,
     "additional_tools": ItemsReader._additional_tools,

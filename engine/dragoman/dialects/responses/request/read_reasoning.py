@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, ReasoningFields
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import one_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional, required, typed
 from dragoman.errors import Path
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import unwrap

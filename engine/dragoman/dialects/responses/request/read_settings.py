@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Thinking
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
-from dragoman.dialects.shared.json_fields import one_of, optional, required
+from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional, required
 from dragoman.errors import Path, Unsupported
 from dragoman.losses import LossCode, Losses
 

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
-from dragoman.dialects.openai.unknown_field_losses import note_unknown
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
-from dragoman.dialects.shared.json_fields import kind_of, one_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -5,11 +5,11 @@ Only fields named here are written, in a fixed order, so that equal requests hav
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Final
 
-from dragoman.canonical.request import Json, OutputFormat, Request, Thinking
+from dragoman.canonical.request import Json, Request, Thinking
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
+from dragoman.dialects.openai.request_settings import output_cap, schema_fields
 from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.stop_and_usage import DIALECT
@@ -19,13 +19,11 @@ from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, sanitize_tool_name
+from dragoman.tools.names import NameTable, sanitize_user_id
 
 _LEAST_CAP: Final = 16
 _NO_ENVELOPES: Final = "chat"
 """The dialect whose clients do not send encrypted reasoning back."""
-_LONGEST_FORMAT_NAME: Final = 64
-_LONGEST_USER: Final = 64
 _OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
 # Tiers have prices, so only exact counterparts are translated (mapping §7.4).
 _TIERS: Final[dict[str, dict[str, str]]] = {
@@ -61,7 +59,12 @@ def write_request(
         if request.parallel is not None:
             body["parallel_tool_calls"] = request.parallel
     if request.max_tokens is not None:
-        _write_cap(body, request, request.max_tokens, profile, losses)
+        cap = output_cap(request, request.max_tokens, profile, losses)
+        if cap < _LEAST_CAP:
+            raised = f"raised from {cap} to {_LEAST_CAP}, the least that the API takes"
+            losses.add(LossCode.CAP_RAISED, request.max_tokens_at or ("max_tokens",), raised)
+            cap = _LEAST_CAP
+        body["max_output_tokens"] = cap
     _write_sampling(body, request, profile, losses)
     _note_stop(request, knobs, losses)
     if request.thinking is not None:
@@ -74,20 +77,6 @@ def write_request(
         if profile.stream_obfuscation:
             body["stream_options"] = {"include_obfuscation": False}  # its padding would be discarded
     return body
-
-
-def _write_cap(body: Json, request: Request, cap: int, profile: Profile, losses: Losses) -> None:
-    at = request.max_tokens_at or ("max_tokens",)
-    if cap < 1:
-        raise Unsupported(at, "warming the cache without output is not possible on this upstream")
-    longest = profile.max_output_tokens
-    if longest and cap > longest:
-        losses.add(LossCode.CAP_CLAMPED, at, f"lowered from {cap} to {longest}")
-        cap = longest
-    if cap < _LEAST_CAP:
-        losses.add(LossCode.CAP_RAISED, at, f"raised from {cap} to {_LEAST_CAP}, the least that the API takes")
-        cap = _LEAST_CAP
-    body["max_output_tokens"] = cap
 
 
 def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
@@ -145,29 +134,16 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
 
 def _write_text(body: Json, request: Request, profile: Profile) -> None:
     text: Json = {}
-    if request.format is not None:
-        text["format"] = _write_format(request.format, request.origin, profile)
+    if (form := request.format) is not None:
+        text["format"] = {"type": form.kind}
+        if form.kind == "json_schema":
+            text["format"] |= schema_fields(form, request.origin, profile)
+            if form.schema is None:
+                raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
     if text:
         body["text"] = text
-
-
-def _write_format(form: OutputFormat, origin: str, profile: Profile) -> Json:
-    if form.kind != "json_schema":
-        return {"type": form.kind}
-    if not profile.structured_output:  # free JSON could have another shape than the client expects
-        raise Unsupported(form.at, "the upstream takes no JSON schema as output format")
-    if form.schema is None:
-        raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
-    written: Json = {"type": form.kind, "name": sanitize_tool_name(form.name or "response", _LONGEST_FORMAT_NAME)}
-    if form.description is not None:
-        written["description"] = form.description
-    written["schema"] = form.schema
-    strict = True if origin == "messages" and form.strict is None else form.strict
-    if strict is not None:
-        written["strict"] = strict
-    return written
 
 
 def _write_include(body: Json, request: Request, profile: Profile) -> None:
@@ -199,10 +175,7 @@ def _write_service(body: Json, request: Request, losses: Losses) -> None:
     if request.metadata is not None:
         body["metadata"] = request.metadata
     if request.end_user:
-        user = request.end_user
-        if len(user) > _LONGEST_USER or user.startswith("{"):  # Claude Code puts JSON with device ids here
-            user = sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
-        body["safety_identifier"] = user
+        body["safety_identifier"] = sanitize_user_id(request.end_user)
     if request.cache:
         for key in CACHE_KEYS:
             if key in request.cache:

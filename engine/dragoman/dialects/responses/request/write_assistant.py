@@ -10,24 +10,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn
-from dragoman.canonical.request import (
-    Json,
-    Native,
-    Reasoning,
-    ReasoningFields,
-    Refusal,
-    Text,
-    ToolCall,
-    Turn,
-)
+from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
+from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
-from dragoman.wire.json_codec import loads
 
 _OPENAI: Final = frozenset({"chat", "responses"})
 
@@ -256,10 +247,7 @@ _WRITERS: Final[dict[type, Callable[[AssistantWriter, Any], Json | None]]] = {
 
 def _object(part: ToolCall) -> Json:
     """Returns the arguments of a tool search as an object. Raises `Unsupported` if they are not one."""
-    try:
-        value = loads(part.arguments) if part.arguments.strip() else {}
-    except ValueError:
-        value = None
-    if type(value) is not dict:
+    value = parse_object(part.arguments) if part.arguments.strip() else {}
+    if value is None:
         raise Unsupported((*part.at, "arguments"), "the arguments of a tool search must be a JSON object")
     return value

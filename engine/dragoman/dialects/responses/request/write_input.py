@@ -107,12 +107,10 @@ class _InputWriter:
             while count < len(turns) and turns[count].role is _INSTRUCTION:
                 count += 1
         texts = [part for turn in turns[:count] for part in turn.parts if type(part) is Text and part.text]
-        if self._keeps_marks() and any(text.cache is not None for text in texts):
+        keeps_marks = self._profile.explicit_cache and self._profile.text_parts
+        if keeps_marks and any(text.cache is not None for text in texts):
             return 0
         return count if len(texts) == 1 or (top and texts) else 0
-
-    def _keeps_marks(self) -> bool:
-        return self._profile.explicit_cache and self._profile.text_parts
 
     def instructions(self, turns: list[Turn]) -> str:
         """Returns the texts of these turns, separated by blank lines."""

@@ -8,7 +8,7 @@ are kept for this. The arguments of calls are kept complete, because running a c
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
@@ -18,7 +18,6 @@ from dragoman.dialects.responses.reply.read_items import (
     call_name,
     check_role,
     item_kind,
-    minted_call_id,
     namespace_of,
     record_call_losses,
 )
@@ -30,6 +29,9 @@ from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.duplicate_call_ids import mint_call_id
+
+T = TypeVar("T")
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
@@ -159,9 +161,9 @@ class ItemTable:
         self.has_refusal = False
         self.response_id = ""
 
-    def record_repair(self, what: str, code: LossCode = LossCode.REPLY_REPAIRED, at: Path | str = "output") -> None:
+    def record_repair(self, what: str, at: Path | str = "output") -> None:
         """Record that a deviation from the dialect was repaired; each text of `what` once."""
-        self.context.losses.add_once(code, at, what)
+        self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, what)
 
     def find(self, event: Json) -> ItemState | None:
         """Returns the item of an event, or None if it is new.
@@ -232,11 +234,8 @@ class ItemTable:
         call_id = raw.get("call_id")
         # The result names its call by this id, so each call needs one, and a different one.
         if type(call_id) is not str or not call_id or call_id in self.call_ids:
-            twin = type(call_id) is str and call_id
-            self.record_repair(
-                "a call with the id of another" if twin else "a call without an id", LossCode.CALL_ID, item.path
-            )
-            call_id = minted_call_id(self.response_id, item.key)
+            given = call_id if type(call_id) is str else ""
+            call_id = mint_call_id(given, self.response_id, item.key, item.path, self.context.losses.add_once)
         self.call_ids.add(call_id)
         self.early_ends.before_start(out)
         item.block = self.blocks.start(item.key, BlockKind.TOOL)
@@ -294,18 +293,10 @@ class ItemTable:
             self.context.losses.add(LossCode.PHASE, (*item.path, "phase"))
 
 
-def string_field(event: Json, key: str) -> str:
-    """Returns a field that must be a string. Raises UpstreamProtocolError if it is not."""
+def field(event: Json, key: str, kind: type[T]) -> T:
+    """Returns a field that must have this type. Raises UpstreamProtocolError if it does not."""
     value = event.get(key)
-    if type(value) is not str:
-        raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
-    return value
-
-
-def object_field(event: Json, key: str) -> Json:
-    """Returns a field that must be an object. Raises UpstreamProtocolError if it is not."""
-    value = event.get(key)
-    if type(value) is not dict:
+    if type(value) is not kind:
         raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
     return value
 

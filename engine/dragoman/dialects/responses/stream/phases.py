@@ -1,4 +1,4 @@
-"""Phases of a Responses stream, and the structural events that move its reader and its writer from one to the next.
+"""Phases of a Responses stream, and the structural events that move its reader from one to the next.
 
 Deltas and other events within an item never change the phase; the order of the events of one item is checked by the
 reader's `ItemTable` and by the output validator.
@@ -16,15 +16,13 @@ class Phase(IntEnum):
     """State of a stream."""
 
     WAITING = 0
-    """Nothing of the reply was read or written."""
+    """Nothing of the reply was read."""
     STARTED = 1
     """The reply has started. A reader in this phase has not seen `response.created`."""
     CREATED = 2
     """The reader has seen `response.created`."""
-    FINISHED = 3
-    """The writer knows why the reply ended, and waits for `End`, which may have more token counts."""
-    DONE = 4
-    """The last event was read or written. Nothing more is."""
+    DONE = 3
+    """The last event was read. Nothing more is."""
 
 
 TERMINALS: Final[dict[str, str | None]] = {
@@ -36,28 +34,19 @@ TERMINALS: Final[dict[str, str | None]] = {
 }
 """Terminal event → the status it means. `response.done` is an alias of some servers: its response has the status."""
 
+_PROGRESS: Final = ("response.in_progress", "response.queued")
 _LAST: Final = dict.fromkeys((*TERMINALS, "error"), Phase.DONE)
 
 READER: Final[dict[Phase, dict[str, Phase]]] = {
     Phase.WAITING: {
         "response.created": Phase.CREATED,
-        "response.in_progress": Phase.STARTED,
-        "response.queued": Phase.STARTED,
+        **dict.fromkeys(_PROGRESS, Phase.STARTED),
         # Some servers start with an item. The missing start is a recorded repair.
         **dict.fromkeys(HANDLERS, Phase.STARTED),
         **_LAST,
     },
-    Phase.STARTED: {
-        "response.created": Phase.CREATED,
-        "response.in_progress": Phase.STARTED,
-        "response.queued": Phase.STARTED,
-        **_LAST,
-    },
-    Phase.CREATED: {
-        "response.in_progress": Phase.CREATED,
-        "response.queued": Phase.CREATED,
-        **_LAST,
-    },
+    Phase.STARTED: {"response.created": Phase.CREATED, **dict.fromkeys(_PROGRESS, Phase.STARTED), **_LAST},
+    Phase.CREATED: {**dict.fromkeys(_PROGRESS, Phase.CREATED), **_LAST},
     Phase.DONE: {},
 }
 """Phase → wire event → next phase (mapping §9.6).
@@ -66,21 +55,4 @@ A `response.created` that is absent is an UpstreamProtocolError; any other event
 is. An event of any name with an `error` counts as `error`, unless it is a `response.created`, a terminal event or an
 event of an item. A protocol error moves to DONE from every phase, and so does the end of the stream, which is a
 StreamTruncated.
-"""
-
-WRITER: Final[dict[Phase, dict[str, Phase]]] = {
-    Phase.WAITING: {"Start": Phase.STARTED, "Error": Phase.DONE},
-    Phase.STARTED: {
-        "BlockStart": Phase.STARTED,
-        "BlockEnd": Phase.STARTED,
-        "Finish": Phase.FINISHED,
-        "Error": Phase.DONE,
-    },
-    Phase.FINISHED: {"End": Phase.DONE, "Error": Phase.DONE},
-    Phase.DONE: {},
-}
-"""Phase → canonical event → next phase (mapping §9.7).
-
-An event of this table that is absent in a phase is an UpstreamProtocolError, which is written as `Error`; in DONE it is
-ignored. Events that are not in the table (`Delta`, `Opaque`, `Annotation`, `Logprobs`, `Ping`) do not change the phase.
 """

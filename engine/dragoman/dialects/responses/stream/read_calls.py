@@ -10,7 +10,7 @@ from dragoman.canonical.events import BlockEnd, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read import cut_call_error
 from dragoman.dialects.responses.reply.read_items import CALLS, ItemKind, call_name, call_text
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, string_field
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, field
 from dragoman.errors import UpstreamProtocolError
 from dragoman.wire.json_codec import loads
 
@@ -22,7 +22,7 @@ def arguments_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
         return
     if item.done:
         raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which is closed")
-    _emit_arguments(table, item, string_field(event, "delta"), out)
+    _emit_arguments(table, item, field(event, "delta", str), out)
 
 
 def arguments_done(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -52,11 +52,6 @@ def end_call(table: ItemTable, item: ItemState, out: list[Event], *, complete: b
     if item.key in table.early_ends.ended:
         return
     out.append(BlockEnd(table.blocks.end(item.key), complete))
-
-
-def has_calls(table: ItemTable) -> bool:
-    """True if the reply has a call that the client is to run."""
-    return any(item.arguments is not None for item in table.items.values())
 
 
 def check_calls(table: ItemTable) -> None:

@@ -16,7 +16,7 @@ from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream import read_calls as calls
 from dragoman.dialects.responses.stream import read_messages as messages
 from dragoman.dialects.responses.stream import read_reasoning as reasoning
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, object_field, part_number
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, field, part_number
 from dragoman.errors import UpstreamProtocolError
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
@@ -26,7 +26,7 @@ _CALL, _NATIVE = ItemKind.CALL, ItemKind.NATIVE
 
 def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_item.added`. Content in it is provisional: it is read from the deltas or from the end."""
-    raw, key = object_field(event, "item"), table.new_key(event)
+    raw, key = field(event, "item", dict), table.new_key(event)
     if key in table.items:
         raise UpstreamProtocolError(f"upstream started item {key} twice")
     table.add(key, raw, out)
@@ -34,7 +34,7 @@ def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
 
 def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_item.done`. Some servers send no other event of an item."""
-    raw, key = object_field(event, "item"), event.get("output_index")
+    raw, key = field(event, "item", dict), event.get("output_index")
     if type(key) is int:
         item = table.items.get(key)
     else:
@@ -51,7 +51,7 @@ def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
 
 def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.content_part.added`. A part of reasoning needs none: its texts open it."""
-    raw = object_field(event, "part")
+    raw = field(event, "part", dict)
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
     if item.kind is not _UNKNOWN and item.kind is not _REASONING:
         messages.announce_part(table, item, part_number(event, "content_index"), raw, out)
@@ -59,7 +59,7 @@ def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
 
 def part_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.content_part.done`."""
-    raw = object_field(event, "part")
+    raw = field(event, "part", dict)
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
     number = part_number(event, "content_index")
     if item.kind is _REASONING:
@@ -161,20 +161,20 @@ Handler = Callable[[ItemTable, Json, list[Event]], None]
 HANDLERS: Final[dict[str, Handler]] = {
     "response.output_text.delta": messages.text_delta,
     "response.function_call_arguments.delta": calls.arguments_delta,
-    "response.reasoning_text.delta": reasoning.text_delta,
-    "response.reasoning_summary_text.delta": reasoning.summary_delta,
+    "response.reasoning_text.delta": reasoning.delta,
+    "response.reasoning_summary_text.delta": reasoning.delta,
     "response.custom_tool_call_input.delta": calls.arguments_delta,
-    "response.refusal.delta": messages.refusal_delta,
+    "response.refusal.delta": messages.text_delta,
     "response.output_item.added": item_added,
     "response.output_item.done": item_done,
     "response.content_part.added": part_added,
     "response.content_part.done": part_done,
     "response.output_text.done": messages.text_done,
     "response.output_text.annotation.added": messages.annotation_added,
-    "response.refusal.done": messages.refusal_done,
-    "response.reasoning_text.done": reasoning.text_done,
-    "response.reasoning_summary_text.done": reasoning.summary_done,
-    "response.reasoning_summary_part.done": reasoning.summary_part_done,
+    "response.refusal.done": messages.text_done,
+    "response.reasoning_text.done": reasoning.done,
+    "response.reasoning_summary_text.done": reasoning.done,
+    "response.reasoning_summary_part.done": reasoning.done,
     "response.function_call_arguments.done": calls.arguments_done,
     "response.custom_tool_call_input.done": calls.arguments_done,
 }

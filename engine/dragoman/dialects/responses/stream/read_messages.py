@@ -10,7 +10,7 @@ from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStar
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, string_field
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, field, part_number
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
@@ -20,29 +20,28 @@ _UNKNOWN, _MESSAGE = ItemKind.UNKNOWN, ItemKind.MESSAGE
 
 
 def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.output_text.delta`."""
-    part = _find_open_part(table, event, _TEXT, out)
+    """Read `response.output_text.delta` or `response.refusal.delta`."""
+    kind = _REFUSAL if event["type"] == "response.refusal.delta" else _TEXT
+    part = _find_open_part(table, event, kind, out)
     if part is not None:
-        part.append_delta(string_field(event, "delta"), out)
-        if event.get("logprobs"):
+        part.append_delta(field(event, "delta", str), out)
+        if kind is _TEXT and event.get("logprobs"):
             _emit_logprobs(table, part, event, out)
 
 
-def refusal_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.refusal.delta`."""
-    part = _find_open_part(table, event, _REFUSAL, out)
-    if part is not None:
-        part.append_delta(string_field(event, "delta"), out)
-
-
 def text_done(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.output_text.done`."""
-    _complete_text(table, event, _TEXT, "text", out)
-
-
-def refusal_done(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.refusal.done`."""
-    _complete_text(table, event, _REFUSAL, "refusal", out)
+    """Read the `.done` event of a text. It only repeats the text, so it is ignored if the part is closed."""
+    kind = _REFUSAL if event["type"] == "response.refusal.done" else _TEXT
+    item = table.find(event)
+    if item is not None:
+        part = item.parts.get(part_number(event, "content_index"))
+        if item.done or (part is not None and part.kind is kind and not part.open):
+            return
+    part = _find_open_part(table, event, kind, out)
+    if part is not None:
+        table.append_missing(part, event.get("text" if kind is _TEXT else "refusal"), out)
+        _emit_logprobs(table, part, event, out, once=True)
+        part.text_done = True
 
 
 def annotation_added(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -147,20 +146,6 @@ def _start_part(table: ItemTable, item: ItemState, number: int, kind: BlockKind 
         table.has_refusal = table.has_refusal or kind is _REFUSAL
     part = item.parts[number] = PartState(kind, block)
     return part
-
-
-def _complete_text(table: ItemTable, event: Json, kind: BlockKind, key: str, out: list[Event]) -> None:
-    """Read the `.done` event of a text. It only repeats the text, so it is ignored if the part is closed."""
-    item = table.find(event)
-    if item is not None:
-        part = item.parts.get(part_number(event, "content_index"))
-        if item.done or (part is not None and part.kind is kind and not part.open):
-            return
-    part = _find_open_part(table, event, kind, out)
-    if part is not None:
-        table.append_missing(part, event.get(key), out)
-        _emit_logprobs(table, part, event, out, once=True)
-        part.text_done = True
 
 
 def _complete_part(

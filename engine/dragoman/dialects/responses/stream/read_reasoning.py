@@ -12,36 +12,36 @@ from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, read_encrypted_content, reasoning_texts
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, string_field
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, field, part_number
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
 
-def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.reasoning_text.delta`."""
-    _delta(table, event, "content", "content_index", out)
+def delta(table: ItemTable, event: Json, out: list[Event]) -> None:
+    """Read `response.reasoning_text.delta` or `response.reasoning_summary_text.delta`."""
+    item = table.find(event) or table.add_unannounced(event, "reasoning", out)
+    text = field(event, "delta", str)
+    if item.kind is ItemKind.UNKNOWN:
+        return
+    if item.kind is not ItemKind.REASONING or item.done:
+        state = "is closed" if item.done else f"is a {item.type}"
+        raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which {state}")
+    surface = _surface(event)
+    _emit(table, item, surface, part_number(event, f"{surface}_index"), text, out)
 
 
-def summary_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.reasoning_summary_text.delta`."""
-    _delta(table, event, "summary", "summary_index", out)
+def done(table: ItemTable, event: Json, out: list[Event]) -> None:
+    """Read the `.done` event of a text, or of a part of the summary."""
+    item = table.find(event) or table.add_unannounced(event, "reasoning", out)
+    if item.kind is ItemKind.REASONING and not item.done:
+        holder = event.get("part") if "_part." in event["type"] else event
+        text = holder.get("text") if type(holder) is dict else None
+        surface = _surface(event)
+        emit_missing(table, item, surface, part_number(event, f"{surface}_index"), text, out)
 
 
-def text_done(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.reasoning_text.done`."""
-    _done(table, event, "content", "content_index", event.get("text"), out)
-
-
-def summary_done(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.reasoning_summary_text.done`."""
-    _done(table, event, "summary", "summary_index", event.get("text"), out)
-
-
-def summary_part_done(table: ItemTable, event: Json, out: list[Event]) -> None:
-    """Read `response.reasoning_summary_part.done`."""
-    part = event.get("part")
-    text = part.get("text") if type(part) is dict else None
-    _done(table, event, "summary", "summary_index", text, out)
+def _surface(event: Json) -> str:
+    return "summary" if "summary" in event["type"] else "content"
 
 
 def complete_reasoning(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, complete: bool) -> None:
@@ -55,23 +55,6 @@ def complete_reasoning(table: ItemTable, item: ItemState, raw: Json, out: list[E
     if encrypted is not None or native is not None:
         out.append(Opaque(item.block, DIALECT, "encrypted_content", encrypted, native))
     out.append(BlockEnd(table.blocks.end(item.key), complete))
-
-
-def _delta(table: ItemTable, event: Json, surface: str, index_key: str, out: list[Event]) -> None:
-    item = table.find(event) or table.add_unannounced(event, "reasoning", out)
-    text = string_field(event, "delta")
-    if item.kind is ItemKind.UNKNOWN:
-        return
-    if item.kind is not ItemKind.REASONING or item.done:
-        state = "is closed" if item.done else f"is a {item.type}"
-        raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which {state}")
-    _emit(table, item, surface, part_number(event, index_key), text, out)
-
-
-def _done(table: ItemTable, event: Json, surface: str, index_key: str, text: Any, out: list[Event]) -> None:
-    item = table.find(event) or table.add_unannounced(event, "reasoning", out)
-    if item.kind is ItemKind.REASONING and not item.done:
-        emit_missing(table, item, surface, part_number(event, index_key), text, out)
 
 
 def emit_missing(table: ItemTable, item: ItemState, surface: str, number: int, text: Any, out: list[Event]) -> None:

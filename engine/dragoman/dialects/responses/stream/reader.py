@@ -16,14 +16,14 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
-from dragoman.dialects.responses.stream.read_calls import check_calls, has_calls
+from dragoman.dialects.responses.stream.read_calls import check_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
+from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -131,14 +131,8 @@ class ResponsesReader(StreamReader):
             raise UpstreamProtocolError("upstream began a response that is not an object")
         identity, model = response.get("id"), response.get("model")
         self._table.response_id = identity if type(identity) is str else ""
-        out.append(
-            Start(
-                self._table.response_id,
-                model if type(model) is str else "",
-                None,
-                read_timestamp(response.get("created_at")),
-            )
-        )
+        name, created = model if type(model) is str else "", read_timestamp(response.get("created_at"))
+        out.append(Start(self._table.response_id, name, None, created))
 
     def _is_ignored(self, event: Json, name: str) -> bool:
         """True if the event belongs to an item that is dropped, or that is read when it is done."""
@@ -165,9 +159,8 @@ class ResponsesReader(StreamReader):
         cut = status == "incomplete"
         complete_output(table, response.get("output"), out, cut=cut)
         end_items(table, out, cut=cut)
-        stop = resolve_stop_reason(
-            response, status, calls=has_calls(table), refusal=table.has_refusal, losses=self.context.losses
-        )
+        calls = any(item.arguments is not None for item in table.items.values())
+        stop = resolve_stop_reason(response, status, calls=calls, refusal=table.has_refusal, losses=self.context.losses)
         if stop.reason not in CUTS:
             check_calls(table)
         out.append(Finish(stop, read_usage(response.get("usage"))))

@@ -7,7 +7,7 @@ completed (mapping §9.7). The bytes around the text of a delta are built once p
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from orjson import Fragment
 
@@ -33,9 +33,7 @@ from dragoman.dialects.responses.reply.encrypted_content import loss_code, write
 from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, complete_arguments, shape_of
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
-from dragoman.dialects.responses.stream.phases import WRITER, Phase
-from dragoman.dialects.responses.stream.written_item import WrittenItem
-from dragoman.dialects.responses.stream.written_output import WrittenOutput
+from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -43,12 +41,9 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_WAITING: Final = Phase.WAITING
-
 
 class ResponsesWriter(StreamWriter):
-    """Writes one stream. Structural events move `phase` by the table `phases.WRITER`."""
+    """Writes one stream."""
 
     __slots__ = (
         "_encrypted_blocks",
@@ -56,17 +51,14 @@ class ResponsesWriter(StreamWriter):
         "_held",
         "_open",
         "_output",
-        "_phase",
         "_room",
         "_sequence",
         "_snapshot",
         "_summary",
-        "_with_logprobs",
     )
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._phase = _WAITING
         self._snapshot: ResponseObject | None = None
         self._open: dict[int, WrittenItem] = {}
         self._output = WrittenOutput("")
@@ -76,17 +68,11 @@ class ResponsesWriter(StreamWriter):
         """A delta whose log probabilities may follow: block index, item, text. None if the client wants none."""
         self._sequence = 0
         self._room = context.limits.reply_body
-        self._with_logprobs = context.logprobs
         self._summary = context.knobs.reasoning_surface == "summary"
         self._finish: Finish | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.phase.name} open={len(self._open)} sequence_number={self._sequence}>"
-
-    @property
-    def phase(self) -> Phase:
-        """The state of the stream."""
-        return Phase.DONE if self.done else self._phase
 
     def delta(self, event: Delta, out: Frames) -> None:
         """Write one fragment of a block's text."""
@@ -136,7 +122,6 @@ class ResponsesWriter(StreamWriter):
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
 
     def _begin(self, event: Start, out: Frames) -> None:
-        self._move("Start")
         body = self._start(ResponseObject(self.context, event.id, event.model, event.created), out)
         self._emit("response.in_progress", body, out)
 
@@ -147,17 +132,6 @@ class ResponsesWriter(StreamWriter):
         body = b'"response":' + dumps(snapshot.started())
         self._emit("response.created", body, out)
         return body
-
-    def _move(self, name: str) -> None:
-        """Move to the next phase. Raises UpstreamProtocolError for an event out of order."""
-        phase = WRITER[self._phase].get(name)
-        if phase is None:
-            if self._phase is _WAITING:
-                raise UpstreamProtocolError("upstream sent an event before the start of its reply")
-            if name == "End":
-                raise UpstreamProtocolError("upstream ended its reply without a reason")
-            raise UpstreamProtocolError(f"upstream sent {name} in the phase {self._phase.name}")
-        self._phase = phase
 
     def _reserve(self, size: int) -> None:
         self._room -= size
@@ -170,7 +144,6 @@ class ResponsesWriter(StreamWriter):
     # --- blocks --------------------------------------------------------------------------------------------------
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
-        self._move("BlockStart")
         kind = event.kind
         if kind is BlockKind.OPAQUE:
             if event.code == LossCode.REASONING_ENCRYPTED:
@@ -192,14 +165,14 @@ class ResponsesWriter(StreamWriter):
         """Announce an item."""
         shape = block.item.shape
         if not shape.part_list and shape.events:
-            block.prepare_deltas(b"", live=not self._with_logprobs)
+            block.prepare_deltas(b"", live=not self.context.logprobs)
         self._emit("response.output_item.added", block.item_body(dumps(block.item.build("in_progress"))), out)
 
     def _part_added(self, block: WrittenItem, out: Frames) -> None:
         """Announce an item's part. A reasoning item gets its part with its first text, as it may have no text."""
         block.part_added = True
         self._emit(block.part_event("added"), block.part_body(""), out)
-        block.prepare_deltas(b',"logprobs":[]' if block.item.shape is TEXT else b"", live=not self._with_logprobs)
+        block.prepare_deltas(b',"logprobs":[]' if block.item.shape is TEXT else b"", live=not self.context.logprobs)
 
     def _write_delta(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
         """Write a delta that has no direct format: the first of reasoning, one that is held, one of a tool search."""
@@ -211,7 +184,7 @@ class ResponsesWriter(StreamWriter):
             return
         if shape.part_list and not block.part_added:
             self._part_added(block, out)
-        if self._with_logprobs and shape is TEXT:
+        if self.context.logprobs and shape is TEXT:
             self._held = index, block, text
         else:
             self._emit_delta(block, block.delta_format, dump_str(text), out)
@@ -234,7 +207,7 @@ class ResponsesWriter(StreamWriter):
 
     def _add_logprobs(self, event: Logprobs, out: Frames) -> None:
         block = self._open.get(event.index)
-        if block is not None and self._with_logprobs and block.item.shape is TEXT:
+        if block is not None and self.context.logprobs and block.item.shape is TEXT:
             tokens = write_logprobs(event.tokens)
             self._reserve(len(dumps(tokens)))
             block.item.logprobs += tokens
@@ -271,7 +244,6 @@ class ResponsesWriter(StreamWriter):
             reasoning.loss = loss_code(event.origin)
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
-        self._move("BlockEnd")
         block = self._open.pop(event.index, None)
         if block is None:
             start = self._encrypted_blocks.pop(event.index, None)
@@ -329,11 +301,9 @@ class ResponsesWriter(StreamWriter):
 
     def _record_finish(self, event: Finish, out: Frames) -> None:
         # Written with `End`, as the token counts may still grow (mapping §9.7).
-        self._move("Finish")
         self._finish = event
 
     def _end(self, event: End, out: Frames) -> None:
-        self._move("End")
         finish, snapshot, context, output = self._finish, self._snapshot, self.context, self._output
         assert finish is not None
         assert snapshot is not None
@@ -361,13 +331,9 @@ class ResponsesWriter(StreamWriter):
             # The SDK accepts no event before `response.created`, not even a failure.
             snapshot = ResponseObject(self.context, "", "", None)
             self._start(snapshot, out)
-        self._phase = WRITER[self._phase].get("Error", Phase.DONE)
         error = response_error(event.failure, self.context.knobs)
         response = snapshot.ended("failed", self._output.items(), error=error)
         self._emit("response.failed", b'"response":' + dumps(response), out)
-
-    def _ping(self, event: Ping, out: Frames) -> None:
-        out.append(Frame("", None))
 
 
 ResponsesWriter.writes = {
@@ -379,6 +345,6 @@ ResponsesWriter.writes = {
     Annotation: ResponsesWriter._add_citation,
     Opaque: ResponsesWriter._opaque,
     Logprobs: ResponsesWriter._add_logprobs,
-    Ping: ResponsesWriter._ping,
+    Ping: StreamWriter.ping,
     Error: ResponsesWriter._fail,
 }

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.canonical.events import Citation, Stop, StopReason, Usage
+from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.reasoning_fields import reasoning_text
-from dragoman.dialects.chat.reply.joined_text import JoinedText
 from dragoman.dialects.chat.stop_and_usage import (
     read_finish_reason,
     read_usage,
@@ -16,18 +13,9 @@ from dragoman.dialects.chat.stop_and_usage import (
     write_finish_reason,
     write_usage,
 )
-from dragoman.dialects.openai.timestamps import read_timestamp
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [(5, 5), (0, 0), (5.9, 5), (-1, None), (2**53, None), (10**30, None), (True, None), ("5", None), (None, None)],
-)
-def test_a_time_is_read_if_it_is_one(value: object, seconds: int | None) -> None:
-    assert read_timestamp(value) == seconds
 
 
 @pytest.mark.parametrize(
@@ -152,34 +140,3 @@ def test_unknown_counts_stay_unknown() -> None:
 @pytest.mark.parametrize("obj", [None, {}, {"cost": 1}, [], {"prompt_tokens": None}, {"prompt_tokens": "7"}])
 def test_no_usage_is_none(obj: Json | None) -> None:
     assert read_usage(obj) is None
-
-
-def test_reasoning_is_read_from_each_extension_but_once() -> None:
-    assert reasoning_text({"reasoning_content": "a", "reasoning": "a"}) == "a"
-    assert reasoning_text({"reasoning_content": None, "reasoning": "b"}) == "b"
-    details = [{"type": "reasoning.text", "text": "c"}, {"summary": "d"}, {"data": "x"}, "?"]
-    assert reasoning_text({"reasoning_details": details}) == "cd"
-    assert reasoning_text({"content": "e"}) == ""
-
-
-def test_citation_offsets_count_in_the_whole_content() -> None:
-    citation = Citation("messages", {}, "https://a.test", None)
-    assert write_citation(citation, 10, 14) == {
-        "type": "url_citation",
-        "url_citation": {"start_index": 10, "end_index": 14, "title": "", "url": "https://a.test"},
-    }
-    own = Citation("chat", {}, "https://a.test", "A", 2, 4)
-    written = write_citation(own, 10, 20)
-    assert written is not None
-    assert (written["url_citation"]["start_index"], written["url_citation"]["end_index"]) == (12, 14)
-    assert write_citation(Citation("messages", {}), 0, 1) is None
-
-
-def test_adjacent_texts_join_and_parted_ones_get_a_blank_line() -> None:
-    text = JoinedText()
-    text.gap()
-    assert [text.add("one"), text.add(" two")] == [0, 3]
-    text.gap()
-    text.gap()
-    assert text.add("three") == 9
-    assert str(text) == "one two\n\nthree"

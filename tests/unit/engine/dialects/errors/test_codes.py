@@ -9,10 +9,9 @@ import pytest
 
 from dragoman.canonical.events import StopReason
 from dragoman.dialects import Dialect
-from dragoman.dialects.chat.errors import read_error_frame
 from dragoman.dialects.chat.stop_and_usage import read_finish_reason
 from dragoman.dialects.errors import codes
-from dragoman.dialects.errors.read import read_error_response
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
 from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.errors import Failure, FailureKind
 
@@ -20,7 +19,7 @@ K = FailureKind
 
 
 def in_band(**error: object) -> Failure:
-    return read_error_frame({"error": {"message": "no", **error}})
+    return read_error_payload({"error": {"message": "no", **error}}, Dialect.CHAT)
 
 
 def test_no_word_says_two_things() -> None:

@@ -1,6 +1,7 @@
 """Error answers of Messages upstreams and what Messages clients are told (mapping §10)."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.chat import errors as chat
-from dragoman.dialects.messages.errors import read_error_frame, read_failure, write_error_frame, write_failure
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import read_error_payload, read_error_response
+from dragoman.dialects.messages.errors import write_error_frame, write_failure
 from dragoman.errors import (
     ClientRequestError,
     Failure,
@@ -21,6 +23,9 @@ from dragoman.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
+
+read_failure = partial(read_error_response, dialect=Dialect.MESSAGES)
+read_error_frame = partial(read_error_payload, dialect=Dialect.MESSAGES)
 
 K = FailureKind
 
@@ -52,7 +57,7 @@ K = FailureKind
 def test_chat_errors_for_messages_clients(status: int, code: str | None, written: tuple[int, str]) -> None:
     """mapping §10.2, row by row."""
     body = orjson.dumps({"error": {"message": "why", "type": "x", "param": None, "code": code}})
-    told, payload = write_failure(chat.read_failure(status, body, {}), "req_9")
+    told, payload = write_failure(read_error_response(status, body, {}, Dialect.CHAT), "req_9")
     assert told == written[0]
     assert payload == {"type": "error", "error": {"type": written[1], "message": "why"}, "request_id": "req_9"}
 
@@ -128,7 +133,7 @@ def test_chat_errors_for_messages_clients(status: int, code: str | None, written
 def test_overflow_begins_as_claude_code_needs_it(message: str, head: str | None) -> None:
     """Claude Code compacts only on `prompt is too long: N tokens > M maximum` (clients, point 13)."""
     body = orjson.dumps({"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}})
-    failure = chat.read_failure(400, body, {})
+    failure = read_error_response(400, body, {}, Dialect.CHAT)
     assert failure.kind is K.CONTEXT_LENGTH
     status, payload = write_failure(failure)
     told = payload["error"]["message"]
@@ -140,7 +145,10 @@ def test_overflow_begins_as_claude_code_needs_it(message: str, head: str | None)
 
 def test_overflow_by_code_alone() -> None:
     body = orjson.dumps({"error": {"message": "too big", "type": None, "code": "context_length_exceeded"}})
-    assert write_failure(chat.read_failure(400, body, {}))[1]["error"]["message"] == "prompt is too long (too big)"
+    assert (
+        write_failure(read_error_response(400, body, {}, Dialect.CHAT))[1]["error"]["message"]
+        == "prompt is too long (too big)"
+    )
 
 
 @pytest.mark.parametrize("status", [400, 200])
@@ -149,7 +157,7 @@ def test_llama_cpp_gives_the_sizes_beside_its_sentence(status: int) -> None:
     told = {"code": 400, "message": sentence, "type": "exceed_context_size_error", "n_prompt_tokens": 9000}
     for n_ctx, head in ((8192, "prompt is too long: 9000 tokens > 8192 maximum"), ("8192", "prompt is too long (")):
         body = orjson.dumps({"error": {**told, "n_ctx": n_ctx}})
-        message = write_failure(chat.read_failure(status, body, {}))[1]["error"]["message"]
+        message = write_failure(read_error_response(status, body, {}, Dialect.CHAT))[1]["error"]["message"]
         assert message.startswith(head)
         assert sentence in message
 
@@ -269,8 +277,8 @@ def test_T22_T23_cut_streams_and_frames_are_in_the_shape_that_clients_parse() ->
         "type": "error",
         "error": {"type": "api_error", "message": "upstream stream ended before its terminal event"},
     }
-    overloaded = chat.read_error_frame(
-        {"error": {"message": "The server is overloaded", "code": "server_is_overloaded"}}
+    overloaded = read_error_payload(
+        {"error": {"message": "The server is overloaded", "code": "server_is_overloaded"}}, Dialect.CHAT
     )
     assert write_error_frame(overloaded, "req_1") == {
         "type": "error",

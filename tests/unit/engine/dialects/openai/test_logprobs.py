@@ -31,7 +31,10 @@ from dragoman.canonical.events import (
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
-from dragoman.dialects.chat import Reader, Writer, read_reply, write_reply
+from dragoman.dialects.chat.reply.read import read_reply
+from dragoman.dialects.chat.reply.write import write_reply
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
+from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext

@@ -21,8 +21,10 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Reader, Writer
-from dragoman.dialects.chat.stream.phases import READER, WRITER, Phase
+from dragoman.dialects.chat.stream.phases import READER, Phase
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
+from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
+from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
@@ -59,14 +61,14 @@ CANONICAL: dict[str, Event] = {
     "Error": Error(FAILURE),
 }
 WRITTEN_BEFORE = {
-    Phase.NEW: (),
-    Phase.OPEN: ("Start",),
-    Phase.FINISHED: ("Start", "Finish"),
-    Phase.ENDED: ("Start", "Finish", "End"),
+    WriterPhase.WAITING: (),
+    WriterPhase.OPEN: ("Start",),
+    WriterPhase.FINISHED: ("Start", "Finish"),
+    WriterPhase.DONE: ("Start", "Finish", "End"),
 }
 
 
-def phase_of(machine: object) -> Phase:
+def phase_of(machine: Reader) -> Phase:
     return Phase[repr(machine).split()[1]]
 
 
@@ -95,19 +97,19 @@ def test_the_reader_moves_by_its_table(phase: Phase, event: str) -> None:
         assert reader.done is (phase is Phase.ENDED)
 
 
-@pytest.mark.parametrize(("phase", "event"), list(product(Phase, CANONICAL)))
-def test_the_writer_moves_by_its_table(phase: Phase, event: str) -> None:
+@pytest.mark.parametrize(("phase", "event"), list(product(WriterPhase, CANONICAL)))
+def test_the_writer_moves_by_its_table(phase: WriterPhase, event: str) -> None:
     context = ReplyContext("client-model", 1, "req")
     writer = Writer(context)
     writer.feed([CANONICAL[before] for before in WRITTEN_BEFORE[phase]])
-    assert phase_of(writer) is phase
+    assert writer.phase is phase
     frames = writer.feed([CANONICAL[event]])
-    if phase is Phase.ENDED:
+    if phase is WriterPhase.DONE:
         assert not frames
-    assert phase_of(writer) is WRITER[phase].get(event, Phase.ENDED)
-    failed = phase is not Phase.ENDED and (event == "Error" or event not in WRITER[phase])
+    assert writer.phase is WRITER[phase].get(event, WriterPhase.DONE)
+    failed = phase is not WriterPhase.DONE and (event == "Error" or event not in WRITER[phase])
     assert (context.failure is not None) is failed
-    assert writer.done is (phase_of(writer) is Phase.ENDED)
+    assert writer.done is (writer.phase is WriterPhase.DONE)
 
 
 def test_a_machine_shows_its_phase_and_counters() -> None:

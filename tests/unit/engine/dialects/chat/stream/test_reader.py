@@ -18,72 +18,26 @@ from dragoman.canonical.events import (
     Delta,
     End,
     Error,
-    Event,
     Finish,
     Ping,
-    Start,
     Stop,
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Reader
-from dragoman.directions import direction
+from dragoman.dialects.chat.stream.reader import ChatReader as Reader
 from dragoman.errors import FailureKind, LimitExceeded
-from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
-from dragoman.reply_context import ReplyContext
-from dragoman.translate_request import Translation
 from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
+from support.chat_chunks import BEFORE, HEL, ROLE, Json, call, chunk, context, failed, piece, read, tool
 from support.strategies import texts
 
-Json = dict[str, Any]
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "total_tokens": 19, "prompt_tokens_details": {"cached_tokens": 4}}
 COUNTS = Usage(12, 4, None, 7, None)
-BEFORE: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
 
 
-def chunk(*choices: Json, **extra: Any) -> Json:
-    head = {"id": "chatcmpl-x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    return {**head, "choices": list(choices), **extra}
-
-
-def piece(delta: Json, finish: str | None = None, **extra: Any) -> Json:
-    return chunk({"index": 0, "delta": delta, "finish_reason": finish, **extra})
-
-
-def tool(**fragment: Any) -> Json:
-    return piece({"tool_calls": [fragment]})
-
-
-def call(index: int, call_id: str, name: str, arguments: str = "") -> Json:
-    return tool(index=index, id=call_id, type="function", function={"name": name, "arguments": arguments})
-
-
-ROLE = piece({"role": "assistant", "content": ""})
-HEL = piece({"content": "Hel"})
 STOP = piece({}, "stop")
 COUNTED = chunk(usage=USAGE)
-
-
-def context(**settings: Any) -> ReplyContext:
-    return ReplyContext("client-model", 1, "req", **settings)
-
-
-def read(*frames: Json | str, into: ReplyContext | None = None, eof: bool = True) -> list[Event]:
-    reader = Reader(into or context())
-    batch = [Frame("", (frame if isinstance(frame, str) else json.dumps(frame)).encode()) for frame in frames]
-    events = reader.feed(batch)
-    return events + (reader.finish() if eof else [])
-
-
-def failed(events: list[Event], *before: Event) -> str:
-    """The message of the error at the end; all that came before it must be kept."""
-    last = events[-1]
-    assert isinstance(last, Error)
-    assert events[:-1] == list(before)
-    assert last.failure.status == 502
-    return last.failure.message
 
 
 def test_text_with_usage_after_the_finish() -> None:
@@ -166,72 +120,12 @@ def test_usage_before_the_role_is_a_breach_too() -> None:
     assert "usage chunk before a finish_reason" in failed(read(COUNTED, ROLE, STOP))
 
 
-def test_T01_a_call_without_a_name_never_becomes_a_block() -> None:
-    events = read(ROLE, HEL, tool(index=0, id="a", function={"arguments": "{}"}), piece({}, "tool_calls"), "[DONE]")
-    assert "tool call without a name" in failed(events, *BEFORE, BlockEnd(0))
-
-
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [(call(0, "b", "f"), "changed the id"), (call(0, "a", "g"), "renamed the tool call 'f' to 'g'")],
-)
-def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_open(second: Json, message: str) -> None:
-    events = read(ROLE, call(0, "a", "f", '{"x"'), second, piece({}, "tool_calls"), "[DONE]")
-    before: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x"')]
-    assert message in failed(events, *before)
-
-
-def test_T01_T03_fragments_go_to_their_own_call() -> None:
-    frames = [call(1, "b", "g"), call(0, "a", "f"), tool(index=1, function={"arguments": "{}"})]
-    events = read(ROLE, *frames, tool(index=0, function={"arguments": "{} "}), piece({}, "tool_calls"), "[DONE]")
-    assert events[1:6] == [
-        BlockStart(0, BlockKind.TOOL, "b", "g"),
-        BlockStart(1, BlockKind.TOOL, "a", "f"),
-        Delta(0, "{}"),
-        BlockEnd(0),
-        Delta(1, "{} "),
-    ]
-
-
-def test_T05_without_an_index_fragments_follow_the_call_named_last() -> None:
-    def bare(arguments: str, **more: str) -> Json:
-        return tool(**more, function={"arguments": arguments})
-
-    first = tool(id="a", type="function", function={"name": "f", "arguments": ""})
-    second = tool(id="b", type="function", function={"name": "g", "arguments": ""})
-    frames = [first, bare('{"a":[1'), second, bare('{"b":[2'), bare(",3]}"), bare(",4", id="a"), bare(",5]}")]
-    result = canonical.check(read(ROLE, *frames, piece({}, "tool_calls"), "[DONE]"))
-    assert [(c.id, c.arguments) for c in result.calls] == [("a", '{"a":[1,4,5]}'), ("b", '{"b":[2,3]}')]
-    assert result.finish == "tool_calls"
-
-
-def test_T04_whole_calls_in_one_chunk_keep_their_arguments() -> None:
-    calls = [
-        {"index": n, "id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": f"{{}}{n * ' '}"}}
-        for n in range(3)
-    ]
-    result = canonical.check(read(ROLE, piece({"tool_calls": calls}), piece({}, "tool_calls"), "[DONE]"))
-    assert [(c.id, c.arguments) for c in result.calls] == [("c0", "{}"), ("c1", "{} "), ("c2", "{}  ")]
-
-
-def test_a_call_without_an_id_is_given_one_that_is_stable() -> None:
-    frames = (ROLE, tool(index=0, function={"name": "f", "arguments": "{}"}), piece({}, "tool_calls"))
-    assert read(*frames) == read(*frames)
-    assert read(*frames)[1] == BlockStart(0, BlockKind.TOOL, "call_x_0", "f")
-
-
 @pytest.mark.parametrize(
     ("native", "complete"), [("length", False), ("content_filter", False), ("tool_calls", True), ("stop", True)]
 )
 def test_a_cap_or_a_filter_leaves_open_blocks_incomplete(native: str, complete: bool) -> None:
     events = read(ROLE, call(0, "a", "f", '{"a":1}' if complete else '{"pa'), piece({}, native))
     assert BlockEnd(0, complete) in events
-
-
-def test_T06_a_finished_call_whose_arguments_are_not_json_is_never_closed_as_whole() -> None:
-    events = read(ROLE, HEL, call(0, "a", "f", '{"pa'), piece({}, "tool_calls"), "[DONE]")
-    before: list[Event] = [BlockEnd(0), BlockStart(1, BlockKind.TOOL, "a", "f"), Delta(1, '{"pa')]
-    assert "not whole JSON" in failed(events, *BEFORE, *before)
 
 
 def test_finish_reasons_that_disagree_with_the_content() -> None:
@@ -306,19 +200,6 @@ def test_T22_an_error_frame_in_any_shape_ends_the_stream() -> None:
         assert events[:-1] == BEFORE
         assert isinstance(events[-1], Error)
         assert events[-1].failure.message == "no"
-
-
-def test_a_fragment_of_a_call_that_has_ended_is_an_error_for_every_client() -> None:
-    frames = [ROLE, call(0, "a", "f", "{}"), piece({}, "tool_calls"), tool(index=0, function={"arguments": "x"})]
-    events = read(*frames)
-    assert "after its finish_reason" in failed(events, *events[:-1])
-    assert events[-2] == BlockEnd(0)
-    raw = b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)
-    for order in ("auto", "interleave", "sequential"):
-        into = context(knobs=Knobs(block_order=order))
-        machine = Translation(direction("messages", "chat"), b"", True, into, "m").stream_machine()
-        assert b"after its finish_reason" in machine.feed(raw)
-        assert machine.done
 
 
 def test_limits_end_the_stream() -> None:

@@ -28,12 +28,12 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.chat import Writer
+from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder
-from grammar import Accumulated, chat
+from oracles.grammar import Accumulated, chat
 from support import canonical
 from support.frames import frames_of
 from support.strategies import ANY, event_streams

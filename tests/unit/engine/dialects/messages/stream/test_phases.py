@@ -20,9 +20,10 @@ from dragoman.canonical.events import (
     Stop,
     StopReason,
 )
-from dragoman.dialects.messages.stream.phases import READER, WRITER, Moves, Phase
+from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.reader import MessagesReader
 from dragoman.dialects.messages.stream.writer import MessagesWriter
+from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
@@ -56,11 +57,11 @@ WRITES: dict[str, Event] = {
     "End": End(),
     "Error": Error(Failure(FailureKind.API, "broken", 502)),
 }
-WRITTEN: dict[Phase, list[Event]] = {
-    Phase.WAITING: [],
-    Phase.BLOCKS: [WRITES["Start"], BlockStart(0, BlockKind.TEXT)],
-    Phase.STOPPED: [WRITES["Start"], WRITES["Finish"]],
-    Phase.DONE: [WRITES["Start"], WRITES["Finish"], WRITES["End"]],
+WRITTEN: dict[WriterPhase, list[Event]] = {
+    WriterPhase.WAITING: [],
+    WriterPhase.OPEN: [WRITES["Start"], BlockStart(0, BlockKind.TEXT)],
+    WriterPhase.FINISHED: [WRITES["Start"], WRITES["Finish"]],
+    WriterPhase.DONE: [WRITES["Start"], WRITES["Finish"], WRITES["End"]],
 }
 
 
@@ -71,14 +72,14 @@ def reader_in(phase: Phase) -> MessagesReader:
     return reader
 
 
-def writer_in(phase: Phase) -> MessagesWriter:
+def writer_in(phase: WriterPhase) -> MessagesWriter:
     writer = MessagesWriter(ReplyContext("m"))
     writer.feed(list(WRITTEN[phase]))
-    assert phase_of(writer) is phase
+    assert writer.phase is phase
     return writer
 
 
-def phase_of(machine: MessagesReader | MessagesWriter) -> Phase:
+def phase_of(machine: MessagesReader) -> Phase:
     return Phase[repr(machine).split()[1]]
 
 
@@ -113,43 +114,42 @@ def test_a_reader_whose_stream_is_cut_is_done() -> None:
 
 
 @pytest.mark.parametrize("event", WRITES)
-@pytest.mark.parametrize("phase", Phase)
-def test_the_writer_moves_by_its_table_or_writes_an_error(phase: Phase, event: str) -> None:
+@pytest.mark.parametrize("phase", WriterPhase)
+def test_the_writer_moves_by_its_table_or_writes_an_error(phase: WriterPhase, event: str) -> None:
     writer = writer_in(phase)
     frames = writer.feed([WRITES[event]])
     if event in WRITER[phase]:
-        assert phase_of(writer) is WRITER[phase][event]
-    elif phase is Phase.DONE:
+        assert writer.phase is WRITER[phase][event]
+    elif phase is WriterPhase.DONE:
         assert frames == []
     else:
         last = frames[-1]
         assert type(last) is Frame
         assert last.event == "error"
         assert f"upstream sent {event} out of order".encode() in (last.data or b"")
-        assert phase_of(writer) is Phase.DONE
-    assert writer.done is (phase_of(writer) is Phase.DONE)
+        assert writer.phase is WriterPhase.DONE
+    assert writer.done is (writer.phase is WriterPhase.DONE)
 
 
 def test_events_of_a_block_and_pings_do_not_change_the_phase() -> None:
-    reader, writer = reader_in(Phase.BLOCKS), writer_in(Phase.BLOCKS)
+    reader, writer = reader_in(Phase.BLOCKS), writer_in(WriterPhase.OPEN)
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
     for event in (text, BLOCK_STOPPED, {"type": "ping"}, {"type": "later_event"}):
         reader.feed([Frame(str(event["type"]), dumps(event))])
         assert phase_of(reader) is Phase.BLOCKS
     writer.feed([Delta(0, "a"), Ping()])
-    assert phase_of(writer) is Phase.BLOCKS
+    assert writer.phase is WriterPhase.OPEN
 
 
 def test_the_representation_shows_the_counters() -> None:
     assert repr(reader_in(Phase.BLOCKS)) == "<MessagesReader BLOCKS blocks=1 open=1 calls=0>"
-    writer = writer_in(Phase.BLOCKS)
-    assert repr(writer) == "<MessagesWriter BLOCKS blocks=0 open=0 deferred=1 characters=0>"
+    writer = writer_in(WriterPhase.OPEN)
+    assert repr(writer) == "<MessagesWriter OPEN blocks=0 open=0 deferred=1 characters=0>"
     writer.feed([Delta(0, "abc")])
-    assert repr(writer) == "<MessagesWriter BLOCKS blocks=1 open=1 deferred=0 characters=3>"
+    assert repr(writer) == "<MessagesWriter OPEN blocks=1 open=1 deferred=0 characters=3>"
 
 
-@pytest.mark.parametrize("table", [READER, WRITER])
-def test_every_phase_can_be_reached_and_ends(table: dict[Phase, Moves]) -> None:
-    assert set(table) == set(Phase)
-    assert {following for events in table.values() for following in events.values()} == set(Phase) - {Phase.WAITING}
-    assert all(Phase.DONE in events.values() for phase, events in table.items() if phase is not Phase.DONE)
+def test_every_phase_can_be_reached_and_ends() -> None:
+    assert set(READER) == set(Phase)
+    assert {following for events in READER.values() for following in events.values()} == set(Phase) - {Phase.WAITING}
+    assert all(Phase.DONE in events.values() for phase, events in READER.items() if phase is not Phase.DONE)

@@ -18,7 +18,6 @@ from dragoman.canonical.events import (
     Delta,
     End,
     Error,
-    Event,
     Finish,
     Opaque,
     Ping,
@@ -28,69 +27,41 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.messages import Reader
+from dragoman.dialects.messages.stream.reader import MessagesReader as Reader
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
-from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame, OddFrame
 from support import canonical
+from support.messages_frames import (
+    LAST,
+    START,
+    Json,
+    args,
+    closed,
+    context,
+    delta,
+    opened,
+    read,
+    stopped,
+    tool,
+)
 from support.strategies import texts
 
-Json = dict[str, Any]
 INPUT = Usage(12, 4, None, 1, None)
 COUNTS = Usage(12, 4, None, 7, None)
 SAID = [Start("msg_u", "m", INPUT), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
-
-
-def opened(index: int, **block: Any) -> Json:
-    return {"type": "content_block_start", "index": index, "content_block": block}
 
 
 def text(index: int, said: str = "") -> Json:
     return opened(index, type="text", text=said)
 
 
-def tool(index: int, call_id: str = "toolu_a", name: str = "f", given: Any = None) -> Json:
-    return opened(index, type="tool_use", id=call_id, name=name, input={} if given is None else given)
-
-
-def delta(index: int, form: str, **fields: Any) -> Json:
-    return {"type": "content_block_delta", "index": index, "delta": {"type": form, **fields}}
-
-
 def says(index: int, words: str) -> Json:
     return delta(index, "text_delta", text=words)
 
 
-def args(index: int, json_text: str) -> Json:
-    return delta(index, "input_json_delta", partial_json=json_text)
-
-
-def closed(index: int) -> Json:
-    return {"type": "content_block_stop", "index": index}
-
-
-def stopped(reason: str | None, usage: Json | None = None, **more: Any) -> Json:
-    body = {"stop_reason": reason, "stop_sequence": None, **more}
-    return {"type": "message_delta", "delta": body, "usage": {"output_tokens": 7} if usage is None else usage}
-
-
-MESSAGE = {"id": "msg_u", "model": "m", "usage": {"input_tokens": 8, "cache_read_input_tokens": 4, "output_tokens": 1}}
-START: Json = {"type": "message_start", "message": MESSAGE}
 HEL = (START, text(0), says(0, "Hel"))
 END_TURN = stopped("end_turn")
-LAST: Json = {"type": "message_stop"}
-
-
-def context(**settings: Any) -> ReplyContext:
-    return ReplyContext("client-model", 1, "req", **settings)
-
-
-def read(*events: Json | str, into: ReplyContext | None = None, eof: bool = True) -> list[Event]:
-    reader = Reader(into or context())
-    batch = [Frame("", (event if isinstance(event, str) else json.dumps(event)).encode()) for event in events]
-    out = reader.feed(batch)
-    return out + (reader.finish() if eof else [])
 
 
 def test_text() -> None:
@@ -171,48 +142,6 @@ def test_an_unterminated_last_frame_that_is_whole_counts() -> None:
 
 def test_done_is_of_another_dialect_and_means_nothing() -> None:
     assert read("[DONE]", *HEL, "[DONE]", eof=False) == SAID
-
-
-def test_T01_T03_interleaved_calls_by_their_own_index() -> None:
-    events = read(START, tool(1, "b", "g"), tool(0), args(0, "{"), args(1, "[1"), args(0, "}"), args(1, "]"), eof=False)
-    assert events[1:] == [
-        BlockStart(0, BlockKind.TOOL, "b", "g"),
-        BlockStart(1, BlockKind.TOOL, "toolu_a", "f"),
-        Delta(1, "{"),
-        Delta(0, "[1"),
-        Delta(1, "}"),
-        Delta(0, "]"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "fragments", "expected"),
-    [
-        ({"city": "Oslo é"}, [], '{"city":"Oslo é"}'),
-        ({"city": "Oslo"}, ["", '{"a"', ":1}"], '{"a":1}'),
-        ('{"a": 1}', [], '{"a": 1}'),
-        ({}, [], ""),
-    ],
-)
-def test_T04_arguments_in_the_start_count_unless_fragments_follow(
-    given: Any, fragments: list[str], expected: str
-) -> None:
-    events = read(START, tool(0, given=given), *(args(0, f) for f in fragments), closed(0), stopped("tool_use"), LAST)
-    assert canonical.check(events).calls[0].arguments == expected
-
-
-def test_T06_a_finished_call_whose_arguments_are_not_json_never_finishes() -> None:
-    events = read(START, tool(0), args(0, '{"pa'), closed(0), stopped("tool_use"), LAST)
-    assert isinstance(events[-1], Error)
-    assert "not whole JSON" in events[-1].failure.message
-    assert not any(isinstance(event, Finish) for event in events)
-    cut = read(START, tool(0), args(0, '{"pa'), closed(0), stopped("max_tokens"), LAST)
-    assert canonical.check(cut).finish == "length"
-
-
-def test_names_that_were_renamed_on_the_way_there_come_back() -> None:
-    events = read(START, tool(0, name="mcp_x"), eof=False, into=context(names={"mcp_x": "mcp.x"}))
-    assert events[1] == BlockStart(0, BlockKind.TOOL, "toolu_a", "mcp.x")
 
 
 def test_T10_T12_thinking_with_its_signature() -> None:

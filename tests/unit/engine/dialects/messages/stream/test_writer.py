@@ -28,12 +28,12 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.messages import Writer
+from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
-from grammar import Accumulated, messages
+from oracles.grammar import Accumulated, messages
 from support import canonical
 from support.frames import frames_of
 from support.strategies import ANY, event_streams

@@ -9,7 +9,9 @@ from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, U
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.messages import Writer, read_request, write_reply
+from dragoman.dialects.messages.reply.write import write_reply
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, OpenedEnvelope, unwrap, unwrap_citation
 from dragoman.reply_context import ReplyContext

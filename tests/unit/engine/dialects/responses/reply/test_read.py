@@ -26,7 +26,8 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.responses import Reader, read_reply
+from dragoman.dialects.responses.reply.read import read_reply
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import builtin_profile

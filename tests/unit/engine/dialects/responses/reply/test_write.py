@@ -15,11 +15,12 @@ from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, U
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut
 from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.responses import Writer, write_reply
+from dragoman.dialects.responses.reply.write import write_reply
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
-from grammar import responses
+from oracles.grammar import responses
 from support.frames import frames_of
 from support.strategies import arguments, call_ids, models, names, reply_ids, texts, usages
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, OutputFormat, Request, Role, Text, Thinking, Turn
+from dragoman.canonical.request import Json, Role, Text, Turn
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, TooMany, Unsupported
@@ -15,31 +15,11 @@ from dragoman.knobs import Knobs
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
 from dragoman.translate_request import Translation, translate
-
-SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
-
-
-def read(**fields: Any) -> tuple[Request, list[tuple[LossCode, str]]]:
-    losses = Losses()
-    request = read_request({"model": "m", "input": "hi", **fields}, losses, Knobs())
-    return request, [(row.code, row.path) for row in losses.rows]
+from support.responses_fields import param, read, refused
 
 
 def lost(**fields: Any) -> list[tuple[LossCode, str]]:
     return read(**fields)[1]
-
-
-def refused(**fields: Any) -> ClientRequestError:
-    with pytest.raises(ClientRequestError) as caught:
-        read(**fields)
-    return caught.value
-
-
-def param(**fields: Any) -> str | None:
-    return refused(**fields).failure.param
-
-
-# --- input and instructions -------------------------------------------------------------------------------------------
 
 
 def test_a_string_is_one_user_turn() -> None:
@@ -84,9 +64,6 @@ def test_items_are_counted() -> None:
         read_request(body, Losses(), Knobs(), Limits(messages=2))
 
 
-# --- what needs stored state ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("field", "value", "advice"),
     [
@@ -112,83 +89,6 @@ def test_state_that_is_not_asked_for_is_nothing() -> None:
 def test_T51_an_unknown_previous_response_is_rejected_and_not_ignored() -> None:
     outputs = [{"type": "function_call_output", "call_id": "c", "output": "x"}]
     assert param(previous_response_id="resp_1", input=outputs) == "previous_response_id"
-
-
-# --- controls ---------------------------------------------------------------------------------------------------------
-
-
-def test_controls() -> None:
-    request, rows = read(
-        stream=True,
-        max_output_tokens=100,
-        temperature=1,
-        top_p=0.5,
-        parallel_tool_calls=False,
-        stream_options={"include_obfuscation": False},
-        include=["reasoning.encrypted_content", "web_search_call.results"],
-    )
-    assert rows == []
-    assert (request.stream, request.max_tokens, request.max_tokens_at) == (True, 100, ("max_output_tokens",))
-    assert (request.temperature, request.top_p, request.parallel) == (1, 0.5, False)
-    assert (request.logprobs, request.top_logprobs) == (False, None)
-
-
-def test_absent_controls_are_not_invented() -> None:
-    request, _ = read(temperature=None, max_output_tokens=None, reasoning=None, text=None, tools=None, include=[])
-    assert (request.temperature, request.top_p, request.max_tokens, request.parallel) == (None, None, None, None)
-    assert (request.thinking, request.format, request.verbosity, request.tool_choice) == (None, None, None, None)
-    assert request.tools == []
-
-
-@pytest.mark.parametrize(
-    ("fields", "wanted"),
-    [
-        ({"include": ["message.output_text.logprobs"]}, (True, None)),
-        ({"include": ["message.output_text.logprobs"], "top_logprobs": 3}, (True, 3)),
-        ({"top_logprobs": 3}, (True, 3)),
-        ({"top_logprobs": 0}, (False, None)),
-    ],
-)
-def test_log_probabilities(fields: Json, wanted: tuple[bool, int | None]) -> None:
-    request, _ = read(**fields)
-    assert (request.logprobs, request.top_logprobs) == wanted
-
-
-@pytest.mark.parametrize(
-    ("reasoning", "thinking", "paths"),
-    [
-        ({"effort": "xhigh", "summary": "detailed"}, Thinking("xhigh", ("reasoning", "effort"), None, "detailed"), []),
-        ({"summary": "auto"}, Thinking(None, ("reasoning", "summary"), None, "auto"), []),
-        ({"effort": None, "summary": None}, None, []),
-        ({}, None, []),
-        ({"mode": "standard", "context": "auto"}, None, []),
-        ({"effort": "low", "mode": "pro"}, Thinking("low", ("reasoning", "effort")), ["reasoning.mode"]),
-        ({"context": "all_turns"}, None, ["reasoning.context"]),
-        ({"generate_summary": "auto"}, None, ["reasoning.generate_summary"]),
-        (
-            {"summary": "auto", "generate_summary": "auto"},
-            Thinking(None, ("reasoning", "summary"), summary="auto"),
-            [],
-        ),
-    ],
-)
-def test_reasoning(reasoning: Json, thinking: Thinking | None, paths: list[str]) -> None:
-    request, rows = read(reasoning=reasoning)
-    assert request.thinking == thinking
-    assert rows == [(LossCode.REASONING_MODE, path) for path in paths]
-
-
-def test_text() -> None:
-    at = ("text", "format")
-    form = {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True, "description": "d"}
-    request, rows = read(text={"format": form, "verbosity": "low"})
-    assert request.format == OutputFormat("json_schema", at, "n", SCHEMA, True, "d")
-    assert (request.verbosity, rows) == ("low", [])
-    assert read(text={"format": {"type": "json_object"}})[0].format == OutputFormat("json_object", at)
-    assert read(text={"format": {"type": "text"}})[0].format is None
-    assert param(text={"format": {"type": "grammar"}}) == "text.format.type"
-    # Chat nests the schema; a client that confuses the two must get an error.
-    assert param(text={"format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}) == "text.format.schema"
 
 
 @pytest.mark.parametrize(
@@ -219,64 +119,6 @@ def test_what_means_nothing_has_none() -> None:
     assert lost(truncation="disabled", image=None, max_tool_calls=None) == []
     # Codex's installation ids and paths must not be sent upstream; dropping them is no loss.
     assert lost(client_metadata={"x-codex-installation-id": "1"}) == []
-
-
-def test_service_fields() -> None:
-    request, rows = read(
-        user="u",
-        safety_identifier="s",
-        service_tier="flex",
-        metadata={"k": "v"},
-        moderation={"model": "omni"},
-        prompt_cache_key="key",
-        prompt_cache_retention="24h",
-        prompt_cache_options={"ttl": "12h"},
-    )
-    assert (request.end_user, request.service_tier, request.service_tier_at) == ("s", "flex", ("service_tier",))
-    assert (request.metadata, request.moderation) == ({"k": "v"}, {"model": "omni"})
-    assert request.cache == {
-        "prompt_cache_key": "key",
-        "prompt_cache_retention": "24h",
-        "prompt_cache_options": {"ttl": "12h"},
-    }
-    assert rows == []
-    assert read(user="u")[0].end_user == "u"
-
-
-# --- echo -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_echo_has_nothing_that_was_not_given() -> None:
-    for fields in ({}, {"instructions": None, "tools": None, "tool_choice": None, "text": None, "metadata": None}):
-        assert read(**fields)[0].echo == {}
-
-
-def test_the_echo_repeats_what_was_given() -> None:
-    given: Json = {
-        "instructions": "be brief",
-        "max_output_tokens": 50,
-        "max_tool_calls": 2,
-        "metadata": {"k": "v"},
-        "parallel_tool_calls": False,
-        "reasoning": {"effort": "low", "summary": None, "mode": "pro"},
-        "temperature": 0.0,
-        "tool_choice": {"type": "function", "name": "f"},
-        "tools": [{"type": "namespace", "name": "ns", "description": "", "tools": [{"type": "function", "name": "f"}]}],
-        "top_p": 0.5,
-        "truncation": "auto",
-        "user": "u",
-        "safety_identifier": "s",
-        "prompt_cache_key": "k",
-    }
-    echo = read(**given, store=True, text={"verbosity": "low"}, client_metadata={"path": "/home"})[0].echo
-    assert {key: echo[key] for key in given} == given
-    assert echo["tools"] is given["tools"]
-    assert echo["text"] == {"verbosity": "low", "format": {"type": "text"}}
-    assert "store" not in echo  # Nothing is stored, whatever the request sets.
-    assert "client_metadata" not in echo
-
-
-# --- what the writers make of it --------------------------------------------------------------------------------------
 
 
 def carried(upstream: str, **fields: Any) -> Translation:

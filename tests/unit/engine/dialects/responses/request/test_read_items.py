@@ -12,44 +12,14 @@ from dragoman.canonical.request import (
     Json,
     Native,
     OutputFormat,
-    Reasoning,
-    Request,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
 )
-from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, Unsupported
-from dragoman.knobs import Knobs
-from dragoman.losses import LossCode, Losses
-from dragoman.reasoning.envelope import Envelope
-
-USER: Json = {"role": "user", "content": "hi"}
-ASSISTANT: Json = {"role": "assistant", "content": "said"}
-REASONING: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "blob"}
-
-
-def call(call_id: str, **more: Any) -> Json:
-    return {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": "f", "arguments": "{}", **more}
-
-
-def output(call_id: str, content: Any = "ok", **more: Any) -> Json:
-    return {"type": "function_call_output", "call_id": call_id, "output": content, **more}
-
-
-def read(*items: Any, **fields: Any) -> tuple[Request, list[tuple[LossCode, str]]]:
-    losses = Losses()
-    request = read_request({"model": "m", "input": list(items), **fields}, losses, Knobs())
-    return request, [(row.code, row.path) for row in losses.rows]
-
-
-def part(item: Json) -> Any:
-    request, rows = read(item)
-    assert rows == []
-    (turn,) = request.turns
-    (only,) = turn.parts
-    return only
+from dragoman.losses import LossCode
+from support.responses_input import ASSISTANT, USER, call, output, part, read, shape
 
 
 def refused(*items: Any) -> ClientRequestError:
@@ -60,60 +30,6 @@ def refused(*items: Any) -> ClientRequestError:
 
 def param(*items: Any) -> str | None:
     return refused(*items).failure.param
-
-
-def shape(request: Request) -> list[tuple[str, list[str]]]:
-    return [(turn.role.value, [type(part).__name__ for part in turn.parts]) for turn in request.turns]
-
-
-# --- grouping ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
-    request, _ = read(USER, REASONING, ASSISTANT, call("a"), call("b"), output("a"), output("b"), ASSISTANT, USER)
-    assert shape(request) == [
-        ("user", ["Text"]),
-        ("assistant", ["Reasoning", "Text", "ToolCall", "ToolCall"]),
-        ("user", ["ToolResult", "ToolResult"]),
-        ("assistant", ["Text"]),
-        ("user", ["Text"]),
-    ]
-    assert [turn.at for turn in request.turns] == [("input", n) for n in (0, 1, 5, 7, 8)]
-
-
-def test_outputs_end_a_turn_and_a_message_behind_them_is_its_own() -> None:
-    request, _ = read(USER, call("a"), output("a"), USER, call("b"), output("b"), REASONING, call("c"), output("c"))
-    assert shape(request) == [
-        ("user", ["Text"]),
-        ("assistant", ["ToolCall"]),
-        ("user", ["ToolResult"]),
-        ("user", ["Text"]),
-        ("assistant", ["ToolCall"]),
-        ("user", ["ToolResult"]),
-        ("assistant", ["Reasoning", "ToolCall"]),
-        ("user", ["ToolResult"]),
-    ]
-
-
-def test_instructions_in_between_end_a_turn_too() -> None:
-    developer = {"type": "message", "role": "developer", "content": "d"}
-    request, _ = read(ASSISTANT, developer, ASSISTANT, output("a"), developer, output("b"))
-    assert [role for role, _ in shape(request)] == [
-        *("assistant", "instruction", "assistant"),
-        *("user", "instruction", "user"),
-    ]
-
-
-def test_a_longer_history_extends_the_shorter_one() -> None:
-    items = [USER, REASONING, ASSISTANT, call("a"), output("a"), ASSISTANT, USER, call("b"), output("b")]
-    whole = read(*items)[0].turns
-    for length in range(1, len(items)):
-        turns = read(*items[:length])[0].turns
-        assert turns[:-1] == whole[: len(turns) - 1]
-        assert turns[-1].parts == whole[len(turns) - 1].parts[: len(turns[-1].parts)]
-
-
-# --- messages ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,47 +71,6 @@ def test_roles_and_contents_that_there_are_not() -> None:
     assert param({"role": "user"}) == param({"role": "user", "content": 5}) == "input[0].content"
     assert param({"role": "user", "content": ["x"]}) == "input[0].content[0]"
     assert param({"content": "x"}) == "input[0].type"
-
-
-# --- reasoning --------------------------------------------------------------------------------------------------------
-
-
-def test_T16_the_blob_of_a_reasoning_item_counts_and_not_its_id() -> None:
-    assert part(REASONING) == Reasoning("", ("input", 0), "responses", "blob", native=REASONING)
-    nameless = {"type": "reasoning", "summary": [], "encrypted_content": "blob"}
-    assert part(nameless) == Reasoning("", ("input", 0), "responses", "blob", native=nameless)
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"summary": [{"type": "summary_text", "text": t} for t in ("a", "", "b")]}, "a\n\nb"),
-        ({"summary": [{"type": "summary_text", "text": "a"}], "content": None}, "a"),
-        (
-            {
-                "summary": [{"type": "summary_text", "text": "a"}],
-                "content": [{"type": "reasoning_text", "text": "whole"}],
-            },
-            "whole",
-        ),
-        ({}, ""),
-    ],
-)
-def test_text_of_reasoning(fields: Json, text: str) -> None:
-    reasoning = part({"type": "reasoning", "id": "rs_1", "encrypted_content": None, **fields})
-    assert (reasoning.text, reasoning.proof, reasoning.family) == (text, None, None)
-
-
-def test_reasoning_in_an_envelope_belongs_to_who_made_it() -> None:
-    block = {"type": "thinking", "thinking": "whole", "signature": "sig"}
-    proof = Envelope("anthropic", "claude").wrap("messages", block)
-    item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "who"}], "encrypted_content": proof}
-    assert part(item) == Reasoning("who", ("input", 0), "messages", proof, native=block, family="anthropic")
-    damaged = part({**item, "encrypted_content": proof[:-5]})
-    assert (damaged.origin, damaged.native, damaged.family) == ("", None, "")
-
-
-# --- calls and outputs ------------------------------------------------------------------------------------------------
 
 
 def test_calls() -> None:
@@ -249,9 +124,6 @@ def test_outputs_as_parts() -> None:
         "c", [Text("x", (*at, 0)), Image(Inline("image/png", "AAAA"), (*at, 1), "high")], ("input", 0), custom=True
     )
     assert param(output("c", [{"type": "input_video"}])) == "input[0].output[0]"
-
-
-# --- the rarer kinds --------------------------------------------------------------------------------------------------
 
 
 def test_search_calls() -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from dragoman.canonical.request import (
-    Document,
-    FileRef,
     Image,
     Inline,
     Json,
@@ -18,11 +15,8 @@ from dragoman.canonical.request import (
     OutputFormat,
     Part,
     Role,
-    SearchResult,
     Text,
-    ToolReference,
     Turn,
-    Url,
 )
 from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode
@@ -46,8 +40,6 @@ from support.responses_written import (
 )
 
 PNG = Inline("image/png", "QUJD")
-IMAGE: Json = {"type": "input_image", "image_url": "data:image/png;base64,QUJD"}
-CALLED: Json = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
 
 
 def message(role: str, content: Any) -> Json:
@@ -56,9 +48,6 @@ def message(role: str, content: Any) -> Json:
 
 def output(content: Any, kind: str = "function_call_output") -> Json:
     return {"type": kind, "call_id": "c1", "output": content}
-
-
-# --- instructions -----------------------------------------------------------------------------------------------------
 
 
 def test_the_system_prompt_becomes_instructions() -> None:
@@ -125,9 +114,6 @@ def test_instructions_hold_text_only() -> None:
     assert refused(HI, picture) == "system[1]"
 
 
-# --- user content -----------------------------------------------------------------------------------------------------
-
-
 def test_a_string_stays_a_string_and_an_array_an_array() -> None:
     assert say(HI)[0] == [SAID_HI]
     assert say(user(Text("hi")))[0] == [message("user", texts("hi"))]
@@ -155,122 +141,9 @@ def test_participants_names_are_dropped() -> None:
     assert ask(named[1], named[0], origin="chat")[0]["instructions"] == "b"
 
 
-@pytest.mark.parametrize(
-    ("image", "written"),
-    [
-        (Image(PNG), IMAGE),
-        (Image(Url("https://a.test/i"), detail="low"), {"image_url": "https://a.test/i", "detail": "low"}),
-        (Image(FileRef("file-1", "chat")), {"file_id": "file-1"}),
-    ],
-)
-def test_images(image: Image, written: Json) -> None:
-    items, losses = say(user(Text("a"), image))
-    assert items[0]["content"] == [*texts("a"), {"type": "input_image", **written}]
-    assert losses == []
-
-
-PDF = Inline("application/pdf", "QUJD")
-
-
-@pytest.mark.parametrize(
-    ("document", "parts", "codes"),
-    [
-        (Document(PDF), [{"filename": "document.pdf", "file_data": "data:application/pdf;base64,QUJD"}], []),
-        (Document(Url("https://a.test/f"), name="f"), [{"file_url": "https://a.test/f", "filename": "f"}], []),
-        (
-            Document(Url("https://a.test/f"), context="About", cite=True),
-            ["About", {"file_url": "https://a.test/f"}],
-            [LossCode.CITATIONS_REQUEST],
-        ),
-        (Document(FileRef("file-1", "chat")), [{"file_id": "file-1"}], []),
-        (Document(Text("body"), name="T", context="C"), ["T\nC\nbody"], [LossCode.DOCUMENT_SHAPE]),
-        (Document([Text("a"), Image(PNG)], name="T"), ["T", "a", IMAGE], [LossCode.DOCUMENT_SHAPE]),
-        (SearchResult("src", "T", [Text("a"), Text("b")]), ["T\nsrc\na\nb"], [LossCode.SEARCH_RESULT_SHAPE]),
-    ],
-)
-def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[LossCode]) -> None:
-    items, losses = say(user(document))
-    expected: list[Json] = []
-    for part in parts:
-        if isinstance(part, str):
-            expected += texts(part)
-        else:
-            expected.append(part if part is IMAGE else {"type": "input_file", **part})
-    assert items[0]["content"] == expected
-    assert losses == codes
-
-
-def test_text_files_are_text_where_files_are_not_taken() -> None:
-    data = b64encode(b"a: 1").decode()
-    document = Document(Inline("application/yaml", data), name="f.yaml")
-    items, losses = say(user(document), profile=flags(pdf=False))
-    assert items[0]["content"] == texts("f.yaml\na: 1")
-    assert losses == [LossCode.DOCUMENT_SHAPE]
-
-
-@pytest.mark.parametrize(
-    ("part", "changed"),
-    [
-        (Image(PNG, ("p",)), {"images": False}),
-        (Image(Url("https://a.test"), ("p",)), {"url_sources": False}),
-        (Image(FileRef("file-1", "messages"), ("p",)), {}),
-        (Document(PDF, ("p",)), {"pdf": False}),
-        (Document(Url("https://a.test"), ("p",)), {"url_sources": False}),
-        (Document(Url("https://a.test"), ("p",)), {"pdf": False}),
-        (Document(FileRef("file-1", "messages"), ("p",)), {}),
-        (call(), {}),
-    ],
-)
-def test_what_cannot_be_given_to_the_upstream_is_refused(part: Part, changed: Json) -> None:
-    assert refused(user(part), profile=flags(**changed)) == ("call" if part.at == ("call",) else "p")
-
-
-# --- results ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "written"),
-    [
-        ("out", "out"),
-        ("", ""),
-        ([], ""),
-        ([Text("")], ""),
-        ([Text("a")], texts("a")),
-        ([Text("a"), Text("b")], texts("a", "b")),
-        ([Image(PNG)], [IMAGE]),
-    ],
-)
-def test_results(content: str | list[Part], written: Any) -> None:
-    items, losses = say(HI, assistant(call()), user(result(content)))
-    assert items[1:] == [CALLED, output(written)]
-    assert losses == []
-
-
 def test_a_free_text_calls_result_has_its_own_kind() -> None:
     items, _ = say(HI, assistant(call(custom=True)), user(result(custom=True)))
     assert items[2] == output("out", "custom_tool_call_output")
-
-
-def test_servers_without_parts_get_strings() -> None:
-    items, _ = say(HI, assistant(call()), user(result([Text("a"), Text("b")])), profile=flags(text_parts=False))
-    assert items[2] == output("a\nb")
-
-
-def test_a_failed_call_has_only_its_content() -> None:
-    items, losses = ask(HI, assistant(call()), user(result("boom", is_error=True)))
-    assert items["input"][2] == output("boom")
-    assert losses == [(LossCode.IS_ERROR, "result.is_error")]
-    empty: tuple[str | list[Part], ...] = ("", [])
-    for nothing in empty:
-        failed, _ = say(HI, assistant(call()), user(result(nothing, is_error=True)))
-        assert "failed" in failed[2]["output"]
-
-
-def test_references_to_tools_become_text() -> None:
-    found: list[Part] = [ToolReference("Web", ("r",)), ToolReference("Cron", ("r",))]
-    items, losses = say(HI, assistant(call()), user(result(found)))
-    assert items[2] == output(texts("Tool loaded: Web", "Tool loaded: Cron"))
-    assert losses == [LossCode.RESULT_SHAPE] * 2
 
 
 def test_results_and_text_of_one_turn_keep_their_order() -> None:
@@ -294,9 +167,6 @@ def test_foreign_blocks_are_dropped_by_their_code_and_own_ones_sent_back() -> No
     items, losses = say(HI, assistant(own, Text("a")), user(own, Text("b")), origin="responses")
     assert items[1:] == [own.payload, answer("a"), own.payload, message("user", texts("b"))]
     assert losses == []
-
-
-# --- cache marks ------------------------------------------------------------------------------------------------------
 
 
 def marked(text: str) -> Text:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.responses import Observer
+from dragoman.dialects.responses.stream.observer import ResponsesObserver as Observer
 from dragoman.errors import FailureKind, StreamTruncated
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from dragoman.wire.sse import Encoder, Frame, Parser, encode
-from grammar import responses
-from grammar.responses_items import check_response
+from oracles.grammar import responses
+from oracles.grammar.responses_items import check_response
 from support.mutations import mutated_json
-from support.paths import TESTS
+from support.paths import TRANSCRIPTS
 from support.responses_frames import (
     Json,
     added,
@@ -36,7 +36,7 @@ from support.responses_frames import (
     text_part,
 )
 
-TRANSCRIPTS = TESTS / "transcripts" / "responses"
+RECORDED = TRANSCRIPTS / "responses"
 COUNTS = Usage(12, 4, 0, 7, 0)
 HELLO = message(text_part("Hello"))
 FAILURE = StreamTruncated().failure
@@ -161,7 +161,7 @@ def test_an_error_without_a_type_is_still_an_error() -> None:
 
 @pytest.mark.parametrize("case", ["text", "two_tools", "thinking_text_tool"])
 def test_T23_our_error_repeats_the_snapshot_and_goes_on_counting(case: str) -> None:
-    data = (TRANSCRIPTS / f"{case}.sse").read_bytes()
+    data = (RECORDED / f"{case}.sse").read_bytes()
     observer, events = Observer(), []
     for frame in Parser().parse(data)[:-1]:
         assert frame.data is not None
@@ -179,7 +179,7 @@ def test_T23_our_error_repeats_the_snapshot_and_goes_on_counting(case: str) -> N
 
 
 def test_T23_a_cut_before_any_item_ends_in_the_grammar() -> None:
-    data = encode_all((TRANSCRIPTS / "text.sse").read_bytes(), 2)
+    data = encode_all((RECORDED / "text.sse").read_bytes(), 2)
     stage = Passthrough(Observer())
     whole = responses.check(stage.feed(data) + stage.finish())
     assert whole.error == {"code": "server_error", "message": FAILURE.message}

@@ -20,8 +20,10 @@ from dragoman.canonical.events import (
     Stop,
     StopReason,
 )
-from dragoman.dialects.responses import Reader, Writer
-from dragoman.dialects.responses.stream.phases import READER, TERMINALS, WRITER, Phase
+from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
+from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
@@ -96,11 +98,11 @@ CANONICAL: dict[str, Event] = {
     "End": End(),
     "Error": Error(Failure(FailureKind.API, "failed", 502)),
 }
-WRITTEN_BY: dict[Phase, list[Any]] = {
-    Phase.WAITING: [],
-    Phase.STARTED: [CANONICAL["Start"], BlockStart(0, BlockKind.TEXT)],
-    Phase.FINISHED: [CANONICAL["Start"], CANONICAL["Finish"]],
-    Phase.DONE: [CANONICAL["Start"], CANONICAL["Finish"], CANONICAL["End"]],
+WRITTEN_BY: dict[WriterPhase, list[Any]] = {
+    WriterPhase.WAITING: [],
+    WriterPhase.OPEN: [CANONICAL["Start"], BlockStart(0, BlockKind.TEXT)],
+    WriterPhase.FINISHED: [CANONICAL["Start"], CANONICAL["Finish"]],
+    WriterPhase.DONE: [CANONICAL["Start"], CANONICAL["Finish"], CANONICAL["End"]],
 }
 
 
@@ -110,25 +112,25 @@ def test_the_table_of_the_writer_has_these_events() -> None:
 
 @pytest.mark.parametrize("name", CANONICAL)
 @pytest.mark.parametrize("phase", WRITER)
-def test_the_writer_moves_by_its_table(phase: Phase, name: str) -> None:
+def test_the_writer_moves_by_its_table(phase: WriterPhase, name: str) -> None:
     writer = Writer(ReplyContext("m"))
     writer.feed(WRITTEN_BY[phase])
     assert writer.phase is phase
     frames = frames_of(writer.feed([CANONICAL[name]]))
-    if phase is Phase.DONE:
+    if phase is WriterPhase.DONE:
         assert frames == []
     elif name in WRITER[phase]:
         assert writer.phase is WRITER[phase][name]
         assert (writer.context.failure is not None) is (name == "Error")
     else:
         assert frames[-1].event == "response.failed"
-        assert writer.phase is Phase.DONE
+        assert writer.phase is WriterPhase.DONE
 
 
 def test_deltas_do_not_move() -> None:
     writer = Writer(ReplyContext("m"))
-    writer.feed([*WRITTEN_BY[Phase.STARTED], Delta(0, "x")])
-    assert writer.phase is Phase.STARTED
+    writer.feed([*WRITTEN_BY[WriterPhase.OPEN], Delta(0, "x")])
+    assert writer.phase is WriterPhase.OPEN
     reader = Reader(ReplyContext("m"))
     for event in (created(), wire_event("response.output_text.delta")):
         feed(reader, event)
@@ -138,6 +140,6 @@ def test_deltas_do_not_move() -> None:
 def test_both_show_their_phase() -> None:
     reader, writer = Reader(ReplyContext("m")), Writer(ReplyContext("m"))
     feed(reader, created())
-    writer.feed(WRITTEN_BY[Phase.STARTED])
+    writer.feed(WRITTEN_BY[WriterPhase.OPEN])
     assert repr(reader) == "<ResponsesReader CREATED items=0 blocks=0>"
-    assert repr(writer) == "<ResponsesWriter STARTED open=1 sequence_number=4>"
+    assert repr(writer) == "<ResponsesWriter OPEN open=1 sequence_number=4>"

@@ -27,7 +27,7 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.responses import Reader
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import builtin_profile

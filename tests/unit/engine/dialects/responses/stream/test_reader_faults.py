@@ -10,7 +10,7 @@ from hypothesis import given
 
 from dragoman import Limits
 from dragoman.canonical.events import BlockKind, BlockStart, Delta, Error, Start
-from dragoman.dialects.responses import Reader
+from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.errors import FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame

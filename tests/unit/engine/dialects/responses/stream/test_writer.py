@@ -25,13 +25,13 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.dialects.responses import Writer
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.errors import Failure, FailureKind, StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
-from grammar import responses
+from oracles.grammar import responses
 from support.frames import frames_of
 
 Json = dict[str, Any]

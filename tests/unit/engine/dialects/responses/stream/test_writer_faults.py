@@ -27,7 +27,7 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.canonical.request import ToolKind
-from dragoman.dialects.responses import Writer
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 
 from dragoman import Knobs
 from dragoman.canonical.events import Event
-from dragoman.dialects.responses import Writer
+from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Frame
-from grammar import open_responses, responses
+from oracles.grammar import open_responses, responses
 from support import canonical
 from support.frames import frames_of
 from support.strategies import ANY, RESPONSES_ONLY, batches, event_streams

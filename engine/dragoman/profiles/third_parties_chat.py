@@ -1,0 +1,153 @@
+"""Third parties with an upstream of Chat Completions (chat §12, and the pages named)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dragoman.profiles.third_party_entry import Fact, Vendor
+
+_DEEPSEEK = "https://api-docs.deepseek.com/guides/thinking_mode"
+_KIMI = "https://platform.kimi.ai/docs/api/chat"
+_KIMI_MODELS = "https://platform.kimi.ai/docs/api/models-overview"
+_KIMI_CALLS = "https://github.com/continuedev/continue/pull/11806"
+_GLM = "https://docs.z.ai/api-reference/llm/chat-completion"
+_GLM_THINKING = "https://docs.z.ai/guides/capabilities/thinking-mode"
+_GLM_ADAPTER = "https://java.agentscope.io/v2/en/integration/model/glm"
+_MINIMAX = "https://platform.minimax.io/docs/api-reference/text-openai-api"
+_VLLM = "https://docs.vllm.ai/en/stable/features/reasoning_outputs/"
+_OLLAMA = "https://docs.ollama.com/api/openai-compatibility"
+_OPENROUTER = "https://openrouter.ai/docs/use-cases/reasoning-tokens"
+_QWEN = "https://help.aliyun.com/en/model-studio/deep-thinking"
+_TEMPLATES = "https://github.com/QwenLM/Qwen3.8/issues/244"
+_LATE_VLLM = "https://github.com/vllm-project/vllm/pull/46976"
+_LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
+_LLAMA_CHOICE = "https://pypi.org/project/langchain-llama-cpp/"
+_DIALECT_PAGE = "chat §12"
+
+_vendor = partial(Vendor, "chat")
+
+CHAT: tuple[Vendor, ...] = (
+    _vendor(
+        "deepseek",
+        "DeepSeek",
+        _DEEPSEEK,
+        {
+            "thinking_field": Fact("thinking", _DEEPSEEK),
+            "reasoning_required": Fact(True, _DEEPSEEK),
+            "structured_output": Fact(False, "https://api-docs.deepseek.com/guides/json_mode"),
+        },
+    ),
+    _vendor(
+        "kimi",
+        "Kimi (Moonshot AI)",
+        _KIMI,
+        {
+            "max_tokens_field": Fact("max_completion_tokens", _KIMI),
+            "sampling": Fact("default_only", _KIMI_MODELS),
+            "efforts": Fact((), "https://github.com/HKUDS/nanobot/issues/3939"),
+            "thinking_field": Fact("thinking", _KIMI_MODELS),
+            "reasoning_required": Fact(True, _KIMI_CALLS),
+            "url_sources": Fact(False, _KIMI),
+        },
+    ),
+    _vendor(
+        "glm",
+        "GLM (Z.ai, BigModel)",
+        _GLM,
+        {
+            "max_temperature": Fact(1.0, _GLM),
+            "thinking_field": Fact("thinking", _GLM_THINKING),
+            "tool_choice": Fact("auto", _GLM_ADAPTER),
+            "parallel_tool_calls": Fact(False, _GLM),
+            "strict_tools": Fact(False, _GLM_ADAPTER),
+            "stop_limit": Fact(1, _GLM),
+            "stream_usage": Fact(False, _GLM_ADAPTER),
+            "structured_output": Fact(False, _GLM),
+            "user_field": Fact("user_id", _GLM),
+        },
+    ),
+    _vendor(
+        "minimax",
+        "MiniMax",
+        _MINIMAX,
+        {
+            "max_temperature": Fact(1.0, "https://platform.minimax.io/docs/api-reference/text-chat"),
+            "thinking_field": Fact("reasoning_split", _MINIMAX),
+            "reasoning_key": Fact("reasoning_details", _MINIMAX),
+        },
+    ),
+    _vendor(
+        "qwen",
+        "Qwen (DashScope, Model Studio)",
+        _QWEN,
+        {
+            "thinking_field": Fact("enable_thinking", _QWEN),
+            "explicit_cache": Fact(True, _DIALECT_PAGE),
+            "text_parts": Fact(True, _DIALECT_PAGE),
+            "cache_field": Fact("cache_control", _DIALECT_PAGE),
+        },
+    ),
+    _vendor(
+        "openrouter",
+        "OpenRouter",
+        _OPENROUTER,
+        {
+            "thinking_field": Fact("reasoning", _OPENROUTER),
+            "reasoning_key": Fact("reasoning", _DIALECT_PAGE),
+            "reasoning_details": Fact(True, _OPENROUTER),
+            "explicit_cache": Fact(True, _DIALECT_PAGE),
+            "text_parts": Fact(True, _DIALECT_PAGE),
+            "cache_field": Fact("cache_control", _DIALECT_PAGE),
+        },
+    ),
+    _vendor(
+        "litellm",
+        "LiteLLM",
+        _DIALECT_PAGE,
+        {
+            "explicit_cache": Fact(True, _DIALECT_PAGE),
+            "text_parts": Fact(True, _DIALECT_PAGE),
+            "cache_field": Fact("cache_control", _DIALECT_PAGE),
+        },
+    ),
+    _vendor(
+        "vllm",
+        "vLLM",
+        _VLLM,
+        {
+            "thinking_field": Fact("chat_template_kwargs", _VLLM),
+            "reasoning_key": Fact("reasoning", _VLLM),
+            "system_inline": Fact(False, _LATE_VLLM),
+            "top_k": Fact(True, _DIALECT_PAGE),
+        },
+    ),
+    _vendor(
+        "sglang",
+        "SGLang",
+        _DIALECT_PAGE,
+        {"system_inline": Fact(False, _TEMPLATES), "top_k": Fact(True, _DIALECT_PAGE)},
+    ),
+    _vendor(
+        "llama.cpp",
+        "llama.cpp (llama-server)",
+        "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+        {
+            "system_inline": Fact(False, _LATE_LLAMA),
+            "tool_choice": Fact("words", _LLAMA_CHOICE),
+            "top_k": Fact(True, _DIALECT_PAGE),
+        },
+    ),
+    _vendor(
+        "ollama",
+        "Ollama",
+        _OLLAMA,
+        {"parallel_tool_calls": Fact(False, _OLLAMA), "reasoning_key": Fact("reasoning", _DIALECT_PAGE)},
+    ),
+    _vendor(
+        "azure",
+        "Azure OpenAI",
+        "chat §7.3",
+        {"stream_obfuscation": Fact(False, "no source says that it is taken")},
+        base="openai",
+    ),
+)

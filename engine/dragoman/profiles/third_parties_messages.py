@@ -1,0 +1,92 @@
+"""Third parties with an upstream of Messages (messages §12, mapping §5.4, and the pages named)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from dragoman.profiles.third_party_entry import Fact, Vendor
+
+MID_SYSTEM_MODELS: Final = (
+    "*claude-opus-4-8*",
+    "*claude-opus-4.8*",
+    "*claude-opus-5*",
+    "*claude-sonnet-5*",
+    "*claude-haiku-5*",
+    "*claude-fable-5*",
+    "*claude-mythos-5*",
+)
+"""Models that take a `system` message in mid-conversation, also under other hosts' names for them. Others answer 400.
+
+Opus 4.8 is the first (https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-8); the rest is as in
+https://github.com/langchain-ai/langchainjs/releases/tag/@langchain%2Fanthropic@1.5.13, and as Claude Code was recorded.
+"""
+
+_DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
+_GLM = "https://docs.z.ai/guides/capabilities/thinking-mode"
+_MINIMAX = "https://platform.minimax.io/docs/api-reference/text-anthropic-api"
+_OLLAMA = "https://docs.ollama.com/api/anthropic-compatibility"
+_LLAMA = "https://huggingface.co/blog/ggml-org/anthropic-messages-api-in-llamacpp"
+_LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
+_LATE_VLLM = "https://github.com/vllm-project/vllm/issues/44000"
+_COPILOT = "https://github.com/ericc-ch/copilot-api/issues/217"
+_BEDROCK = "https://github.com/anthropics/claude-code/issues/49548"
+_DIALECT_PAGE = "messages §12"
+_SAME_CHECKS = "messages §5.2"
+
+_vendor = partial(Vendor, "messages")
+
+MESSAGES: tuple[Vendor, ...] = (
+    _vendor(
+        "deepseek",
+        "DeepSeek",
+        _DEEPSEEK,
+        {
+            "max_temperature": Fact(2.0, _DEEPSEEK),
+            "thinking": Fact("budget_and_effort", _DEEPSEEK),
+            "thinking_replay": Fact("own_required", _DIALECT_PAGE),
+            "images": Fact(False, _DEEPSEEK),
+        },
+    ),
+    _vendor(
+        "kimi",
+        "Kimi (Moonshot AI)",
+        _DIALECT_PAGE,
+        {"rewrite": Fact(True, _DIALECT_PAGE), "thinking_replay": Fact("own_required", _DIALECT_PAGE)},
+    ),
+    _vendor(
+        "glm",
+        "GLM (Z.ai, BigModel)",
+        _DIALECT_PAGE,
+        {"thinking_replay": Fact("own_required", _GLM)},
+    ),
+    _vendor(
+        "minimax",
+        "MiniMax",
+        _DIALECT_PAGE,
+        {"thinking_replay": Fact("own_required", _MINIMAX), "stop_limit": Fact(0, _MINIMAX)},
+    ),
+    _vendor(
+        "ollama",
+        "Ollama",
+        _OLLAMA,
+        {"thinking_replay": Fact("own_required", _OLLAMA), "url_sources": Fact(False, _OLLAMA)},
+    ),
+    _vendor("llama.cpp", "llama.cpp (llama-server)", _LLAMA, {"rewrite": Fact(True, _LATE_LLAMA)}),
+    _vendor("vllm", "vLLM", _LATE_VLLM, {"rewrite": Fact(True, _LATE_VLLM)}),
+    _vendor(
+        "bedrock",
+        "Claude behind Bedrock InvokeModel",
+        _SAME_CHECKS,
+        {"rewrite": Fact(True, _BEDROCK)},
+        base="anthropic",
+    ),
+    _vendor(
+        "copilot",
+        "Claude behind GitHub Copilot",
+        _DIALECT_PAGE,
+        {"rewrite": Fact(True, _COPILOT)},
+        base="anthropic",
+    ),
+    _vendor("azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic"),
+)

@@ -1,0 +1,101 @@
+"""Server-sent events over complete bytes, the naive way: WHATWG §9.2.6, line by line."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .accumulated import require
+
+
+class Item(NamedTuple):
+    """One dispatched event, a comment, or a `fault`; the last two have no `data`."""
+
+    event: str
+    data: bytes | None
+    id: str | None = None
+    retry: int | None = None
+    fault: str | None = None
+
+
+def lines_of(data: bytes) -> tuple[list[bytes], bytes]:
+    """The complete lines, and the rest behind the last line end. LF, CR LF and CR end a line; nothing else does."""
+    lines: list[bytes] = []
+    line = bytearray()
+    position = 0
+    while position < len(data):
+        byte = data[position]
+        if byte in (0x0A, 0x0D):
+            lines.append(bytes(line))
+            line = bytearray()
+            if byte == 0x0D and data[position + 1 : position + 2] == b"\n":
+                position += 1
+        else:
+            line.append(byte)
+        position += 1
+    return lines, bytes(line)
+
+
+def split(data: bytes, *, flush: bool = True) -> list[Item]:
+    """All items. With `flush` an end of file counts as a line end and a blank line, if a line is begun.
+
+    An id lasts until the next one, a retry belongs to the next dispatched event. Stricter than the grammar, a field
+    name with control or non-ASCII bytes ends the stream with a fault, "name".
+    """
+    if data[:3] == b"\xef\xbb\xbf":
+        data = data[3:]
+    lines, rest = lines_of(data)
+    if flush:
+        lines += [rest, b""]
+    items: list[Item] = []
+    event, payload, last_id, retry = b"", list[bytes](), None, None
+    for line in lines:
+        if line == b"":
+            if payload:
+                items.append(Item(event.decode("utf-8", "replace"), b"\n".join(payload), last_id, retry))
+                retry = None
+            event, payload = b"", []
+            continue
+        if line[:1] == b":":
+            items.append(Item("", None))
+            continue
+        name, colon, value = line.partition(b":")
+        if colon and value[:1] == b" ":
+            value = value[1:]
+        if name == b"event":
+            event = value
+        elif name == b"data":
+            payload.append(value)
+        elif name == b"id" and b"\x00" not in value:
+            last_id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value and all(0x30 <= digit <= 0x39 for digit in value):
+            retry = int(value)
+        elif any(not 0x20 <= byte < 0x7F for byte in name):
+            return [*items, Item("", None, fault="name")]
+    return items
+
+
+def written(data: bytes) -> list[Item]:
+    """The items of a stream that *we* wrote, which must be tidy beyond what the grammar asks.
+
+    LF only, no BOM, each frame ended by its blank line, only `event`, `data` and comments (an `id:` line followed by a
+    lone comment crashes the OpenAI SDK's parser), at most one `event` line per frame and before its data, valid UTF-8.
+    """
+    require(b"\r" not in data, "a carriage return in our own output")
+    require(not data.startswith(b"\xef\xbb\xbf"), "a byte order mark in our own output")
+    require(not data or data.endswith(b"\n\n"), f"the last frame lacks its blank line: {data[-80:]!r}")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        require(False, f"not UTF-8: {error}")
+    for frame in data.split(b"\n\n")[:-1]:
+        require(frame, "a blank line that ends nothing")
+        lines = frame.split(b"\n")
+        if all(line.startswith(b":") for line in lines):
+            continue
+        if lines[0].startswith(b"event: "):
+            require(lines[0] != b"event: ", "an event line without a name")
+            lines = lines[1:]
+        require(lines, f"a frame without data: {frame!r}")
+        for line in lines:
+            require(line.startswith(b"data: "), f"a line that no frame of ours should have: {line!r}")
+    return split(data, flush=False)

@@ -1,0 +1,88 @@
+"""Group F: turns that lean on what a server stored, and the WebSocket that they came by."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dragoman import DragomanError, LossCode, direction, translate
+from dragoman.dialects import Dialect
+from oracles.requests import check
+from regressions.spoken import RESPONSES, offered, to_responses
+from regressions.wire import send
+from support.directions import Json, ask
+from support.gateways import config_for, gate
+from support.samples import dump, read_error, reply, request
+from support.sockets import ScriptedServer, answer
+
+CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
+OUTPUT: Json = {"type": "function_call_output", "call_id": "call_a", "output": "y"}
+HEADERS = {"anthropic-version": "2023-06-01"}
+UPGRADE = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "openai-beta": "responses_websockets=2026-02-06",
+}
+
+
+@to_responses
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
+def test_T51_a_turn_that_leans_on_a_stored_one_is_refused_with_clear_words(upstream: str, field: str) -> None:
+    """WebSocket turns lose `previous_response_id`: "No tool call found" (router-for-me/CLIProxyAPI#2596,
+    Soju06/codex-lb#395). Without the turns before it such a request means something else, so it is not sent."""
+    with pytest.raises(DragomanError, match="send the whole conversation as `input`") as caught:
+        send(RESPONSES, upstream, input=[OUTPUT], **{field: "resp_1"})
+    assert caught.value.failure.status == 400
+    assert caught.value.failure.param == field
+
+
+def test_T51_the_same_goes_through_untouched_to_an_upstream_that_stores() -> None:
+    """The field is lost between two sides of one dialect (router-for-me/CLIProxyAPI#4524, Soju06/codex-lb#782)."""
+    raw = dump({"model": "m", "previous_response_id": "resp_1", "input": [OUTPUT], "store": True})
+    assert translate(direction(RESPONSES, RESPONSES), raw).body == raw
+
+
+@to_responses
+def test_T51_an_output_whose_call_was_lost_is_told_and_not_passed_on(upstream: str) -> None:
+    """ "No tool call found for function call output with call_id" (router-for-me/CLIProxyAPI#2596)."""
+    body, translation = send(
+        RESPONSES, upstream, input=[OUTPUT, {"role": "user", "content": "go on"}], tools=offered(RESPONSES, "read")
+    )
+    check(upstream, body, HEADERS)
+    assert "call_a" not in json.dumps(body)
+    assert translation.losses.counts == {LossCode.ORPHAN_DROPPED: 1}
+
+
+@to_responses
+def test_T51_the_reply_promises_no_stored_response(upstream: str) -> None:
+    """A client that is told `store: true` leans on it in its next turn (Soju06/codex-lb#395)."""
+    raw = json.dumps(ask(RESPONSES, store=True, previous_response_id=None)).encode()
+    translation = translate(direction(RESPONSES, upstream), raw)
+    got = json.loads(translation.reply(dump(reply(Dialect(upstream)))))
+    assert (got["store"], got["previous_response_id"]) == (False, None)
+
+
+async def test_T51_the_refusal_reaches_the_client_and_nothing_goes_upstream() -> None:
+    """The same on the wire (router-for-me/CLIProxyAPI#4524)."""
+    body = request(Dialect.RESPONSES, previous_response_id="resp_1", stream=True)
+    async with ScriptedServer(answer(200, b"{}")) as server, gate(config_for(server.url, CHAT)) as entrance:
+        status, error, _ = await entrance.refusal(Dialect.RESPONSES, body)
+        assert (status, error.param, error.type) == (400, "previous_response_id", "invalid_request_error")
+        assert "send the whole conversation" in error.message
+        assert not server.requests
+
+
+async def test_T51_codex_is_sent_back_to_post_before_its_websocket_can_lose_a_turn() -> None:
+    """Turns over a WebSocket carry the new items only (Soju06/codex-lb#782): on a 426 Codex falls back to POST, with
+    the whole conversation."""
+    async with (
+        ScriptedServer(answer(200, b"{}")) as server,
+        gate(config_for(server.url, MESSAGES)) as entrance,
+        entrance.session.get(f"{entrance.url}/v1/responses", headers=UPGRADE) as response,
+    ):
+        assert response.status == 426
+        assert "POST" in read_error(Dialect.RESPONSES, await response.read()).message
+        assert not server.requests

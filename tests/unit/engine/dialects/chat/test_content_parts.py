@@ -1,0 +1,37 @@
+"""Content arrays of compatible servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.events import BlockKind
+from dragoman.dialects.chat.content_parts import read_content_parts
+from dragoman.losses import LossCode, Losses
+
+
+def test_kind_and_text_of_each_part() -> None:
+    losses = Losses()
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"type": "text", "text": "m"}, 3]},
+        {"type": "thinking", "thinking": "so"},
+        {"type": "text", "text": "Hi"},
+        {"type": "refusal", "refusal": "No"},
+    ]
+    assert read_content_parts(parts, ("message",), losses) == [
+        (BlockKind.REASONING, "hm"),
+        (BlockKind.REASONING, "so"),
+        (BlockKind.TEXT, "Hi"),
+        (BlockKind.REFUSAL, "No"),
+    ]
+    assert not losses
+
+
+@pytest.mark.parametrize(
+    "part", [{"type": "audio", "audio": "x"}, {"type": "text", "text": 3}, {"type": []}, "Hi", None]
+)
+def test_other_parts_are_losses(part: Any) -> None:
+    losses = Losses()
+    assert read_content_parts([{"type": "text", "text": "a"}, part], ("message",), losses) == [(BlockKind.TEXT, "a")]
+    assert [(row.code, row.path) for row in losses.rows] == [(LossCode.UNKNOWN_EVENT, "message.content[1]")]

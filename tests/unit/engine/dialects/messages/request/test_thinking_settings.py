@@ -1,0 +1,17 @@
+"""Thinking of a Messages request: budget and effort."""
+
+from __future__ import annotations
+
+from dragoman.dialects import Dialect
+from support.flagged_requests import ask_of
+
+CHAT, MESSAGES, RESPONSES = Dialect
+
+
+def test_messages_may_receive_budget_and_effort() -> None:
+    """DeepSeek takes `enabled` and ignores its budget; its effort is another field."""
+    body, counts = ask_of(
+        CHAT, MESSAGES, "compatible", flags={"thinking": "budget_and_effort"}, reasoning_effort="low", max_tokens=9000
+    )
+    assert (body["thinking"], body["output_config"]) == ({"type": "enabled", "budget_tokens": 1024}, {"effort": "low"})
+    assert counts == {}

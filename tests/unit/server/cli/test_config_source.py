@@ -1,0 +1,59 @@
+"""The configuration of a command: a file, the working directory or the environment."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman_server.cli.config_source import DEFAULT_FILE, read_config, served_config
+from dragoman_server.cli.starter_config import STARTER
+from dragoman_server.config.toml_reader import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "UPSTREAM_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def args(**given: Any) -> argparse.Namespace:
+    return argparse.Namespace(**{"config": None, "base_url": None, "dialect": None, "simulate": False, **given})
+
+
+def test_a_file_in_the_working_directory_is_found_unless_the_command_line_names_an_upstream() -> None:
+    Path(DEFAULT_FILE).write_text(STARTER)
+    found = args()
+    assert list(read_config(found).providers) == ["local"]
+    assert found.config == DEFAULT_FILE
+    url = "http://127.0.0.1:9/v1"
+    (provider,) = read_config(args(base_url=url)).providers.values()
+    assert provider.base_url == url
+
+
+def test_without_a_file_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError):
+        read_config(args())
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    assert "anthropic" in read_config(args()).providers
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"simulate": True, "config": "a.toml"}, "--simulate"),
+        ({"config": "a.toml", "base_url": "http://x"}, "--base-url"),
+        ({"config": "a.toml", "dialect": "chat"}, "--dialect"),
+    ],
+)
+def test_sources_exclude_each_other(given: dict[str, Any], option: str) -> None:
+    with pytest.raises(ConfigError, match=option):
+        read_config(args(**given))
+
+
+def test_options_take_precedence_over_the_configuration() -> None:
+    config = served_config(args(simulate=True, host="::1", port=0, workers=None))
+    assert (config.server.host, config.server.port) == ("::1", 0)
