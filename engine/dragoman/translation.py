@@ -139,13 +139,8 @@ class Translation:
         """The reply's token counts so far; estimates where a stream has none yet; None if nothing is known."""
         return usage_so_far(self.context)[0]
 
-    @property
-    def estimated_counts(self) -> tuple[str, ...]:
-        """The names of those fields of `usage` that are estimates."""
-        return usage_so_far(self.context)[1]
-
     def usage_and_estimates(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """Returns `usage` and `estimated_counts`, computed once."""
+        """Returns `usage`, and the names of its fields that are estimates."""
         return usage_so_far(self.context)
 
     @property

@@ -37,8 +37,13 @@ def validator(dialect: Dialect | str, **settings: Any) -> Validator:
 def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings: Any) -> Violation | None:
     """What is wrong with a whole stream, however it is cut."""
     judge = validator(dialect, **settings)
+    rest = b""
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
-        judge.feed_bytes(piece)
+        *frames, rest = (rest + piece).split(b"\n\n")
+        for frame in frames:
+            judge.feed(frame + b"\n\n")
+    if rest and not judge.over:
+        return Violation("a frame without its end", "", judge.position)
     judge.finish()
     return judge.context.violation
 

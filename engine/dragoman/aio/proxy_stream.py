@@ -309,9 +309,9 @@ async def send_proxy_stream(downstream: DownstreamResponse, stream: ProxyStream,
     """
     ended = "completed"
     try:
-        async with aclosing(stream.batches) as batches:
+        try:
             direct = downstream.direct if downstream.opened else await downstream.open()
-            body = downstream.send_body(batches, stream.last_stage)
+            body = downstream.send_body(stream.batches, stream.last_stage)
             if direct and stream.on_arrival is not None:
                 task = downstream.inline_task = InlineTask(body, stream.on_arrival)
                 task.start()
@@ -320,6 +320,8 @@ async def send_proxy_stream(downstream: DownstreamResponse, stream: ProxyStream,
             else:
                 downstream.flush()
                 await body
+        finally:
+            await stream.batches.aclose()
     except (ClientGone, ConnectionError):
         ended = "abandoned"
     except asyncio.CancelledError:

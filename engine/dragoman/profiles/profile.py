@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from dragoman.canonical.request import EFFORTS
-from dragoman.limits import documented
+from dragoman.limits import documented as flag
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
 from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS
@@ -32,89 +32,81 @@ class Profile:
     Raises ValueError for a value that is not allowed.
     """
 
-    family: str = documented(
+    family: str = flag(
         "",
         "name of the group of upstreams that can read this upstream's signed or encrypted "
         "reasoning; empty = the provider's name in a configuration, the dialect's name in Python",
     )
-    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = documented(
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = flag(
         "max_completion_tokens", "Chat: the field of the output limit"
     )
-    context_window: int = documented(
-        0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown"
-    )
-    counting: bool = documented(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
-    max_output_tokens: int = documented(
-        0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown"
-    )
-    default_max_tokens: int = documented(8192, "output limit sent to Messages upstreams if the client sets none")
-    sampling: Literal["free", "default_only", "none"] = documented(
-        "free", "which sampling parameters the upstream takes"
-    )
-    temperature_with_top_p: bool = documented(
-        True, "Messages: takes `temperature` and `top_p` together; else no `top_p`"
-    )
-    max_temperature: float = documented(2.0, "largest temperature taken")
-    anthropic_version: Literal["2023-06-01", "2026-10-21"] = documented("2023-06-01", "anthropic-version header sent")
-    system_inline: bool = documented(False, "takes `system` messages in mid-conversation (Responses: always)")
+    context_window: int = flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
+    counting: bool = flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
+    max_output_tokens: int = flag(0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown")
+    default_max_tokens: int = flag(8192, "output limit sent to Messages upstreams if the client sets none")
+    sampling: Literal["free", "default_only", "none"] = flag("free", "which sampling parameters the upstream takes")
+    temperature_with_top_p: bool = flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
+    max_temperature: float = flag(2.0, "largest temperature taken")
+    anthropic_version: Literal["2023-06-01", "2026-10-21"] = flag("2023-06-01", "anthropic-version header sent")
+    system_inline: bool = flag(False, "takes `system` messages in mid-conversation (Responses: always)")
     mid_system_models: tuple[str, ...] = _list_flag(
         "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
         r"\S+",
         "*claude-opus-5*",
     )
-    instruction_role: Literal["system", "developer"] = documented("system", "Chat: the role of instructions")
-    efforts: tuple[str, ...] = documented(EFFORTS, "effort levels taken, in rising order; empty = none")
-    thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = documented(
+    instruction_role: Literal["system", "developer"] = flag("system", "Chat: the role of instructions")
+    efforts: tuple[str, ...] = flag(EFFORTS, "effort levels taken, in rising order; empty = none")
+    thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = flag(
         "adaptive", "Messages: the form in which thinking is requested"
     )
-    thinking_off: bool = documented(True, "takes thinking `disabled`")
-    forced_choice_with_thinking: bool = documented(False, "takes a forced tool choice while thinking")
-    thinking_replay: Literal["verify", "own_required", "drop"] = documented(
+    thinking_off: bool = flag(True, "takes thinking `disabled`")
+    forced_choice_with_thinking: bool = flag(False, "takes a forced tool choice while thinking")
+    thinking_replay: Literal["verify", "own_required", "drop"] = flag(
         "verify", "what happens to thinking of earlier turns"
     )
-    reasoning_replay: bool = documented(False, "Chat: wants `reasoning_content` of earlier turns back")
-    reasoning_details: bool = documented(
+    reasoning_replay: bool = flag(False, "Chat: wants `reasoning_content` of earlier turns back")
+    reasoning_details: bool = flag(
         False, "Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged"
     )
-    custom_tools: bool = documented(True, "OpenAI dialects: takes free-text (custom) tools")
-    namespaces: bool = documented(False, "Responses: takes namespaces of tools")
-    tool_search: bool = documented(False, "Responses: takes `tool_search` and deferred tools")
-    encrypted_reasoning: bool = documented(True, "Responses: takes encrypted reasoning items back, and no plain ones")
-    tool_name_max: int = documented(64, "longest tool name")
-    call_id_max: int = documented(64, "longest tool call id")
-    text_parts: bool = documented(True, "takes arrays of text parts in system, assistant and tool content")
-    images: bool = documented(True, "takes images")
-    images_in_tool_results: bool = documented(True, "takes images in tool results (Messages)")
-    pdf: bool = documented(True, "takes PDF files")
-    url_sources: bool = documented(True, "fetches images and files by URL itself")
-    explicit_cache: bool = documented(False, "takes explicit cache marks")
-    tools_with_reasoning: Literal["any", "effort_none", "never"] = documented(
+    custom_tools: bool = flag(True, "OpenAI dialects: takes free-text (custom) tools")
+    namespaces: bool = flag(False, "Responses: takes namespaces of tools")
+    tool_search: bool = flag(False, "Responses: takes `tool_search` and deferred tools")
+    encrypted_reasoning: bool = flag(True, "Responses: takes encrypted reasoning items back, and no plain ones")
+    tool_name_max: int = flag(64, "longest tool name")
+    call_id_max: int = flag(64, "longest tool call id")
+    text_parts: bool = flag(True, "takes arrays of text parts in system, assistant and tool content")
+    images: bool = flag(True, "takes images")
+    images_in_tool_results: bool = flag(True, "takes images in tool results (Messages)")
+    pdf: bool = flag(True, "takes PDF files")
+    url_sources: bool = flag(True, "fetches images and files by URL itself")
+    explicit_cache: bool = flag(False, "takes explicit cache marks")
+    tools_with_reasoning: Literal["any", "effort_none", "never"] = flag(
         "any", "Chat: whether function tools can be combined with a reasoning effort"
     )
-    message_stop: bool = documented(
+    message_stop: bool = flag(
         True,
         "Messages: ends every stream with `message_stop`; if false, a stream with a stop reason is complete without it",
     )
-    usage_fallback: Literal["none", "last_seen"] = documented("none", "Chat: read usage also from a chunk with choices")
-    stop_limit: int = documented(
+    usage_fallback: Literal["none", "last_seen"] = flag("none", "Chat: read usage also from a chunk with choices")
+    stop_limit: int = flag(
         4, "Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)"
     )
-    unstored_metadata: bool = documented(True, "Chat: takes `metadata` without `store`")
-    user_field: Literal["safety_identifier", "user", "user_id"] = documented(
+    unstored_metadata: bool = flag(True, "Chat: takes `metadata` without `store`")
+    user_field: Literal["safety_identifier", "user", "user_id"] = flag(
         "safety_identifier", "Chat: where the end user's id goes"
     )
-    structured_output: bool = documented(True, "takes a JSON schema as output format")
-    stream_usage: bool = documented(True, "Chat: takes `stream_options.include_usage`")
-    strict_alternation: bool = documented(
+    structured_output: bool = flag(True, "takes a JSON schema as output format")
+    stream_usage: bool = flag(True, "Chat: takes `stream_options.include_usage`")
+    strict_alternation: bool = flag(
         False, "rejects two messages of one role in a row (Chat, Responses; for Messages they are always merged)"
     )
-    results_first: bool = documented(
+    results_first: bool = flag(
         False, "Responses: requires tool results directly after their calls (the other dialects always do)"
     )
-    schema_root_union: bool = documented(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
-    schema_refs: bool = documented(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
+    schema_root_union: bool = flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
+    schema_refs: bool = flag(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
     schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords that it rejects; they are left out")
-    strict_schemas: Literal["any", "closed", "complete"] = documented(
+    strict_schemas: Literal["any", "closed", "complete"] = flag(
         "any",
         "strict schemas: unchanged, with every object closed, or with every property required as well (else sent "
         "without `strict`)",
@@ -122,38 +114,36 @@ class Profile:
     strict_refused: tuple[str, ...] = _list_flag(
         "JSON schema keywords that it rejects in strict schemas; they move into the description"
     )
-    rewrite: bool = documented(
+    rewrite: bool = flag(
         False,
         "rejects unknown fields: requests of its own dialect are rewritten too, and beta headers are not forwarded",
     )
-    stream_obfuscation: bool = documented(
+    stream_obfuscation: bool = flag(
         False,
         "OpenAI dialects: takes `stream_options.include_obfuscation`; Dragoman then requests streams without padding",
     )
     thinking_field: Literal[
         "reasoning_effort", "thinking", "enable_thinking", "chat_template_kwargs", "reasoning", "reasoning_split"
-    ] = documented(
+    ] = flag(
         "reasoning_effort",
         "Chat: the field that switches reasoning on and off, in addition to or instead of the effort",
     )
-    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = documented(
+    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = flag(
         "reasoning_content", "Chat: the field in which reasoning of earlier turns is sent back"
     )
-    reasoning_required: bool = documented(
+    reasoning_required: bool = flag(
         False, "Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one"
     )
-    tool_choice: Literal["all", "named", "words", "unforced", "auto"] = documented(
+    tool_choice: Literal["all", "named", "words", "unforced", "auto"] = flag(
         "all",
         "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, `none` and "
         "`required`; all but forced ones; only `auto`",
     )
-    parallel_tool_calls: bool = documented(True, "Chat: takes `parallel_tool_calls`")
-    strict_tools: bool = documented(True, "Chat: takes `strict` on tools")
-    top_k: bool = documented(False, "Chat: takes `top_k`")
-    billing_line: bool = documented(
-        False, "reads Claude Code's billing line; for others the knob `request_noise` removes it"
-    )
-    cache_field: Literal["prompt_cache_breakpoint", "cache_control"] = documented(
+    parallel_tool_calls: bool = flag(True, "Chat: takes `parallel_tool_calls`")
+    strict_tools: bool = flag(True, "Chat: takes `strict` on tools")
+    top_k: bool = flag(False, "Chat: takes `top_k`")
+    billing_line: bool = flag(False, "reads Claude Code's billing line; for others the knob `request_noise` removes it")
+    cache_field: Literal["prompt_cache_breakpoint", "cache_control"] = flag(
         "prompt_cache_breakpoint", "Chat: the field of explicit cache marks"
     )
 

@@ -56,7 +56,7 @@ class Template(NamedTuple):
 class Validator(Encoder):
     """Encodes frames and checks them. A subclass per dialect knows its grammar.
 
-    `feed` takes complete frames, as writers return them; `feed_bytes` takes bytes cut anywhere.
+    `feed` takes complete frames, as writers return them.
     """
 
     __slots__ = (
@@ -65,7 +65,6 @@ class Validator(Encoder):
         "_longest",
         "_low",
         "_most",
-        "_rest",
         "_tail",
         "context",
         "ended",
@@ -82,7 +81,6 @@ class Validator(Encoder):
         """True once the terminal frame was written."""
         self.over = False
         """True once the stream is not checked any further."""
-        self._rest = b""
         self._known: tuple[Template, ...] = ()
         self._low = self._high = self._tail = b""
         """The template of the current block."""
@@ -113,16 +111,10 @@ class Validator(Encoder):
                 self._take(name, frame.data, data)
         return out[0] if len(out) == 1 else b"".join(out)
 
-    def feed_bytes(self, data: bytes) -> None:
-        """Checks bytes cut anywhere, such as those of a recorded stream."""
-        *frames, self._rest = (self._rest + data).split(_BLANK)
-        for frame in frames:
-            self.feed(frame + _BLANK)
-
     def finish(self) -> bytes:
         """Returns nothing, as no bytes are held back. A stream without its terminal frame is a violation."""
-        if not self.over and (self._rest or not self.ended):
-            self._report(Violation("a frame without its end" if self._rest else "no terminal frame", "", self.position))
+        if not self.over and not self.ended:
+            self._report(Violation("no terminal frame", "", self.position))
         return b""
 
     # --- frames --------------------------------------------------------------------------------------------------

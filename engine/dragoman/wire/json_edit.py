@@ -37,11 +37,6 @@ def find_values(data: bytes, *path: str) -> Iterator[Span]:
     return iter(()) if opened is None else _within(data, opened.end(), path)
 
 
-def find_value(data: bytes, *path: str) -> Span | None:
-    """Returns the span of the first string value at `path`, or None."""
-    return next(find_values(data, *path), None)
-
-
 def _within(data: bytes, at: int, path: tuple[str, ...]) -> Iterator[Span]:
     """Yields the values at `path` in the object whose brace is before `at`."""
     name, *deeper = path

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from math import ceil
 from typing import TypeVar
@@ -129,7 +129,9 @@ def reply_headers(
     return out
 
 
-_COUNT = re.compile(r"[0-9]{1,18}")
+_COUNT_DIGITS = 18
+"""Most digits of a count that is passed on."""
+_EPOCH = datetime(1970, 1, 1)
 _NUMBER = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _DURATION_PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ns|us|µs|ms|s|m|h|d)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -161,7 +163,8 @@ def _as_time(value: str, now: float) -> str | None:
 # In a busy second most replies carry the same few times and durations.
 @lru_cache(64)
 def _rfc3339(second: int) -> str:
-    return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
+    # `fromtimestamp` with a time zone takes four times as many instructions.
+    return f"{(_EPOCH + timedelta(seconds=second)).isoformat()}Z"
 
 
 def _as_duration(value: str, now: float) -> str | None:
@@ -203,7 +206,7 @@ def _parse_time(value: str) -> float | None:
 
 
 def _as_count(value: str, now: float) -> str | None:
-    return value if _COUNT.fullmatch(value) else None
+    return value if value.isdecimal() and len(value) <= _COUNT_DIGITS else None
 
 
 def _as_id(value: str, now: float) -> str | None:
