@@ -22,6 +22,7 @@ names in `__all__` are public; those of the submodules may change:
     prompt caches  PromptDigest PromptAgreement
     stages         Stage ReplyPipeline Event
     data, texts    Json json_dumps json_loads SSEFrame SSEParser EFFORTS redact quote tidy is_secret
+    this package   BUILD
 """
 
 from dragoman.canonical.events import Event, Usage
@@ -65,12 +66,17 @@ from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation
 from dragoman.translate_request import parse_body, translate
 from dragoman.translation import Translation
+from dragoman.wire import sse as _sse
 from dragoman.wire.json_codec import dumps as json_dumps
 from dragoman.wire.json_codec import loads as json_loads
 from dragoman.wire.sse import Frame as SSEFrame
 from dragoman.wire.sse import Parser as SSEParser
 
+BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
+"""`compiled` if the engine's modules are compiled to C extensions, else `pure`."""
+
 __all__ = (
+    "BUILD",
     "BUILTIN_PROFILES",
     "COUNT_ENDPOINTS",
     "DEFAULT_KNOBS",

@@ -11,6 +11,7 @@ import openai
 import pytest
 from aiohttp import ClientSession, web
 
+from dragoman import BUILD
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
@@ -75,7 +76,7 @@ async def test_T62_signs_of_life(method: str, path: str) -> None:
         assert response.status == 200
         assert response.content_type == "application/json"
         body = await response.read()
-        assert body == (b"" if method == "HEAD" else b'{"status":"ok"}')
+        assert body == (b"" if method == "HEAD" else b'{"status":"ok","build":"%b"}' % BUILD.encode())
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ async def test_a_kept_connection_that_is_used_while_stopping_is_answered_at_once
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             kept_reader, kept = await asyncio.open_connection("127.0.0.1", port)
             kept.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            await kept_reader.readuntil(b'{"status":"ok"}')
+            await kept_reader.readuntil(b'"}')
             writer.write(_asked(client))
             await reader.readuntil(b"\n\n\r\n")
             stopping = asyncio.create_task(runner.cleanup())

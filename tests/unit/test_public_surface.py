@@ -53,6 +53,7 @@ def python(code: str) -> str:
 
 def test_the_public_names() -> None:
     assert dragoman.__all__ == (
+        "BUILD",
         "BUILTIN_PROFILES",
         "COUNT_ENDPOINTS",
         "DEFAULT_KNOBS",

@@ -130,7 +130,7 @@ class InlineTask(Generic[T]):
             self._context.run(self._after_detached)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if self._coroutine is not None:
+        if self.running:
             self._done_future = asyncio.get_running_loop().create_future()
             try:
                 yield from self._done_future.__await__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
@@ -56,8 +56,8 @@ class Observer:
     """The keys of this dialect's deltas that change from one to the next, besides their text."""
 
     def __init__(self) -> None:
-        self.sole_text: str | None = None
-        """The text of the last frame, if it was a delta whose text has no other effect; else None."""
+        self.sole_text: Any = None
+        """The text of the last frame, if it was a delta whose text has no other effect. Unchecked JSON; else None."""
         self.tool_open = False
         """True while a tool call is open."""
         self.progressed = False

@@ -48,7 +48,7 @@ def loads_exact(data: bytes) -> Any:
 
 _DEEPEST = 1000
 """Levels of nesting; orjson refuses 1024 and more, and what is deeper could not be written again."""
-_HALF = re.compile("[\ud800-\udfff]")
+_HALF = re.compile(r"[\ud800-\udfff]")
 _LONG = b"0" * 19
 """Digits of the shortest integer that may be beyond 64 bits, after `_ZEROS`."""
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)

@@ -148,7 +148,7 @@ class Parser:
             return []
         if self._opening is not None:
             data = self._strip_bom(data)
-            if self._opening is None and data:  # nothing came before: most first reads are whole frames
+            if data:  # nothing came before: most first reads are whole frames
                 self._held = False
                 return self.feed(data)
         out = self._around_whole(data)
@@ -163,7 +163,7 @@ class Parser:
             return []
         if self._opening is not None:
             data = self._strip_bom(data)
-            if self._opening is None and data:
+            if data:
                 self._held = False
                 return self.parse(data)
         out = self._feed(data)
@@ -270,6 +270,7 @@ class Parser:
         return frames
 
     def _strip_bom(self, data: bytes) -> bytes:
+        """Returns the source's first bytes without a byte order mark; nothing while they may still begin one."""
         assert self._opening is not None
         head = self._opening + data
         if len(head) < 3 and _BOM.startswith(head):

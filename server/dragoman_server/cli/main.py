@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman import BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
+from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
 from dragoman_server.cli import check_config, explain_request, manage_keys, run_agent, shell_completion, starter_config
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.manage_keys import described
@@ -55,12 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Version(argparse.Action):
-    """Prints the version. The import is local because it takes 0.6 MB of memory that nothing else needs."""
+    """Prints the version and the build. The import is local: it takes 0.6 MB of memory that nothing else needs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        print(f"dragoman {version('dragoman')}")
+        print(f"dragoman {version('dragoman')} ({BUILD})")
         parser.exit()
 
 

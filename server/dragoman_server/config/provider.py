@@ -96,7 +96,8 @@ class Provider:
         key: object = self.api_key
         if isinstance(key, str):  # a plain string from an embedding application must not print as a key in a log
             fill(self, "api_key", Secret(key))
-        if self.profile is None:
+        profile: Profile | None = self.profile
+        if profile is None:
             fill(self, "profile_name", default_profile(self.dialect, self.base_url))
             fill(self, "profile", builtin_profile(self.dialect, self.profile_name))
         if not self.profile.family:

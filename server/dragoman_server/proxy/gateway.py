@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Failure, UpstreamUnreachable, quote
+from dragoman import BUILD, Dialect, DragomanError, Failure, UpstreamUnreachable, json_dumps, quote
 from dragoman.aio import (
     DEFECT,
     STOPPING,
@@ -220,8 +220,10 @@ class Gateway:
 
     async def health(self, request: web.Request) -> web.Response:
         """Return a 200 to `GET /health` and `HEAD /`, which need no key. The body reports a store that is away."""
-        body = b'{"status":"ok","store":"unavailable"}' if self.named_keys.unavailable else b'{"status":"ok"}'
-        return web.Response(body=body, content_type="application/json")
+        body = {"status": "ok", "build": BUILD}
+        if self.named_keys.unavailable:
+            body["store"] = "unavailable"
+        return web.Response(body=json_dumps(body), content_type="application/json")
 
     # --- one request ---------------------------------------------------------------------------------------------
 

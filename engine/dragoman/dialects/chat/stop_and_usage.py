@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
@@ -144,7 +145,7 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 """Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
 
 
-def read_usage(obj: Json | None) -> Usage | None:
+def read_usage(obj: Any) -> Usage | None:
     """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
     if type(obj) is not dict:
         return None

@@ -149,10 +149,7 @@ class StreamReader:
                 continue
             if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _EVENT_NAMES[head]) is None:
                 found, at = frame_at(data, at, self.context.limits)
-                for each in found:
-                    self._read_frame(each, out)
-                    if self.done:
-                        break
+                out += self.feed(found)
                 continue
             before = len(out)
             learning = templates.fruitless >= 0

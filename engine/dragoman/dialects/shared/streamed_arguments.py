@@ -8,7 +8,7 @@ from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 from dragoman.wire.json_codec import loads
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 
 

@@ -32,7 +32,7 @@ _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
 
 
-def read_reply(body: Json, context: ReplyContext) -> Reply:
+def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Read a reply body.
 
     A reply may be empty: reasoning models that reach the token limit send such. Raises `UpstreamProtocolError` for a

@@ -66,7 +66,7 @@ _STREAM_OPTIONS = frozenset({"include_usage", "include_obfuscation"})
 _LEGACY = "functions have no call ids, which the upstream's dialect needs; use tools"
 
 
-def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Read a request body.
 
     Raises `ClientRequestError` for malformed fields, `Unsupported` for those that no other dialect supports, `TooMany`

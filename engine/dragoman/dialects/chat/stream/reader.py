@@ -168,7 +168,7 @@ class ChatReader(StreamReader):
         self._calls.reply_id = upstream_id if type(upstream_id) is str else ""
         out.append(Start(self._calls.reply_id, model if type(model) is str else "", None, read_timestamp(created)))
 
-    def _delta(self, delta: Json, out: list[Event]) -> None:
+    def _delta(self, delta: Any, out: list[Event]) -> None:
         if type(delta) is not dict:
             raise UpstreamProtocolError("upstream sent a delta that is not an object")
         content = delta.get("content")

@@ -7,8 +7,6 @@ at most once, usage last.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
@@ -32,7 +30,7 @@ from dragoman.dialects.chat.errors import write_error_frame
 from dragoman.dialects.chat.stop_and_usage import record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -287,15 +285,16 @@ class ChatWriter(StreamWriter):
         # No [DONE] follows, and the connection closes. Every SDK raises an error (mapping §10.3).
         out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
 
-    writes: ClassVar[Writes] = {
-        Start: _start,
-        BlockStart: _start_block,
-        BlockEnd: _end_block,
-        Finish: _finish,
-        End: _end,
-        Annotation: _keep_citation,
-        Opaque: _record_opaque,
-        Logprobs: _add_logprobs,
-        Ping: StreamWriter.ping,
-        Error: _write_error,
-    }
+
+ChatWriter.writes = {
+    Start: ChatWriter._start,
+    BlockStart: ChatWriter._start_block,
+    BlockEnd: ChatWriter._end_block,
+    Finish: ChatWriter._finish,
+    End: ChatWriter._end,
+    Annotation: ChatWriter._keep_citation,
+    Opaque: ChatWriter._record_opaque,
+    Logprobs: ChatWriter._add_logprobs,
+    Ping: StreamWriter.ping,
+    Error: ChatWriter._write_error,
+}

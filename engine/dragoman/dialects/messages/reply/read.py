@@ -19,7 +19,7 @@ from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
 
 
-def read_reply(body: Json, context: ReplyContext) -> Reply:
+def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Return the canonical reply of an upstream's body.
 
     A block of unknown type is dropped and recorded. Raises `UpstreamProtocolError` for a malformed reply.

@@ -77,7 +77,7 @@ _USER: Final = Role.USER
 _ASSISTANT: Final = Role.ASSISTANT
 
 
-def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Return the canonical request of a client's body.
 
     Fields without a meaning in other dialects are dropped and recorded (mapping §8.2). Raises `ClientRequestError` for

@@ -32,7 +32,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -286,15 +286,16 @@ class MessagesWriter(StreamWriter):
     def _ping(self, event: Event, out: Frames) -> None:
         out.append(_PING)
 
-    writes: ClassVar[Writes] = {
-        Start: _start,
-        BlockStart: _start_block,
-        BlockEnd: _end_block,
-        Finish: _finish,
-        End: _end,
-        Annotation: _annotate,
-        Opaque: _opaque,
-        Logprobs: _ping,  # Messages has none, and its clients cannot request them
-        Ping: _ping,
-        Error: _fail,
-    }
+
+MessagesWriter.writes = {
+    Start: MessagesWriter._start,
+    BlockStart: MessagesWriter._start_block,
+    BlockEnd: MessagesWriter._end_block,
+    Finish: MessagesWriter._finish,
+    End: MessagesWriter._end,
+    Annotation: MessagesWriter._annotate,
+    Opaque: MessagesWriter._opaque,
+    Logprobs: MessagesWriter._ping,  # Messages has none, and its clients cannot request them
+    Ping: MessagesWriter._ping,
+    Error: MessagesWriter._fail,
+}

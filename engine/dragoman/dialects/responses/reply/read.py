@@ -36,7 +36,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
 
 
-def read_reply(body: Json, context: ReplyContext) -> Reply:
+def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Returns the canonical reply. Items of unknown type are dropped, with a loss.
 
     Raises `UpstreamStatusError` for a response that failed or was cancelled, `UpstreamProtocolError` for an unfinished

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
@@ -64,7 +64,7 @@ _INSTRUCTION: Final = Role.INSTRUCTION
 _USER: Final = Role.USER
 
 
-def read_request(body: Json, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
+def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Read a request body.
 
     Raises `ClientRequestError` for a malformed field, `Unsupported` for a field that no other dialect can express or

@@ -138,7 +138,7 @@ class ResponsesObserver(Observer):
                 self.tool_open = len(self._calls) > 0
 
     def _open_call(self, item: object, index: int) -> None:
-        if type(item) is dict and item.get("type") in CALLS and len(self._open) < DEFAULT_LIMITS.blocks:
+        if type(item) is dict and str(item.get("type")) in CALLS and len(self._open) < DEFAULT_LIMITS.blocks:
             self._calls = self._calls or set()
             self._calls.add(index)
             self.tool_open = self.progressed = True

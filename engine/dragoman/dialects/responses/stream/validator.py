@@ -33,7 +33,7 @@ _TERMINALS: Final = {
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-_SNAPSHOT_EVENTS: Final = _BEGINNINGS | _TERMINALS.keys()
+_SNAPSHOT_EVENTS: Final = _BEGINNINGS.union(_TERMINALS)
 _DELTAS: Final = {
     "response.output_text.delta": "output_text",
     "response.refusal.delta": "refusal",

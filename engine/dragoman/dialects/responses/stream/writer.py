@@ -7,7 +7,7 @@ completed (mapping §9.7). The bytes around the text of a delta are built once p
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from orjson import Fragment
 
@@ -34,7 +34,7 @@ from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARC
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -335,15 +335,16 @@ class ResponsesWriter(StreamWriter):
         response = snapshot.ended("failed", self._output.items(), error=error)
         self._emit("response.failed", b'"response":' + dumps(response), out)
 
-    writes: ClassVar[Writes] = {
-        Start: _begin,
-        BlockStart: _start_block,
-        BlockEnd: _end_block,
-        Finish: _record_finish,
-        End: _end,
-        Annotation: _add_citation,
-        Opaque: _opaque,
-        Logprobs: _add_logprobs,
-        Ping: StreamWriter.ping,
-        Error: _fail,
-    }
+
+ResponsesWriter.writes = {
+    Start: ResponsesWriter._begin,
+    BlockStart: ResponsesWriter._start_block,
+    BlockEnd: ResponsesWriter._end_block,
+    Finish: ResponsesWriter._record_finish,
+    End: ResponsesWriter._end,
+    Annotation: ResponsesWriter._add_citation,
+    Opaque: ResponsesWriter._opaque,
+    Logprobs: ResponsesWriter._add_logprobs,
+    Ping: StreamWriter.ping,
+    Error: ResponsesWriter._fail,
+}

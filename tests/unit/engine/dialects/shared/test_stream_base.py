@@ -47,6 +47,7 @@ ODD = (
 )
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("odd", ODD)
 def test_whatever_stands_between_others(odd: str) -> None:
     data = f"data: before\n\n{odd}event: x\ndata: behind\n\n\n\n".encode()

@@ -166,7 +166,7 @@ def test_an_error_under_a_success_status() -> None:
     with pytest.raises(UpstreamProtocolError, match="busy"):
         read_reply(body, ReplyContext("m"))
     with pytest.raises(UpstreamProtocolError):
-        read_reply([], ReplyContext("m"))  # type: ignore[arg-type]
+        read_reply([], ReplyContext("m"))
 
 
 def test_T22_neither_content_nor_a_reason_is_no_reply() -> None:

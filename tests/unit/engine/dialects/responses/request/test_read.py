@@ -54,7 +54,7 @@ def test_input_is_needed() -> None:
     assert param(model=None) == param(model=5) == "model"
     assert param(input=["x"]) == "input[0]"
     with pytest.raises(ClientRequestError):
-        read_request([], Losses(), Knobs())  # type: ignore[arg-type]
+        read_request([], Losses(), Knobs())
 
 
 def test_items_are_counted() -> None:

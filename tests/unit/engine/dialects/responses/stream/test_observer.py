@@ -146,6 +146,12 @@ def test_an_event_line_that_disagrees_is_noted_and_a_done_mark_behind_the_end_is
     assert watch(*WHOLE, "[DONE]").violations == []
 
 
+@pytest.mark.parametrize("kind", [[], {}, None, 7])
+def test_an_item_of_any_type_is_observed(kind: Any) -> None:
+    observer = watch(*numbered(created(), added(0, type=kind)))
+    assert not observer.tool_open
+
+
 def test_an_error_without_a_type_is_still_an_error() -> None:
     assert watch(*numbered(created()), '{"error":{"message":"boom"}}').failure is not None
 
