@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help=f"exit with 1 if a ratio to the proxy exceeds the saved one by more than {GROWTH:.0%} and the changelog "
+        help=f"exit with 1 if a ratio to the proxy exceeds the saved one by more than {GROWTH:.0%}% and the changelog "
         "does not list the row",
     )
     parser.add_argument(
