@@ -177,7 +177,8 @@ async def test_two_gateways_never_overspend_by_more_than_was_in_flight(redis: Re
 
         await asyncio.gather(*(client(number) for number in range(clients)))
         assert set(up.statuses) == {200, 429}
-        assert budget - USED <= up.upstream.tokens <= budget + up.upstream.most * USED
+        # A client may send its next request before the previous one is settled: both are in flight for the store.
+        assert budget - USED <= up.upstream.tokens <= budget + 2 * clients * USED
         assert up.upstream.most <= clients
         # Both were used, and what was counted is what the upstream served.
         await up.counts(up.upstream.tokens)
