@@ -29,6 +29,8 @@ _PYDANTIC_AI = {
     "broken": "ModelOverloadedError",
     "cut": "ModelServerError",
 }
+# The API documents no code for an overload in a stream (mapping §10.1): only a Responses upstream's own one passes.
+_PYDANTIC_AI_RESPONSES = {**_PYDANTIC_AI, "broken": "ModelOverloadedError or ModelServerError"}
 _LANGCHAIN_CHAT = {
     "limited": "OpenAIRateLimitError",
     "overloaded": "OpenAIAPIError",
@@ -53,7 +55,9 @@ def _agents(dialect: str, loops: tuple[str, ...], failures: Mapping[str, str]) -
 
 
 def _pydantic_ai(dialect: str) -> Program:
-    return Program("pydantic_agent.py", dialect, failures=_PYDANTIC_AI)
+    return Program(
+        "pydantic_agent.py", dialect, failures=_PYDANTIC_AI_RESPONSES if dialect == "responses" else _PYDANTIC_AI
+    )
 
 
 CLIENTS: list[Client] = [
