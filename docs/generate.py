@@ -114,13 +114,13 @@ What an upstream can do, and what a client needs. Neither is guessed from a mode
 ## Upstreams
 
 `profile` under [`[providers.NAME]`](configuration.md#providersname) names one. Without it the host decides, and a host
-that is not in this table gets `compatible`. What a provider got is told at the start, by `dragoman check` and by
-`explain`.
+that is not in this table gets `compatible`. The profile of each provider is logged at the start, and shown by `dragoman check` and
+`dragoman explain`.
 
 {upstreams}
 
-The bases are told flag by flag in [the configuration](configuration.md#providersnameprofile_flags). What follows is
-what differs from them. Single flags can be replaced under `profile_flags` as ever.
+The flags of the bases are listed in [the configuration](configuration.md#providersnameprofile_flags). What follows is
+what differs from them. Single flags can be replaced under `profile_flags`.
 
 ## What differs, and who says so
 

@@ -55,7 +55,7 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the client. Returns 2 for a plan that cannot be carried out, with the reason on stderr."""
+    """Run the client. Returns 2 for a plan that cannot be sent out, with the reason on stderr."""
     if not available():
         print(MISSING, file=sys.stderr)
         return 2

@@ -17,7 +17,7 @@ LONGEST = 4 * 3600.0
 
 
 class PlanError(ValueError):
-    """A plan that cannot be carried out."""
+    """A plan that cannot be sent out."""
 
 
 @dataclass(slots=True)

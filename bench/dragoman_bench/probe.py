@@ -43,7 +43,7 @@ class _Answers(asyncio.Protocol):
 async def probe(plan: Plan, add: Callable[[int], None]) -> None:
     """Call `add` with nanoseconds for each request, until cancelled; return if the gateway does not answer.
 
-    A request that should have been sent while one was waiting counts with what is left of the wait, so that a long
+    A request that should have been sent while one was waiting counts with the rest of the wait, so that a long
     pause weighs as much as many short ones.
     """
     request = f"GET /health HTTP/1.1\r\nhost: {plan.address[0]}:{plan.address[1]}\r\n\r\n".encode()

@@ -96,7 +96,7 @@ class LossCode(StrEnum):
     STOP_UNKNOWN = "stop_unknown", "the upstream gave no known stop reason"
     SYSTEM_DEMOTED = "system_demoted", "an instruction became user text"
     SYSTEM_MOVED = "system_moved", "a mid-conversation instruction moved to the front"
-    SYSTEM_REORDERED = "system_reordered", "an instruction moved behind the next user turn"
+    SYSTEM_REORDERED = "system_reordered", "an instruction moved after the next user turn"
     TASK_BUDGET = "task_budget", "the task budget was not sent"
     TEMPERATURE_CLAMPED = "temperature_clamped", "the temperature was lowered to the upstream's maximum"
     THINKING_DISABLED = "thinking_disabled", "thinking was switched off because a tool choice was forced"

@@ -43,7 +43,7 @@ async def test_a_refused_request_is_told_with_its_reason(caplog: pytest.LogCaptu
     assert _lines(caplog) == [
         "chat rejected status=400 duration=T: model: is required (a string)",
         "chat gpt-x rejected status=400 duration=T provider=up route=*:"
-        " n: only one choice can be had from an upstream of another dialect",
+        " n: only one choice is supported with an upstream of another dialect",
     ]
 
 

@@ -157,7 +157,7 @@ def test_T05_fragments_without_an_index_go_by_their_place(client: str) -> None:
         del fragment["index"]
     held, done, _ = mended(client, CHAT, ROLE, calls(*begun), calls(*more), CALLS, USED, DONE)
     assert held.calls == [A, B]
-    assert done == ["a call came without its index"]
+    assert done == ["a call had no index"]
 
 
 @clients
@@ -167,7 +167,7 @@ def test_T05_whole_calls_without_index_and_id(client: str) -> None:
     held, done, _ = mended(client, CHAT, ROLE, *said, CALLS, USED, DONE)
     assert [named(call) for call in held.calls] == [named(A), named(B), ("list", '{"d":"x"}')]
     assert len({call.id for call in held.calls}) == 3
-    assert done == ["a call came without its index", "a call without an id", "several calls have one index"]
+    assert done == ["a call had no index", "a call without an id", "several calls have one index"]
 
 
 @clients
@@ -203,7 +203,7 @@ def test_T04_a_name_in_every_fragment_begins_no_further_call(client: str) -> Non
     said = [calls(start_call(0, A.id, A.name, piece)) for piece in ('{"f"', ":", '"a"}', "")]
     held, done, _ = mended(client, CHAT, ROLE, *said, CALLS, USED, DONE)
     assert held.calls == [A]
-    assert done == ["a call's name came again"]
+    assert done == ["a call's name was sent again"]
 
 
 @clients
@@ -212,7 +212,7 @@ def test_T04_a_whole_call_that_comes_twice_is_run_once(client: str) -> None:
     last = chunk({"tool_calls": [whole_call(A)]}, "tool_calls")
     held, done, _ = mended(client, CHAT, ROLE, calls(whole_call(A)), last, USED, DONE)
     assert held.calls == [A]
-    assert done == ["a whole call came twice"]
+    assert done == ["a whole call was sent twice"]
 
 
 @clients
@@ -222,7 +222,7 @@ def test_T06_arguments_as_an_object_or_null(client: str, given: Any, told: str) 
     fragment = whole_call(A) | {"function": {"name": "read", "arguments": given}}
     held, done, _ = mended(client, CHAT, ROLE, calls(fragment), CALLS, USED, DONE)
     assert held.parsed_calls() == [("call_a", "read", {"f": "a"} if "f" in told else {})]
-    assert done == (["arguments came as an object instead of its text"] if isinstance(given, dict) else [])
+    assert done == (["arguments were an object instead of text"] if isinstance(given, dict) else [])
 
 
 @clients
@@ -258,8 +258,8 @@ def test_T27_content_and_calls_after_the_reason_are_kept_in_order(client: str) -
     assert (held.text.replace("\n", ""), held.calls, held.error) == ("Hi there", [A], None)
     assert held.finish == END[client]["tool_calls"]
     assert done == [
-        "content came after the finish_reason",
-        "a call came after the finish_reason",
+        "content arrived after the finish_reason",
+        "a call arrived after the finish_reason",
         "stop after a call became tool_calls",
     ]
 
@@ -284,7 +284,7 @@ def test_T30_counts_on_the_wrong_chunk_are_found(client: str, frames: tuple[byte
     held, done, _ = mended(client, CHAT, ROLE, *frames, profile="compatible")
     assert held.usage is not None
     assert (held.usage["input_tokens"], held.usage["output_tokens"]) == (9, 3)
-    assert "the token counts came before their place" in done
+    assert "the token counts arrived before their place" in done
 
 
 @clients
@@ -315,4 +315,4 @@ def test_T14_reasoning_is_heard_in_every_field(client: str, field: Json) -> None
     """Reasoning lost, or shown as the answer (ggml-org/llama.cpp#18542, diegosouzapw/OmniRoute#5786)."""
     held, done, _ = mended(client, CHAT, ROLE, chunk(field), HI, STOP, USED, DONE)
     assert (held.reasoning, held.text) == ("hm", "Hi")
-    assert done == (["content came as an array of parts"] if "content" in field else [])
+    assert done == (["content was an array of parts"] if "content" in field else [])

@@ -121,7 +121,7 @@ def test_T05_blocks_without_an_index_follow_the_one_that_began_last(client: str)
     frames = (*HI, stop(0), *whole_call(1, A))
     held, done, _ = mended(client, MESSAGES, begin(), *map(no_index, frames), end("tool_use"))
     assert (held.text, held.calls) == ("Hi", [A])
-    assert done == ["a block came without its index"]
+    assert done == ["a block had no index"]
 
 
 @clients
@@ -156,7 +156,7 @@ def test_T06_fragments_as_an_object_or_null(client: str, given: Any) -> None:
     held, done, _ = mended(client, MESSAGES, begin(), tool(0, A.id, A.name), fragment, stop(0), end("tool_use"))
     assert held.parsed_calls() == [("call_a", "read", given or {})]
     assert done == [
-        "arguments came as an object instead of its text" if given else "a fragment of arguments is null",
+        "arguments were an object instead of text" if given else "a fragment of arguments is null",
     ]
 
 
@@ -165,7 +165,7 @@ def test_T04_input_whole_in_the_start_is_counted(client: str) -> None:
     """The tool's name arrives, its arguments never do (BerriAI/litellm#25836)."""
     held, done, _ = mended(client, MESSAGES, begin(), tool(0, A.id, A.name, {"f": "a"}), stop(0), end("tool_use"))
     assert held.calls == [A]
-    assert done == ["the arguments of a call came whole in content_block_start"]
+    assert done == ["the arguments of a call were complete in content_block_start"]
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------

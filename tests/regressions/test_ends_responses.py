@@ -53,7 +53,7 @@ def arguments(text: Any, index: int = 0) -> Json:
             [NO_DELTAS],
         ),
         ([told.done(0, **TEXT), told.ended()], [NO_ADDED]),
-        ([told.ended(TEXT)], ["an item was told by the last event only", NO_DONE]),
+        ([told.ended(TEXT)], ["an item was in the last event only", NO_DONE]),
         (
             [*told.opens(0), *told.says(0, "Hi there"), told.at(0, "output_text.done", text="Hi there"), told.ended()],
             [NO_DONE],
@@ -88,11 +88,11 @@ def test_T25_a_text_is_heard_whatever_events_are_left_out(client: str, events: l
         ),
         (
             [told.added(0, **CALL), told.done(0, **CALL | {"arguments": {"f": "a"}}), told.ended()],
-            ["arguments came as an object instead of its text"],
+            ["arguments were an object instead of text"],
         ),
         (
             [told.ended(CALL)],
-            ["an item was told by the last event only", NO_DONE, "arguments came without their deltas"],
+            ["an item was in the last event only", NO_DONE, "arguments came without their deltas"],
         ),
     ],
 )

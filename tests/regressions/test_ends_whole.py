@@ -81,7 +81,7 @@ def test_T22_a_responses_client_is_told_that_a_cut_call_without_arguments_is_inc
         (
             {"tool_calls": [WHOLE | {"function": {"name": "read", "arguments": {"f": "a"}}}]},
             "tool_calls",
-            [(REPAIRED, "arguments came as an object instead of its text")],
+            [(REPAIRED, "arguments were an object instead of text")],
         ),
         (
             {"function_call": {"name": "read", "arguments": '{"f":"a"}'}},
@@ -115,7 +115,7 @@ def test_T22_a_reason_that_tells_of_a_failure_is_an_error(word: str) -> None:
     [
         ([use(), use()], "tool_use", [(CALL_ID, "a call with the id of another")]),
         ([use(None)], "tool_use", [(CALL_ID, "a call without an id")]),
-        ([use(given='{"f":"a"}')], "tool_use", [(REPAIRED, "arguments came as text instead of an object")]),
+        ([use(given='{"f":"a"}')], "tool_use", [(REPAIRED, "arguments were text instead of an object")]),
         ([use()], "end_turn", [(FIXED, "end_turn after a call became tool_use")]),
         ([use()], "tool_calls", [(REPAIRED, "read 'tool_calls' as 'tool_use'")]),
     ],
@@ -139,7 +139,7 @@ def test_T17_calls_of_responses_servers(client: str) -> None:
     assert rows(translation) == [
         "a call with the id of another",
         "a call without an id",
-        "arguments came as an object instead of its text",
+        "arguments were an object instead of text",
     ]
 
 

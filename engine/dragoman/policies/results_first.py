@@ -63,7 +63,7 @@ def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
     for index, turn in enumerate(run):
         if turn.role is _INSTRUCTION:
             if index < last:
-                losses.add(LossCode.SYSTEM_REORDERED, turn.at, "moved behind the tool results")
+                losses.add(LossCode.SYSTEM_REORDERED, turn.at, "moved after the tool results")
             rest.append(turn)
             continue
         parts = turn.parts
@@ -72,6 +72,6 @@ def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
         if not others:
             continue
         if index < last or not _begins_with_results(turn):
-            losses.add(LossCode.BLOCK_ORDER, turn.at, "moved behind the tool results")
+            losses.add(LossCode.BLOCK_ORDER, turn.at, "moved after the tool results")
         rest.append(Turn(turn.role, others, turn.at, turn.original, turn.plain, turn.name))
     return [Turn(Role.USER, results, at), *rest]

@@ -83,7 +83,7 @@ class NullTrimmer:
         self._open: dict[int, ArgumentTrimmer] = {}
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """Returns the events; those of a call have what is left of its arguments."""
+        """Returns the events; those of a call have the rest of its arguments."""
         if not self._open:
             for event in events:
                 if type(event) is BlockStart:

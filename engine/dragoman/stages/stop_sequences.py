@@ -67,7 +67,7 @@ class StopCutter:
                 break
             if isinstance(event, Delta):
                 if self._open.get(event.index) is BlockKind.TEXT:
-                    # Where the text is cut nothing more is read, but the tokens of what is left of it.
+                    # Where the text is cut nothing more is read, but the tokens of the rest.
                     following = events[position + 1] if position + 1 < len(events) else None
                     self._text(event.index, event.text, following, out)
                 else:

@@ -169,7 +169,7 @@ class _Bridge:
         policy = self._knobs.custom_tool_bridge
         if policy == "reject" or (policy == "auto" and self.origin != "responses"):
             raise Unsupported(
-                at, f"{what} cannot be carried to this upstream, whose tools take JSON (custom_tool_bridge = wrap can)"
+                at, f"{what} cannot be sent to this upstream, whose tools take JSON (custom_tool_bridge = wrap can)"
             )
 
     def call(self, call: ToolCall) -> None:

@@ -120,9 +120,9 @@ class Accounts:
         with suppress(StoreError):
             await self._store.close()
 
-    def configure(self, records: Sequence[KeyRecord], options: StoreOptions, prices: Prices | None = None) -> bool:
+    def configure(self, records: Sequence[KeyRecord], options: StoreOptions) -> bool:
         """Use these keys of a new configuration. Returns False if its store is another one, which needs a restart."""
-        self._records, self._prices = tuple(records), prices
+        self._records = tuple(records)
         same = replace(options, timeout=0.0, on_failure="", refresh=0.0) == replace(
             self._options, timeout=0.0, on_failure="", refresh=0.0
         )

@@ -62,7 +62,7 @@ def explanation(
 def as_text(explained: Json) -> str:
     """Return an explanation as text."""
     body: orjson.Fragment = explained["body"]
-    same = "written anew" if explained["client"] == explained["upstream"] else "translated"
+    same = "rewritten" if explained["client"] == explained["upstream"] else "translated"
     how = "bytes pass through" if explained["passthrough"] else same
     renamed_as = f" (asked for as {explained['model']})" if explained["model"] != explained["upstream_model"] else ""
     where = explained["url"] or f"…/{explained['path']}"

@@ -63,7 +63,7 @@ def read_error_response(status: int, body: bytes, headers: Mapping[str, str], di
     if found is None:
         text = payload.strip() if type(payload) is str else _plain_text(body)
         if text and status < 400:
-            text = f"upstream answered status {status} with a body that is no reply: {text}"
+            text = f"upstream answered status {status} with a body that is not a reply: {text}"
         found = _ErrorFields(text)
     if not found.message:
         found.message = f"upstream answered status {status} without a message{_hint(found)}"

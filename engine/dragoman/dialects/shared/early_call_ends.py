@@ -62,7 +62,7 @@ class EarlyEnds:
         if key not in self.ended:
             return False
         if text and not text.isspace():
-            raise UpstreamProtocolError(f"upstream continued the call of {name!r} behind its whole arguments")
+            raise UpstreamProtocolError(f"upstream continued the call of {name!r} after its complete arguments")
         return True
 
     def _end(self, key: Hashable, out: list[Event]) -> None:

@@ -1,4 +1,4 @@
-"""The error for a claim that was rejected, and the headers with what is left of a key's limits."""
+"""The error for a claim that was rejected, and the headers with the remaining limits of a key."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ BATCH_MAX = 256
 """Most pieces of work in one transaction."""
 _LOCK_SECONDS = 2.0
 """Longest wait for another process's transaction, in seconds."""
+_RETRY_SECONDS = 0.01
+"""Seconds between two attempts to switch to the write-ahead log."""
 
 
 @dataclass(slots=True)
@@ -73,13 +76,15 @@ class SqliteThread:
     def _connect(self) -> sqlite3.Connection:
         try:
             # Created here with its mode: SQLite would use the umask, and other users must not read the file. The
-            # files of the write-ahead log get the mode of this one.
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            # files of the write-ahead log get the mode of this one. A file that exists is not opened: closing it
+            # would release the locks of this process's other connections to it.
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             db = sqlite3.connect(self._path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{self._path} cannot be opened: {error}") from None
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            _use_log(db)
             # With a write-ahead log the file stays consistent; a power failure loses the last transactions at most.
             db.execute("PRAGMA synchronous = NORMAL")
             self._migrate(db)
@@ -144,6 +149,22 @@ class SqliteThread:
                 db.execute("ROLLBACK")
             for item in batch:
                 item.error = StoreError(f"{self._path}: {error}")
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Switch a file to the write-ahead log.
+
+    SQLite does not wait for the lock of another connection that does so at the same time, so this tries again.
+    """
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
 
 
 def _resolve(batch: Sequence[_Work]) -> None:

@@ -28,7 +28,7 @@ READS = [
 
 
 class _Answer:
-    """An answer that counts the reads that were asked for."""
+    """An answer that counts the reads that were requested."""
 
     status = 200
 

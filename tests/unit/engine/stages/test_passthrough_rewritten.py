@@ -167,4 +167,4 @@ def test_an_explanation_says_so() -> None:
     translation, _ = rewritten(context_management={"edits": []})
     told = explanation(translation, Provider("k", MESSAGES, "https://api.kimi.com/coding"))
     assert told["passthrough"] is False
-    assert "messages → messages: written anew" in as_text(told)
+    assert "messages → messages: rewritten" in as_text(told)

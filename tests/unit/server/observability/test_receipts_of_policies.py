@@ -58,7 +58,7 @@ CASES = {
         {"messages": PARALLEL},
         RESPONSES,
         {"results_first": True},
-        done="moved behind the tool results",
+        done="moved after the tool results",
     ),
     "orphans repair": Case("orphan_repaired", {"messages": ORPHAN}, done="an error result was added"),
     "orphans strip": Case(

@@ -117,7 +117,7 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
         if content:
             parts.append(Text(content, at))
     elif type(content) is list:
-        losses.add(LossCode.REPLY_REPAIRED, at, "content came as an array of parts")
+        losses.add(LossCode.REPLY_REPAIRED, at, "content was an array of parts")
         for kind, text in read_content_parts(content, _MESSAGE, losses):
             if not text:
                 continue
@@ -135,7 +135,7 @@ def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> Non
     if texts:
         texts[0].logprobs = tokens or None
     elif tokens:
-        losses.add(LossCode.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "given for what is no text")
+        losses.add(LossCode.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "sent for something other than text")
 
 
 def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
@@ -156,7 +156,7 @@ def _read_calls(
     if calls is None:
         return []
     if type(calls) is not list:
-        raise UpstreamProtocolError("upstream reply has tool_calls that are no array")
+        raise UpstreamProtocolError("upstream reply has tool_calls that are not an array")
     parts: list[Part] = []
     ids: set[str] = set()
     for k, call in enumerate(calls):
@@ -165,7 +165,7 @@ def _read_calls(
             raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
         kind = call.get("type") or "function"
         if kind not in ("function", "custom"):
-            raise UpstreamProtocolError(f"upstream reply has a tool call of type {kind!r}, which was not asked for")
+            raise UpstreamProtocolError(f"upstream reply has a tool call of type {kind!r}, which was not requested")
         body = call.get(kind)
         name = body.get("name") if type(body) is dict else None
         if type(body) is not dict or type(name) is not str or not name:
@@ -179,7 +179,7 @@ def _read_calls(
             arguments = text if type(text) is str else ""
         else:
             if type(body.get("arguments")) is dict:
-                losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
+                losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments were an object instead of text")
             arguments = _read_arguments(body.get("arguments"), name, complete=complete)
         parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=kind == "custom"))
     return parts
@@ -205,4 +205,4 @@ def _read_arguments(arguments: Any, name: str, *, complete: bool) -> str:
             raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not JSON") from None
         if type(parsed) is dict:
             return arguments
-    raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are no JSON object")
+    raise UpstreamProtocolError(f"upstream reply calls {name!r} with arguments that are not a JSON object")

@@ -100,13 +100,13 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
 def _reject(body: Json) -> None:
     reject_if_set(body, "functions", _LEGACY)
     reject_if_set(body, "function_call", _LEGACY)
-    reject_if_set(body, "audio", "audio output cannot be had from an upstream of another dialect")
+    reject_if_set(body, "audio", "audio output is not supported with an upstream of another dialect")
     n = optional(body, "n", int)
     if n is not None and n != 1:
-        raise Unsupported(("n",), "only one choice can be had from an upstream of another dialect")
+        raise Unsupported(("n",), "only one choice is supported with an upstream of another dialect")
     for i, modality in enumerate(optional(body, "modalities", list) or ()):
         if modality != "text":
-            raise Unsupported(("modalities", i), "only text can be had from an upstream of another dialect")
+            raise Unsupported(("modalities", i), "only text is supported with an upstream of another dialect")
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
     if not bare:
         note_unknown(message, _ASSISTANT_KEYS, at, losses)
         reject_if_set(message, "function_call", _LEGACY, at)
-        reject_if_set(message, "audio", "audio of an earlier reply cannot be carried to another dialect", at)
+        reject_if_set(message, "audio", "audio of an earlier reply cannot be sent to another dialect", at)
         reasoning = reasoning_text(message)
         if reasoning:
             parts.append(Reasoning(reasoning, at, DIALECT))

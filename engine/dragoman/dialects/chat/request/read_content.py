@@ -85,7 +85,7 @@ def _read_refusal(part: Json, at: Path, losses: Losses) -> Refusal:
 
 
 def _reject_audio(part: Json, at: Path, losses: Losses) -> Part:
-    raise Unsupported(at, "audio input cannot be carried to an upstream of another dialect")
+    raise Unsupported(at, "audio input cannot be sent to an upstream of another dialect")
 
 
 INSTRUCTION_PARTS: Mapping[str, PartReader] = {"text": _read_text}

@@ -65,7 +65,7 @@ def _read_plain_function(declared: Any, at: Path) -> Tool | None:
 def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
     kind = declared.get("type") or "function"
     if type(kind) is not str or kind not in _KINDS:
-        raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried; known: function, custom")
+        raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be sent; known: function, custom")
     drop_unknown(declared, _TOOL_KEYS, losses, at)
     body, where = required(declared, kind, dict, at), (*at, kind)
     name = required(body, "name", str, where)

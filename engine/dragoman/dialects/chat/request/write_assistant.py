@@ -226,7 +226,7 @@ class AssistantWriter:
     def _write_call(self, part: ToolCall, opened: dict[str, str]) -> Json:
         """Returns a call. The text of its arguments is unchanged, unless it is blank."""
         if part.search or part.namespace is not None:
-            raise Unsupported(part.at, "a call into a namespace or a tool search cannot be carried to this upstream")
+            raise Unsupported(part.at, "a call into a namespace or a tool search cannot be sent to this upstream")
         if part.cache is not None:  # Chat marks content parts only
             self.losses.add(LossCode.CACHE_HINT, part.at)
         call_id = opened[part.id] = sanitize_call_id(part.id, self._longest_id)

@@ -278,7 +278,7 @@ class _MessagesWriter:
     def _write_result(self, result: ToolResult) -> None:
         """Write a result as a tool message."""
         if result.search:
-            raise Unsupported(result.at, "the result of a tool search cannot be carried to this upstream")
+            raise Unsupported(result.at, "the result of a tool search cannot be sent to this upstream")
         if type(result.content) is str:
             self._write_text_result(result.call_id, result.content, result.at, result.is_error, result.cache)
             return
@@ -289,7 +289,7 @@ class _MessagesWriter:
         """Close the call whose result is written next. Returns the id to send."""
         if self.overtaken:
             for code, place in self.overtaken:
-                self.losses.add(code, place, "moved behind the tool results")
+                self.losses.add(code, place, "moved after the tool results")
             self.overtaken.clear()
         if failed:  # only the content shows it: OpenAI has no such field
             self.losses.add(_IS_ERROR, (*at, "is_error"))
@@ -330,7 +330,7 @@ class _MessagesWriter:
 
     def _move_media(self, written: Json, part: Image | Document) -> str:
         """Move a media part after the results. Returns the text that replaces it."""
-        self.losses.add(_MOVED, part.at, "moved behind the tool results")
+        self.losses.add(_MOVED, part.at, "moved after the tool results")
         self.attachments = number = self.attachments + 1
         name = part.name if type(part) is Document else None
         label = name or ("image" if written["type"] == "image_url" else "file")

@@ -80,7 +80,7 @@ def _drop_options(tool: Tool, losses: Losses) -> None:
         if value is None or value is False:
             continue
         if option == "async":  # changes the order of turns (mapping §6.1)
-            raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
+            raise Unsupported((*tool.at, option), "asynchronous tools cannot be sent to this upstream")
         if option == "defer_loading":
             losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
         else:
@@ -180,7 +180,7 @@ def _adapt_choice(
             return choice, tools
         if tools:
             losses.add(
-                LossCode.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot be told to call none"
+                LossCode.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot forbid tool calls"
             )
         return None, []
     if choice != "auto" and accepted not in _FORCING:

@@ -145,7 +145,7 @@ class ToolCallAssembler:
         """Returns the text of arguments that the server sent as an object."""
         if type(arguments) is not dict:
             raise UpstreamProtocolError("upstream sent tool arguments that are not a string")
-        self._repaired("arguments came as an object instead of its text")
+        self._repaired("arguments were an object instead of text")
         return dumps(arguments).decode()
 
     def _find(self, position: int, fragment: Json, name: str, text: str) -> Call | None:
@@ -156,7 +156,7 @@ class ToolCallAssembler:
         call_id = str(fragment.get("id") or "")
         key = fragment.get("index")
         if key is None:
-            self._repaired("a call came without its index")
+            self._repaired("a call had no index")
             key = self._unindexed(position, call_id)
         elif type(key) is not int:
             raise UpstreamProtocolError("upstream sent a tool call index that is not an integer")
@@ -201,7 +201,7 @@ class ToolCallAssembler:
             return call  # the name arrives after the id
         if name and (other_id or other_name or text.lstrip().startswith("{")) and call.is_complete():
             if not other_id and not other_name and call.arguments.text() == text:
-                self._repaired("a whole call came twice")
+                self._repaired("a whole call was sent twice")
                 return None
             # Some servers send each call complete before the next, all with index 0.
             self._repaired("several calls have one index")
@@ -213,7 +213,7 @@ class ToolCallAssembler:
         if other_name:
             raise UpstreamProtocolError(f"upstream renamed the tool call {call.name!r} to {name!r}")
         if name:
-            self._repaired("a call's name came again")
+            self._repaired("a call's name was sent again")
         return call
 
     def _start(self, call: Call, out: list[Event]) -> None:

@@ -77,7 +77,7 @@ class TextAssembler:
     def add_parts(self, content: list[Any], out: list[Event]) -> None:
         """Add `content` that is an array. Mistral's servers send their reasoning in it."""
         losses = self._context.losses
-        losses.add_once(LossCode.REPLY_REPAIRED, _DELTA, "content came as an array of parts")
+        losses.add_once(LossCode.REPLY_REPAIRED, _DELTA, "content was an array of parts")
         for kind, text in read_content_parts(content, _DELTA, losses):
             if text:
                 self.add(kind, text, out)
@@ -113,7 +113,7 @@ class TextAssembler:
         """Close the blocks that end when another one starts. `content` names that one in the loss after the finish."""
         self.close(out)
         if self.phase is _FINISHED:
-            self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} came after the finish_reason")
+            self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} arrived after the finish_reason")
         self.early_ends.before_start(out)
 
     def _start(self, kind: BlockKind, out: list[Event]) -> None:

@@ -97,17 +97,17 @@ class ChatReader(StreamReader):
         if not choices:
             return self._no_choice(usage, out)
         if len(choices) != 1:
-            raise UpstreamProtocolError(f"upstream sent {len(choices)} choices in one chunk; exactly one was asked for")
+            raise UpstreamProtocolError(f"upstream sent {len(choices)} choices in one chunk; exactly one was requested")
         choice = choices[0]
         if type(choice) is not dict or choice.get("index", 0) != 0:
-            raise UpstreamProtocolError("upstream sent a second choice; exactly one was asked for")
+            raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
         if self._phase is _NEW:
             self._start(chunk, out)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._early_usage = read_usage(usage) or self._early_usage
         if logprobs := choice.get("logprobs"):
             if not self.context.logprobs:
-                raise UpstreamProtocolError("upstream sent logprobs that were not asked for")
+                raise UpstreamProtocolError("upstream sent logprobs that were not requested")
             self._tokens = read_logprobs(logprobs, self.context.losses)
         delta = choice.get("delta")
         if delta:
@@ -212,7 +212,7 @@ class ChatReader(StreamReader):
         if self._text.kind is _TEXT:
             out.append(Logprobs(self._text.index, tokens))
         else:  # some servers send those of calls, refusals and reasoning too
-            self.context.losses.add(LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content", "given for what is no text")
+            self.context.losses.add(LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content", "sent for something other than text")
 
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
         for note in annotations if type(annotations) is list else (None,):
@@ -249,7 +249,7 @@ class ChatReader(StreamReader):
         if event == "end of stream":
             self._repaired("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:
-            self._repaired("the token counts came before their place", "usage")
+            self._repaired("the token counts arrived before their place", "usage")
         self._close_blocks(native, out)
         stop = resolve_stop_reason(
             native,

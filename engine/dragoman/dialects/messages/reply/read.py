@@ -101,7 +101,7 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
     if given is None:
         given = {}
     if type(given) is str and (parsed := parse_object(given or "{}")) is not None:
-        losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments came as text instead of an object")
+        losses.add_once(LossCode.REPLY_REPAIRED, (*at, "input"), "arguments were text instead of an object")
         given = parsed
     if type(given) is not dict:
         raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")

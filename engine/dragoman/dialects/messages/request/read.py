@@ -143,7 +143,7 @@ def _reject_or_drop(body: Json, losses: Losses) -> None:
 def _max_tokens(body: Json) -> int:
     value = required(body, "max_tokens", int)
     if value == 0:
-        raise Unsupported(("max_tokens",), "0 (filling the prompt cache only) cannot be carried to this upstream")
+        raise Unsupported(("max_tokens",), "0 (filling the prompt cache only) cannot be sent to this upstream")
     if value < 0:
         raise ClientRequestError(("max_tokens",), f"must be positive; got {value}")
     return value

@@ -116,10 +116,10 @@ def _reject_block(kind: Any, path: Path, role: str) -> None:
     if type(kind) is not str:
         raise ClientRequestError((*path, "type"), "a content block needs a type")
     if kind == "container_upload":
-        raise Unsupported(path, "files of a code execution container cannot be carried to this upstream")
+        raise Unsupported(path, "files of a code execution container cannot be sent to this upstream")
     if kind in USER or kind in ASSISTANT or kind in RESULT:
-        raise Unsupported(path, f"a {kind} block in {role} cannot be carried to this upstream")
-    raise Unsupported(path, f"content blocks of type {kind!r} cannot be carried to this upstream")
+        raise Unsupported(path, f"a {kind} block in {role} cannot be sent to this upstream")
+    raise Unsupported(path, f"content blocks of type {kind!r} cannot be sent to this upstream")
 
 
 def _text(block: Json, at: Path, losses: Losses) -> Text:
@@ -150,7 +150,7 @@ def _media(source: Json, kind: str, path: Path) -> Inline | Url | FileRef:
         return Url(required(source, "url", str, path))
     if kind == "file":
         return FileRef(required(source, "file_id", str, path), DIALECT)
-    raise Unsupported((*path, "type"), f"sources of type {kind!r} cannot be carried to this upstream")
+    raise Unsupported((*path, "type"), f"sources of type {kind!r} cannot be sent to this upstream")
 
 
 def _image(block: Json, at: Path, losses: Losses) -> Image:

@@ -65,7 +65,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
     if kind is None or kind == "custom":
         return _read_function(given, at, losses)
     if "_toolset" in kind or kind.startswith("computer_"):
-        raise Unsupported(at, f"tools of type {kind!r} cannot be carried to this upstream")
+        raise Unsupported(at, f"tools of type {kind!r} cannot be sent to this upstream")
     name = required(given, "name", str, at)
     if kind.startswith(_HOSTED):
         tool = Tool(ToolKind.HOSTED, name, at, native=given, origin=DIALECT)
@@ -80,7 +80,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
         return tool
     if kind.startswith(_TYPED):
         return Tool(ToolKind.TYPED, name, at, native=given, origin=DIALECT)
-    raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried to this upstream")
+    raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be sent to this upstream")
 
 
 def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
@@ -120,7 +120,7 @@ def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) 
         tools.pop(tool.name, None)  # a changed tool moves to the end
         tools[tool.name] = tool
     elif kind != "tool_reference":
-        raise Unsupported((*path, "type"), f"tool changes of type {kind!r} cannot be carried to this upstream")
+        raise Unsupported((*path, "type"), f"tool changes of type {kind!r} cannot be sent to this upstream")
     elif block["type"] == "tool_removal":
         name = required(change, "name", str, path)
         tools.pop(name, None)

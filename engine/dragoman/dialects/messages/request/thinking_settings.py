@@ -50,7 +50,7 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
         level = next((level for most, level in _BUDGET_STEPS if budget <= most), "max")
         return Thinking(level, ("thinking",), display)
     if kind == "between_tools":
-        losses.add(LossCode.THINKING_MODE, ("thinking", "type"), "no thinking is asked for")
+        losses.add(LossCode.THINKING_MODE, ("thinking", "type"), "no thinking is requested")
     elif kind != "disabled":
         raise ClientRequestError(
             ("thinking", "type"), f"expected one of adaptive, enabled, disabled, between_tools; got {kind!r}"
@@ -91,7 +91,7 @@ def write_thinking(
     if effort == "none":
         if profile.thinking_off:
             return {"type": "disabled"}, None
-        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "this model always thinks; the least effort was asked for")
+        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "this model always thinks; the least effort was requested")
         return None, "low" if profile.thinking == "adaptive" and "low" in profile.efforts else None
     if effort == "minimal":
         losses.add(LossCode.EFFORT_ROUNDED, wanted.at, "minimal became low")

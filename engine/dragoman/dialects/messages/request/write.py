@@ -98,7 +98,7 @@ def _reject_or_drop(request: Request, losses: Losses) -> None:
         raise Unsupported(at, "a Messages upstream gives no log probabilities")
     if request.moderation is not None:
         if _is_blocking(request.moderation):
-            raise Unsupported(("moderation",), "blocking moderation cannot be carried to a Messages upstream")
+            raise Unsupported(("moderation",), "blocking moderation cannot be sent to a Messages upstream")
         losses.add(LossCode.MODERATION, ("moderation",))
     for key in request.sampling:
         losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
@@ -189,7 +189,7 @@ def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Loss
             raise Unsupported(wanted.at, "free JSON mode does not exist at a Messages upstream; give a schema")
         if knobs.json_mode == "instruct":
             system.append({"type": "text", "text": _JSON_INSTRUCTION})
-            losses.add(LossCode.JSON_MODE, wanted.at, "asked for in the system prompt")
+            losses.add(LossCode.JSON_MODE, wanted.at, "requested in the system prompt")
         else:
             losses.add(LossCode.JSON_MODE, wanted.at)
         return {}

@@ -248,10 +248,10 @@ class ContentWriter:
 
     def _call(self, part: ToolCall) -> Json:
         if part.custom:
-            raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be carried to a Messages upstream")
+            raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be sent to a Messages upstream")
         if part.search or part.namespace is not None:
             raise Unsupported(
-                part.at, "a call into a namespace or tool search cannot be carried to a Messages upstream"
+                part.at, "a call into a namespace or tool search cannot be sent to a Messages upstream"
             )
         written: list[Json] = []
         self.calls.write_calls([(part.id, part.name, part.arguments, part.at)], written)
@@ -263,7 +263,7 @@ class ContentWriter:
     def _result(self, part: ToolResult, rest: list[Json]) -> Json:
         if part.custom or part.search:
             what = "free-text (custom) tool" if part.custom else "tool search"
-            raise Unsupported(part.at, f"the result of a {what} cannot be carried to a Messages upstream")
+            raise Unsupported(part.at, f"the result of a {what} cannot be sent to a Messages upstream")
         content = part.content
         written = content if isinstance(content, str) else self._result_content(content, rest)
         block = self.calls.write_results([(part.call_id, written, part.at, part.is_error)])[0]
@@ -286,7 +286,7 @@ class ContentWriter:
             elif type(part) is ToolReference:
                 written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
             elif type(part) is Image and not self._profile.images_in_tool_results:
-                self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved behind the tool results")
+                self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved after the tool results")
                 rest.append(self._image(part))
                 written = {"type": "text", "text": "[The image follows the tool results.]"}
             elif type(part) in _IN_RESULTS:

@@ -168,14 +168,14 @@ class _MessageBuilder:
         if self._instructions_at:
             # A `system` message may only follow a user message: it moves after this one.
             for instruction_at in self._instructions_at:
-                self._losses.add(LossCode.SYSTEM_REORDERED, instruction_at, "moved behind the next user turn")
+                self._losses.add(LossCode.SYSTEM_REORDERED, instruction_at, "moved after the next user turn")
             self._instructions_at.clear()
         if self._role == "user":
             run = self._open_blocks()
             if results:
                 # The API requires the results of a turn first (mapping §6.4): other content moves after them.
                 for user_at in self._user_at:
-                    self._losses.add(LossCode.BLOCK_ORDER, user_at, "moved behind the tool results")
+                    self._losses.add(LossCode.BLOCK_ORDER, user_at, "moved after the tool results")
                 self._user_at.clear()
                 self._put_results_first(run, results)
             run += _blocks(rest)

@@ -55,7 +55,7 @@ def write_tools(
             names.fit(written["name"], tool.at)
         else:
             what = "free-text (custom) tools" if tool.kind is ToolKind.CUSTOM else f"the built-in tool {tool.name!r}"
-            raise Unsupported(tool.at, f"{what} cannot be carried to a Messages upstream: its tools take JSON objects")
+            raise Unsupported(tool.at, f"{what} cannot be sent to a Messages upstream: its tools take JSON objects")
         out.append(written)
         sent[tool.name] = written.get("name", tool.name)
     return out, sent
@@ -79,7 +79,7 @@ def _write_function(tool: Tool, profile: Profile, losses: Losses, names: NameTab
             if value:
                 losses.add(LossCode.TOOL_SEARCH, (*tool.at, key), "loaded at once")
         elif key == "async" and value:  # changes the order of turns (mapping §6.1)
-            raise Unsupported((*tool.at, key), "asynchronous tools cannot be carried to a Messages upstream")
+            raise Unsupported((*tool.at, key), "asynchronous tools cannot be sent to a Messages upstream")
         elif value:
             losses.add(LossCode.TOOL_OPTION, (*tool.at, key))
     return written

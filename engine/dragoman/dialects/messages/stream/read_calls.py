@@ -66,7 +66,7 @@ class CallReader:
     def repair_fragment(self, fragment: Any) -> str:
         """Return the text of a fragment that is an object, which the server did not serialize, or null."""
         self.record_repair(
-            "arguments came as an object instead of its text" if fragment else "a fragment of arguments is null"
+            "arguments were an object instead of text" if fragment else "a fragment of arguments is null"
         )
         return "" if fragment is None else dumps(fragment).decode()
 
@@ -80,7 +80,7 @@ class CallReader:
         """Emit the arguments that came in the start of a call, if no fragments followed."""
         initial = self._initial_input.pop(key, None)
         if initial is not None and not self.arguments[key]:
-            self.record_repair("the arguments of a call came whole in content_block_start")
+            self.record_repair("the arguments of a call were complete in content_block_start")
             self.arguments[key].add(initial)
             out.append(Delta(index, initial))
 

@@ -223,7 +223,7 @@ class MessagesReader(StreamReader):
         self._phase = READER[self._phase]["content_block_start"]
         key, block = event.get("index"), event.get("content_block")
         if key is None:
-            self._record_repair("a block came without its index")
+            self._record_repair("a block had no index")
             key = self._last + 1
         if type(key) is not int or type(block) is not dict:
             raise UpstreamProtocolError(_malformed("content_block_start"))
@@ -303,7 +303,7 @@ class MessagesReader(StreamReader):
         """Return the index for an event without one: that of the last block. `what` is the event's name."""
         if key is not None:
             raise UpstreamProtocolError(_malformed(what))
-        self._record_repair("a block came without its index")
+        self._record_repair("a block had no index")
         return self._last
 
     def _repair_fragment(self, form: str, kind: BlockKind, text: Any) -> str:

@@ -178,7 +178,7 @@ def _read_call(
         given = call_id if type(call_id) is str else ""
         call_id = mint_call_id(given, identity, position, at, context.losses.add)
     if type(item.get("arguments")) is dict and kind == "function_call":
-        context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments came as an object instead of its text")
+        context.losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments were an object instead of text")
     return ToolCall(
         call_id,
         context.names.get(name, name),

@@ -85,7 +85,7 @@ def _file(part: Json, at: Path, losses: Losses) -> Document:
 
 
 def _audio(part: Json, at: Path, losses: Losses) -> Part:
-    raise Unsupported(at, "audio cannot be carried to an upstream of another dialect; send a transcript as input_text")
+    raise Unsupported(at, "audio cannot be sent to an upstream of another dialect; send a transcript as input_text")
 
 
 _MEDIA: Final[dict[str, PartReader]] = {"input_image": _image, "input_file": _file, "input_audio": _audio}

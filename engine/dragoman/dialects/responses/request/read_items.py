@@ -262,7 +262,7 @@ def _reject(item: Json, at: Path) -> None:
     if type(kind) is not str:
         required(item, "type", str, at)
     why = _UNSUPPORTED.get(str(kind)) or "no other dialect has such an item; leave it out of `input`"
-    raise Unsupported((*at, "type") if "type" in item else at, f"an item of type {kind!r} cannot be carried: {why}")
+    raise Unsupported((*at, "type") if "type" in item else at, f"an item of type {kind!r} cannot be sent: {why}")
 
 
 def _call_id(item: Json, at: Path) -> str:

@@ -151,7 +151,7 @@ def _read_tool(
         if namespace is None and kind in _HOSTED:
             return _read_hosted(declared, kind, at)
         why = _UNSUPPORTED.get(kind) or f"known here: {', '.join(readers)}"
-        raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be carried to this upstream: {why}")
+        raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be sent to this upstream: {why}")
     tool = reader(declared, at, losses)
     tool.namespace = namespace
     return tool

@@ -127,7 +127,7 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
     elif shown:
         reasoning["summary"] = "auto"
         if thinking.display != "summarized":
-            losses.add(LossCode.REASONING_MODE, ("thinking", "display"), "a summary was asked for")
+            losses.add(LossCode.REASONING_MODE, ("thinking", "display"), "a summary was requested")
     if reasoning:
         body["reasoning"] = reasoning
 

@@ -146,7 +146,7 @@ class ToolsWriter:
             if value is None or value is False:
                 continue
             if option == "async":  # changes the order of turns (mapping §6.1)
-                raise Unsupported((*tool.at, option), "asynchronous tools cannot be carried to this upstream")
+                raise Unsupported((*tool.at, option), "asynchronous tools cannot be sent to this upstream")
             if option != "defer_loading":
                 self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
             elif self._has_tool_search():

@@ -86,7 +86,7 @@ def complete_output(table: ItemTable, output: Any, out: list[Event], *, cut: boo
         if item is None or item.id != raw.get("id") or item.type != raw.get("type"):
             item = _find_streamed(streamed, raw, item)
         if item is None or item.key in taken:
-            table.record_repair("an item was told by the last event only")
+            table.record_repair("an item was in the last event only")
             key = position if position not in table.items else max(table.items) + 1
             item = table.add(key, raw, out)
         taken.add(item.key)

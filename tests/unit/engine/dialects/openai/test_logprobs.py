@@ -126,7 +126,7 @@ def test_tokens_of_a_refusal_are_left_out_with_a_row() -> None:
 def test_tokens_that_were_not_asked_for_are_an_error_in_a_stream() -> None:
     events = read(piece({"content": "a"}), piece({"content": "b"}, token("b")), context=ReplyContext("m"))
     assert isinstance(events[-1], Error)
-    assert "not asked for" in events[-1].failure.message
+    assert "not requested" in events[-1].failure.message
     assert Delta(0, "a") in events
 
 

@@ -59,7 +59,7 @@ def test_nothing_but_white_space_may_follow() -> None:
     calls.start("b")
     assert calls.ends.late("a", " \n", "f")
     assert not calls.ends.late("b", "x", "f")
-    with pytest.raises(UpstreamProtocolError, match="behind its whole arguments"):
+    with pytest.raises(UpstreamProtocolError, match="after its complete arguments"):
         calls.ends.late("a", "x", "f")
 
 

@@ -49,6 +49,17 @@ async def test_two_connections_share_a_file(tmp_path: Path) -> None:
         await store.close()
 
 
+async def test_connections_that_create_a_file_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
+    for number in range(20):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        stores = [SqliteStore(options(directory)) for _ in range(8)]
+        await asyncio.gather(*(store.open() for store in stores))
+        await asyncio.gather(*(store.ping() for store in stores))
+        for store in stores:
+            await store.close()
+
+
 async def test_the_schema_has_a_version(tmp_path: Path) -> None:
     store = SqliteStore(options(tmp_path))
     await store.open()

@@ -76,13 +76,13 @@ def test_exactly_one_choice(count: int) -> None:
         (upstream({"content": 3}), "content"),
         (upstream({"content": None, "audio": {"id": "a"}}), "audio only"),
         (upstream({"content": None, "function_call": {"name": "f", "arguments": "{"}}, "function_call"), "not JSON"),
-        (upstream({"tool_calls": {}}), "no array"),
+        (upstream({"tool_calls": {}}), "not an array"),
         (upstream({"tool_calls": ["x"]}), "tool call"),
         (upstream({"tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}), "without a name"),
         (upstream({"tool_calls": [tool_call('{"a": ')]}, "tool_calls"), "not JSON"),
-        (upstream({"tool_calls": [tool_call("[1]")]}), "no JSON object"),
-        (upstream({"tool_calls": [tool_call("null")]}), "no JSON object"),
-        (upstream({"tool_calls": [tool_call(3)]}), "no JSON object"),
+        (upstream({"tool_calls": [tool_call("[1]")]}), "not a JSON object"),
+        (upstream({"tool_calls": [tool_call("null")]}), "not a JSON object"),
+        (upstream({"tool_calls": [tool_call(3)]}), "not a JSON object"),
     ],
 )
 def test_what_no_client_can_be_given_is_the_upstreams_fault(body: Any, match: str) -> None:
