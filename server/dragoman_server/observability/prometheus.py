@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from dragoman_server.observability.metric_families import FAMILIES, SECONDS, Family, Kind, Labels, Totals
+from dragoman_server.observability.metric_families import FAMILIES, Family, Kind, Labels, Totals
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,7 +28,7 @@ def _samples(family: Family, labels: Labels, numbers: list[float]) -> Iterator[s
         return
     *buckets, total = numbers
     counts = list(accumulate(buckets))
-    for end, count in zip((*map(_number, SECONDS), "+Inf"), counts, strict=True):
+    for end, count in zip((*map(_number, family.buckets), "+Inf"), counts, strict=True):
         yield f"{family.name}_bucket{_braces([*pairs, f'le={_quoted(end)}'])} {_number(count)}"
     yield f"{family.name}_sum{_braces(pairs)} {_number(total)}"
     yield f"{family.name}_count{_braces(pairs)} {_number(counts[-1])}"

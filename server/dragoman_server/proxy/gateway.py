@@ -33,9 +33,13 @@ from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
+from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.logs import log_request
+from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
+from dragoman_server.observability.provider_health import ProviderHealth
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
@@ -44,6 +48,7 @@ from dragoman_server.proxy.exchange import Exchange, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.known_models import KnownModels
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit
+from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.request_body import RequestBodies
@@ -81,7 +86,8 @@ class Gateway:
         hooks: The hooks of the application that embeds the gateway.
         prices: The price table for budgets of cost.
 
-    `receipts` has the receipts of the last requests, `metrics` the counters. `stopping` is True once `stop` was called.
+    `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
+    `provider_health` the providers that are down. `stopping` is True once `stop` was called.
     """
 
     def __init__(
@@ -102,7 +108,12 @@ class Gateway:
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
-        self.named_keys = NamedKeys(config, self.metrics.totals, prices, now)
+        totals = self.metrics.totals
+        self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
+        self.provider_health = ProviderHealth(totals, time.monotonic)
+        self.load.on_tick.append(self.provider_health.update)
+        self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
+        self.named_keys = NamedKeys(config, totals, prices, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -153,6 +164,7 @@ class Gateway:
         self.receipts.resize(server.receipts)
         self.prompt_cache.resize(server.prefix_diagnostics)
         self.metrics.count_violations(server.validate)
+        self.load.configure(server.overload)
         if not self.named_keys.configure(config):
             ignored.append("store")
         if ignored:
@@ -171,7 +183,8 @@ class Gateway:
         self.known_models.refresh(self.loaded)
 
     def open(self) -> None:
-        """Create the transport. Must be called in the event loop."""
+        """Create the transport, and begin to measure the load. Must be called in the event loop."""
+        self.load.start()
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
@@ -208,6 +221,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
+        self.load.stop()
         await self._upstream_models.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
@@ -297,6 +311,9 @@ class Gateway:
         self._open.add(timers)
         return timers
 
+    def _add_pools(self, totals: Totals) -> None:
+        add_pools(self._upstream, totals)
+
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
         add_loss_header(response.headers, receipt.losses)
@@ -341,6 +358,8 @@ class Gateway:
         """Identify the client of a request that may go upstream. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
+        if self.load.checked:
+            check_load(self.load, self.metrics.totals)
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
