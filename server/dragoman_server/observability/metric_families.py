@@ -181,6 +181,12 @@ SHED = Family(
     "Requests rejected because of a bound in `[server.overload]`: `event_loop_lag`, `memory` or `open_requests`.",
     ("reason",),
 )
+SPANS = Family(
+    "dragoman_trace_spans_total",
+    Kind.COUNTER,
+    "Spans of traces: `exported`, `failed` (the collector did not take them) or `dropped` (the queue was full).",
+    ("result",),
+)
 CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
 MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
 FILES = Family("dragoman_process_open_fds", Kind.GAUGE, "Open file descriptors of all processes.")
@@ -226,6 +232,7 @@ FAMILIES = {
         LAG,
         LAG_MAX,
         SHED,
+        SPANS,
         CPU,
         MEMORY,
         FILES,

@@ -71,10 +71,10 @@ class ProviderHealth:
 
     def down(self) -> frozenset[str]:
         """Return the names of the providers that are down."""
-        return frozenset(provider for provider, state in self._states.items() if state.failures >= FAILURES)
+        return frozenset(provider for provider, state in list(self._states.items()) if state.failures >= FAILURES)
 
     def add_gauges(self, totals: Totals) -> None:
         """Add a number for each provider that was asked at all."""
         down = self.down()
-        for provider in self._states:
+        for provider in list(self._states):  # a copy, as a collector may run in another thread
             totals.put(PROVIDER_DOWN, (provider,), provider in down)
