@@ -21,6 +21,7 @@ from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.tracing import read_tracing
 
 
 class NothingConfigured(ConfigError):
@@ -66,6 +67,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
+        tracing=read_tracing(root.table("tracing")),
         knobs_named=frozenset(knobs),
     )
     root.finish()

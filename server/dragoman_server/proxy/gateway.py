@@ -41,6 +41,7 @@ from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.provider_health import ProviderHealth
 from dragoman_server.observability.receipts import Receipt, Receipts
+from dragoman_server.observability.tracing.tracer import create_tracer
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
@@ -114,6 +115,8 @@ class Gateway:
         self.load.on_tick.append(self.provider_health.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
         self.named_keys = NamedKeys(config, totals, prices, now)
+        self._tracing = config.tracing
+        self._tracer = create_tracer(config.tracing, totals)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -167,6 +170,8 @@ class Gateway:
         self.load.configure(server.overload)
         if not self.named_keys.configure(config):
             ignored.append("store")
+        if config.tracing != self._tracing:
+            ignored.append("tracing")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -226,6 +231,8 @@ class Gateway:
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()
+        if self._tracer is not None:
+            await self._tracer.close()
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -250,6 +257,8 @@ class Gateway:
         # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
         receipt.on_end = self._end_reporter
+        if self._tracer is not None:
+            receipt.trace = self._tracer.begin(request.headers)
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
@@ -341,6 +350,8 @@ class Gateway:
             receipt.client, translation, provider.name, receipt, loaded.upstream_warnings, limits=limits
         )
         call = self.upstream_requests.build(request, translation, provider, loaded)
+        if receipt.trace is not None:
+            call = receipt.trace.start_attempt(call, provider, translation.upstream_model)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
