@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import count
 
 from dragoman import direction, translate
@@ -16,6 +17,7 @@ from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
 from dragoman_server.observability.tracing.span import Span
 from dragoman_server.observability.tracing.trace_context import TraceContext
 from support.named_keys import made
+from support.paths import ROOT
 
 CONTEXT = TraceContext("a" * 32, "b" * 16, True)
 CALL = UpstreamRequest("http://h/v1", {}, b"{}", False, Timeouts())
@@ -141,6 +143,19 @@ def test_errors() -> None:
         0,
     )
     assert "gen_ai.request.model" not in span.attributes
+
+
+def test_attributes_are_documented() -> None:
+    """Those of the page are those of the code, in the row of their span."""
+    page = (ROOT / "docs/howto/observability.md").read_text("utf-8")
+    source = (ROOT / "server/dragoman_server/observability/tracing/exchange_trace.py").read_text("utf-8")
+    _, attempt, exchange = re.split(r"def _put_attempt|def end\(", source)
+    exchange, _, reply = exchange.partition("def _reply_attributes")
+    for code, row in ((exchange, "| exchange:"), (attempt + reply, "| attempt:")):
+        written = set(re.findall(r'"((?:gen_ai|dragoman|http|url|server|error)\.[a-z_.]+)"', code))
+        (line,) = (line for line in page.splitlines() if line.startswith(row))
+        assert set(re.findall(r"`([a-z_]+\.[a-z_.]+)`", line)) == written, row
+    assert "`gen_ai.usage.*`" in page
 
 
 def test_names_of_models_are_quoted() -> None:
