@@ -119,8 +119,8 @@ What an upstream can do, and what a client needs. Neither is guessed from a mode
 ## Upstreams
 
 `profile` under [`[providers.NAME]`](configuration.md#providersname) names one. Without it the host decides, and a host
-that is not in this table gets `compatible`. The profile of each provider is logged at the start, and shown by `dragoman check` and
-`dragoman explain`.
+that is not in this table gets `compatible`. The profile of each provider is logged at the start, and shown by
+`dragoman check` and `dragoman explain`.
 
 {upstreams}
 

@@ -107,7 +107,7 @@ class Metrics:
         return self._clock() - receipt.opened_at
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
-        """Count the end of a request. Its receipt must still have its translation."""
+        """Count the end of a request. Its receipt must be complete and still have its translation."""
         client, provider, route = receipt.client, receipt.provider or "", receipt.route
         self._open_requests[(client,)][0] -= 1
         if receipt.begun_at is not None:
@@ -125,8 +125,8 @@ class Metrics:
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        usage, estimated = translation.usage_and_estimates()
-        if usage is not None:
+        if (counted := receipt.usage_and_estimates()) is not None:
+            usage, estimated = counted
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
                     self._tokens[provider, f"{kind}_estimated" if name in estimated else kind][0] += tokens

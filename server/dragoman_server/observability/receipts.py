@@ -149,6 +149,10 @@ class Receipt:
         # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
 
+    def usage_and_estimates(self) -> tuple[Usage, tuple[str, ...]] | None:
+        """Return the usage of a complete receipt and the names of its fields that are estimates; None if unknown."""
+        return None if self._facts is None else self._facts.get("usage")
+
     def record(self, failure: Failure | None) -> ExchangeRecord:
         """Return the record of the exchange, which has just ended with this failure, if any."""
         translation, usage = self.translation, None
