@@ -20,8 +20,8 @@ from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
-from dragoman_server.config.tracing import read_tracing
 
 
 class NothingConfigured(ConfigError):
@@ -67,7 +67,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
-        tracing=read_tracing(root.table("tracing")),
+        telemetry=read_telemetry(root.table("telemetry")),
         knobs_named=frozenset(knobs),
     )
     root.finish()

@@ -21,8 +21,8 @@ from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
-from dragoman_server.config.tracing import Tracing
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """Dialect → name of the simulated upstream's provider."""
@@ -271,7 +271,7 @@ class Config:
     """Knobs that the file sets, even to their default: client profiles do not change them."""
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
     store: StoreOptions = field(default_factory=StoreOptions)
-    tracing: Tracing = field(default_factory=Tracing)
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
     @property
     def named_keys(self) -> bool:
@@ -311,7 +311,7 @@ class Config:
             found.extend(route.problems(f"routes[{index}]", self.providers))
         found.extend(self._model_problems())
         found.extend(self.store.problems())
-        found.extend(self.tracing.problems())
+        found.extend(self.telemetry.problems())
         found.extend(self._key_problems())
         return found
 

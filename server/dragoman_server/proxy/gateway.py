@@ -37,6 +37,7 @@ from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.metrics_export import create_metrics_export
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.provider_health import ProviderHealth
@@ -115,8 +116,9 @@ class Gateway:
         self.load.on_tick.append(self.provider_health.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
         self.named_keys = NamedKeys(config, totals, prices, now)
-        self._tracing = config.tracing
-        self._tracer = create_tracer(config.tracing, totals)
+        self._telemetry = config.telemetry
+        self._tracer = create_tracer(config.telemetry, totals)
+        self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -170,8 +172,8 @@ class Gateway:
         self.load.configure(server.overload)
         if not self.named_keys.configure(config):
             ignored.append("store")
-        if config.tracing != self._tracing:
-            ignored.append("tracing")
+        if config.telemetry != self._telemetry:
+            ignored.append("telemetry")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -190,6 +192,8 @@ class Gateway:
     def open(self) -> None:
         """Create the transport, and begin to measure the load. Must be called in the event loop."""
         self.load.start()
+        if self._metrics_export is not None:
+            self._metrics_export.start()
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
@@ -231,8 +235,7 @@ class Gateway:
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()
-        if self._tracer is not None:
-            await self._tracer.close()
+        await asyncio.gather(*(each.close() for each in (self._tracer, self._metrics_export) if each is not None))
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
