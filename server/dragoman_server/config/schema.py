@@ -158,8 +158,9 @@ class Server:
     is the number of last requests whose receipts are kept.
 
     `workers` is the number of processes of `dragoman serve` (0: one for each core); after a reload, the old ones have
-    `reload_drain` seconds for their open replies. `transport` and `connections` concern upstreams. With `validate`,
-    translated streams are checked against the grammar of the client's dialect; with `client_profiles`, known clients
+    `reload_drain` seconds for their open replies. A gateway that is to stop serves for `shutdown_delay` seconds more,
+    and is not ready meanwhile. `transport` and `connections` concern upstreams. With `validate`, translated streams are
+    checked against the grammar of the client's dialect; with `client_profiles`, known clients
     get the knobs that they need (`routing.client_profiles`). `prefix_diagnostics` is the number of conversations whose
     prompt prefixes are tracked (`observability.prompt_cache`).
 
@@ -179,6 +180,7 @@ class Server:
     receipts: int = 1000
     workers: int = 1
     reload_drain: int = 600
+    shutdown_delay: int = 0
     transport: str = "raw"
     connections: PoolOptions = field(default_factory=PoolOptions)
     validate: bool = True
@@ -220,6 +222,8 @@ class Server:
             yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
         if self.reload_drain < 0:
             yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
+        if self.shutdown_delay < 0:
+            yield "server.shutdown_delay", f"expected 0 seconds or more; got {self.shutdown_delay}"
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
         for what in fields(PoolOptions):

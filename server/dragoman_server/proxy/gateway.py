@@ -89,7 +89,8 @@ class Gateway:
         prices: The price table for budgets of cost.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `stopping` is True once `stop` was called.
+    `provider_health` the providers that are down. `stopping` is True once `stop` was called, and `leaving` once `leave`
+    was.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class Gateway:
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
-        self.stopping = False
+        self.stopping = self.leaving = False
         self.hooks = hooks
         self._end_reporter = EndReporter(hooks.on_end) if hooks.on_end is not None else None
 
@@ -201,9 +202,13 @@ class Gateway:
             else:
                 self._upstream = Http11Transport(server.connections)
 
+    def leave(self) -> None:
+        """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
+        self.leaving = True
+
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
-        self.stopping = True
+        self.stopping = self.leaving = True
         self.bodies.stop()
         if await self._wait_until_idle(seconds):
             return
