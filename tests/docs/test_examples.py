@@ -26,6 +26,7 @@ from dragoman_server.config.schema import Server
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening, running
 from oracles.simulator import strict_simulator
+from support.json_schemas import schema_problems
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -212,7 +213,9 @@ async def test_the_tutorial_s_programs_print_the_answer(monkeypatch: pytest.Monk
 def test_toml_blocks_are_configurations(page: Path) -> None:
     for block in _blocks(page, "toml"):
         if not block.startswith(_CODEX):
-            assert parse_config(tomllib.loads(block), ENV).problems() == []
+            data = tomllib.loads(block)
+            assert parse_config(data, ENV).problems() == []
+            assert schema_problems(data) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

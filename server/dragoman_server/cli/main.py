@@ -1,10 +1,11 @@
-"""The command line: `dragoman serve | run | init | check | keys | translate | explain | demo | completion | bench`."""
+"""The command line: `dragoman COMMAND`. Each command's arguments and work are in a module of this package."""
 
 from __future__ import annotations
 
 import argparse
 import errno
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
-from dragoman_server.cli import check_config, explain_request, manage_keys, run_agent, shell_completion, starter_config
-from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
+from dragoman_server.cli import (
+    check_config,
+    explain_request,
+    manage_keys,
+    print_schema,
+    run_agent,
+    shell_completion,
+    starter_config,
+)
+from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
 from dragoman_server.cli.manage_keys import described
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
@@ -83,8 +92,10 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="run the gateway")
     _add_config(serve)
-    serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
-    serve.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default 8080)")
+    serve.add_argument("--host", help="address to listen on (default DRAGOMAN_HOST, else 127.0.0.1)")
+    serve.add_argument(
+        "--port", type=int, help="port to listen on, 0 for any free one (default DRAGOMAN_PORT, else 8080)"
+    )
     serve.add_argument(
         "--workers",
         type=_worker_count,
@@ -95,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
         "--insecure",
         action="store_true",
         help="listen on an address that others can reach, although no key is required",
+    )
+    serve.add_argument(
+        "--watch", action="store_true", help="reload when the configuration, or a file of a secret, changes"
     )
     add_simulate(serve)
     add_log(serve)
@@ -120,6 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(check)
     check_config.add_arguments(check)
     check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of the configuration file, for editors")
+    schema.set_defaults(run=print_schema.main)
 
     keys = commands.add_parser("keys", help="add, list and revoke the keys of clients")
     manage_keys.add_arguments(keys)
@@ -184,14 +201,19 @@ def _worker_count(word: str) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    set_address(args, os.environ)
     config = served_config(args)
+    if args.watch and args.config is None:
+        raise ConfigError("--watch", "needs a configuration file: dragoman serve --watch FILE.toml")
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
+    from dragoman_server.workers.file_watch import FileWatch, watching
     from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, wait_for_stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
+    watch = FileWatch(args.config) if args.watch else None
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until a handler is set: by default the signal ends the process
 
@@ -201,7 +223,8 @@ def _serve(args: argparse.Namespace) -> int:
             print_line(f"dragoman listens on {up.url}")
             _describe(up.config)
             notify("READY=1")
-            await wait_for_stop_signal()
+            async with watching(watch, lambda: reload(up.gateway, load)):
+                await wait_for_stop_signal()
             notify("STOPPING=1")
             print_line("dragoman stops")
         return 0
@@ -212,6 +235,7 @@ def _serve(args: argparse.Namespace) -> int:
 def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     if sys.platform == "win32":
         raise ConfigError("server.workers", "more than one needs a POSIX system; leave it out, or set it to 1")
+    from dragoman_server.workers.file_watch import FileWatch, watching
     from dragoman_server.workers.serve import run_loop
     from dragoman_server.workers.supervisor import Supervisor, cores
 
@@ -219,10 +243,13 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
         print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
         _describe(config)
 
+    watch = FileWatch(args.config) if args.watch else None
+
     async def supervise() -> int:
         load = partial(served_config, args)
         supervisor = Supervisor(config, load, announce, log_level=_level(args), log_format=args.log_format)
-        return await supervisor.run()
+        async with watching(watch, supervisor.reload):
+            return await supervisor.run()
 
     return run_loop(supervise())
 

@@ -54,19 +54,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     """Return the configuration of a dict shaped like the TOML file. Raises `ConfigError` with all problems."""
     problems: list[Problem] = []
     root = Table(without_common_mistakes(data, problems), "", env, problems)
-    knobs = root.table("knobs").values_of(Knobs)
-    models, listed = _models(root.table("models"), env)
-    config = Config(
-        server=_server(root.table("server")),
-        knobs=Knobs(**knobs),
-        providers=_providers(root.table("providers")),
-        routes=tuple(_route(table) for table in root.tables("routes")),
-        models=models,
-        models_listed=listed,
-        keys=read_keys(root.table("keys")),
-        store=read_store(root.table("store")),
-        knobs_named=frozenset(knobs),
-    )
+    config = read_tables(root, env)
     root.finish()
     # A key that could not be read has its default here: report no further problems of it.
     reported = tuple(path + end for path, _ in problems for end in (".", "["))
@@ -78,9 +66,26 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     return config
 
 
+def read_tables(root: Table, env: Mapping[str, str]) -> Config:
+    """Return the configuration that the tables of a file describe; problems go to the tables."""
+    knobs = root.table("knobs").values_of(Knobs)
+    models, listed = _models(root.table("models"), env)
+    return Config(
+        server=_server(root.table("server")),
+        knobs=Knobs(**knobs),
+        providers=_providers(root.table("providers")),
+        routes=tuple(_route(table) for table in root.tables("routes")),
+        models=models,
+        models_listed=listed,
+        keys=read_keys(root.table("keys")),
+        store=read_store(root.table("store")),
+        knobs_named=frozenset(knobs),
+    )
+
+
 def _server(table: Table) -> Server:
     default = Server()
-    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
+    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys", secret=True)
     allowed_hosts, cors_origins = table.texts("allowed_hosts"), table.texts("cors_origins")
     receipts = table.integer("receipts")
     workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
@@ -121,7 +126,7 @@ def _provider(name: str, table: Table) -> Provider:
     word = table.word("dialect", Dialect, required=True, hints=DIALECTS)
     dialect = Dialect(word or Dialect.CHAT)
     base_url = table.text("base_url", required=True) or ""
-    key = (table.text("api_key") or "").strip()
+    key = (table.secret("api_key") or "").strip()
     auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
     # Without a valid dialect, accept the profiles of all dialects.
     chosen = table.word(
@@ -132,7 +137,7 @@ def _provider(name: str, table: Table) -> Provider:
         chosen = default_profile(dialect, base_url)
     flags = table.table("profile_flags").values_of(Profile)
     extra = table.table("headers")
-    headers = {header.lower(): value for header in extra if (value := extra.text(header)) is not None}
+    headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
     table.finish()
     return Provider(
         name=name,
