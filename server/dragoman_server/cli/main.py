@@ -24,6 +24,7 @@ from dragoman_server.cli import (
     starter_config,
 )
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
+from dragoman_server.cli.imports import command as import_command
 from dragoman_server.cli.manage_keys import described
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
@@ -123,6 +124,9 @@ def _parser() -> argparse.ArgumentParser:
     init = commands.add_parser("init", help="write a commented configuration to start from")
     starter_config.add_arguments(init)
     init.set_defaults(run=starter_config.main)
+
+    imports = commands.add_parser("import", help="write a configuration from that of another gateway")
+    import_command.add_arguments(imports)
 
     demo = commands.add_parser("demo", help="show translated streams between a client and a simulated upstream")
     demo.add_argument("--once", action="store_true", help="exit after the last scene instead of serving on")
