@@ -222,7 +222,7 @@ def _serve(args: argparse.Namespace) -> int:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until a handler is set: by default the signal ends the process
 
     async def serve() -> int:
-        async with running(config) as up:
+        async with running(config, drain=config.server.stop_drain) as up:
             on_hangup(lambda: reload(up.gateway, load))
             print_line(f"dragoman listens on {up.url}")
             _describe(up.config)

@@ -20,6 +20,7 @@ DESCRIPTIONS = {
     "server.receipts": "Number of recent requests whose receipts are kept in memory; 0 = none (default 1000).",
     "server.workers": 'Processes that share the address; 0 or "auto" = one per core (default 1).',
     "server.reload_drain": "Seconds that old workers have to finish open replies after a reload (default 600).",
+    "server.stop_drain": "Seconds that open replies have to end when the gateway stops (default 10).",
     "server.transport": "How upstreams are reached: plain sockets, or aiohttp's client, which uses proxies.",
     "server.client_profiles": "Adjust knobs for known clients (default true).",
     "server.validate": "Check translated streams against the grammar of the client's dialect (default true).",

@@ -92,7 +92,7 @@ def _server(table: Table) -> Server:
     validate = table.boolean("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
     client_profiles = table.boolean("client_profiles")
-    names = ("backlog", "max_connections", "max_connections_per_address")
+    names = ("backlog", "max_connections", "max_connections_per_address", "stop_drain")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.report("keys", "is empty: give at least one key, or remove the line to accept all clients")
