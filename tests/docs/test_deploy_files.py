@@ -22,6 +22,8 @@ from support.json_schemas import schema_problems
 from support.paths import ROOT
 
 KUBERNETES = DEPLOY / "kubernetes"
+MONITORING = ("./grafana-dashboard.json", "./prometheus-alerts.yml")
+"""Files of compose.yaml that are tested with the metrics."""
 YAML_FILES = sorted([*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")])
 MANIFESTS = [path for path in sorted(KUBERNETES.glob("*.yaml")) if path.name != "kustomization.yaml"]
 
@@ -118,7 +120,8 @@ def test_compose_fits_the_image_and_the_configuration() -> None:
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), "for this machine only"
         for volume in service.get("volumes", ()):
             source, _, _ = volume.partition(":")
-            assert source in compose["volumes"] or (DEPLOY / source).is_file(), source
+            present = source in compose["volumes"] or (DEPLOY / source).is_file()
+            assert present or source in MONITORING, source
 
 
 def test_prometheus_scrapes_the_service_of_compose() -> None:
@@ -230,3 +233,20 @@ def test_systemd_knows_each_setting_of_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert [line for line in done.stderr.splitlines() if str(path) in line or "dragoman.service" in line] == []
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["behind-a-balancer", "containers", "front-ends", "kubernetes", "many-cores"])
+def test_yaml_on_the_pages_is_read(name: str) -> None:
+    page = (ROOT / f"docs/howto/{name}.md").read_text("utf-8")
+    for block in re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        assert yaml.load(block, _StrictLoader)
+
+
+def test_the_secrets_on_the_pages_are_those_of_the_configuration() -> None:
+    wanted = secrets((DEPLOY / "dragoman.toml").read_text("utf-8"))
+    pages = {name: (ROOT / f"docs/howto/{name}.md").read_text("utf-8") for name in ("containers", "kubernetes")}
+    assert set(re.findall(r"> secrets/(\w+)", pages["containers"])) == wanted
+    assert set(re.findall(r"--from-literal=(\w+)=", pages["kubernetes"])) == wanted

@@ -210,11 +210,13 @@ async def test_the_tutorial_s_programs_print_the_answer(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_toml_blocks_are_configurations(page: Path) -> None:
+def test_toml_blocks_are_configurations(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "openai").write_text("secret")
+    env = ENV | {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     for block in _blocks(page, "toml"):
         if not block.startswith(_CODEX):
             data = tomllib.loads(block)
-            assert parse_config(data, ENV).problems() == []
+            assert parse_config(data, env).problems() == []
             assert schema_problems(data) == []
 
 
