@@ -1,7 +1,7 @@
 """JSON Schema of the configuration file, for editors: `dragoman schema`, docs/reference/dragoman.schema.json.
 
-The schema is recorded: the reader of the configuration (`load.read_tables`) runs once on a table that notes which keys
-are read, and as what. So the schema has the keys that the reader has, and no others.
+The schema is recorded: the reader of the configuration (`load.read_tables`) runs on a table that notes which keys are
+read, and as what. So the schema has the keys that the reader has, and no others.
 
 It uses keywords of Draft 4 only, which is what Taplo supports (Even Better TOML in VS Code). It checks less than
 `dragoman check`: names that refer to other tables, and most ranges, are left to the reader.
@@ -32,10 +32,11 @@ _REFERENCE: Node = {"type": "string", "pattern": r"\$\{"}
 
 def json_schema() -> Node:
     """Return the schema."""
-    root = _RecordingTable("")
-    read_tables(root, {})
+    absent, present = _RecordingTable("", present=False), _RecordingTable("", present=True)
+    for root in (absent, present):
+        read_tables(root, {})
     title = {"$schema": "http://json-schema.org/draft-04/schema#", "title": "Configuration of a Dragoman gateway"}
-    return title | root.node
+    return title | _merged(absent.node, present.node)
 
 
 def schema_text() -> str:
@@ -43,13 +44,33 @@ def schema_text() -> str:
     return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
+def _merged(one: Node, other: Node) -> Node:
+    """Return the schema of two recordings: with the keys of both, of which those are required that both require."""
+    out = {**other, **one}
+    if "required" in out:
+        required = [key for key in one.get("required", ()) if key in other.get("required", ())]
+        out.pop("required")
+        out |= {"required": required} if required else {}
+    for key in ("items", "additionalProperties"):
+        if isinstance(one.get(key), dict) and isinstance(other.get(key), dict):
+            out[key] = _merged(one[key], other[key])
+    mine, theirs = one.get("properties", {}), other.get("properties", {})
+    if properties := {key: _merged(mine.get(key, node), node) for key, node in theirs.items()}:
+        out["properties"] = {**mine, **properties}
+    return out
+
+
 class _RecordingTable(Table):
-    """An empty table that records the keys that are read. All getters return what they return for an absent key."""
+    """An empty table that records the keys that are read. All getters return what they return for an absent key.
 
-    __slots__ = ("_any_name", "node")
+    `present` is the answer to whether the table has a key, on which it may depend which other keys are required.
+    """
 
-    def __init__(self, path: str) -> None:
+    __slots__ = ("_any_name", "_present", "node")
+
+    def __init__(self, path: str, *, present: bool) -> None:
         super().__init__({}, path, {}, [])
+        self._present = present
         self.node: Node = {"type": "object", "properties": {}, "additionalProperties": False}
         self._any_name = False
 
@@ -63,6 +84,9 @@ class _RecordingTable(Table):
         self.node["properties"][key] = node
         if required:
             self.node.setdefault("required", []).append(key)
+
+    def __contains__(self, key: str) -> bool:
+        return self._present
 
     def __iter__(self) -> Iterator[str]:
         self._any_name = True
@@ -106,12 +130,12 @@ class _RecordingTable(Table):
         return None
 
     def table(self, key: str) -> Table:
-        child = _RecordingTable(join(self.path, key))
+        child = _RecordingTable(join(self.path, key), present=self._present)
         self._record(key, child.node)
         return child
 
     def tables(self, key: str) -> Iterator[Table]:
-        child = _RecordingTable(join(self.path, key))
+        child = _RecordingTable(join(self.path, key), present=self._present)
         self._record(key, {"type": "array", "items": child.node})
         yield child
 
