@@ -15,15 +15,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from dragoman_server.config.load import parse_config
+from dragoman_server.app import make_app
+from dragoman_server.config.load import parse_config, simulated_config
 from dragoman_server.observability.metric_families import FAMILIES
 from support.deploy_files import DEPLOY, instructions
 from support.json_schemas import schema_problems
 from support.paths import ROOT
 
 KUBERNETES = DEPLOY / "kubernetes"
-MONITORING = ("./grafana-dashboard.json", "./prometheus-alerts.yml")
-"""Files of compose.yaml that are tested with the metrics."""
 YAML_FILES = sorted([*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")])
 MANIFESTS = [path for path in sorted(KUBERNETES.glob("*.yaml")) if path.name != "kustomization.yaml"]
 
@@ -120,8 +119,7 @@ def test_compose_fits_the_image_and_the_configuration() -> None:
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), "for this machine only"
         for volume in service.get("volumes", ()):
             source, _, _ = volume.partition(":")
-            present = source in compose["volumes"] or (DEPLOY / source).is_file()
-            assert present or source in MONITORING, source
+            assert source in compose["volumes"] or (DEPLOY / source).is_file(), source
 
 
 def test_prometheus_scrapes_the_service_of_compose() -> None:
@@ -187,6 +185,13 @@ def pod() -> Any:
 def container() -> Any:
     (only,) = pod()["containers"]
     return only
+
+
+def test_probes_ask_endpoints_that_exist() -> None:
+    served = {resource.canonical for resource in make_app(simulated_config()).router.resources()}
+    probes = {name: container()[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {probe["path"] for probe in probes.values()} == {"/health", "/ready"} <= served
+    assert {probe["port"] for probe in probes.values()} == {container()["ports"][0]["name"]}
 
 
 def test_a_pod_is_restricted_and_drains() -> None:

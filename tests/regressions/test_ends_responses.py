@@ -84,7 +84,7 @@ def test_T25_a_text_is_heard_whatever_events_are_left_out(client: str, events: l
                 told.done(0, **CALL),
                 told.ended(),
             ],
-            [NO_ADDED, "arguments came without their deltas"],
+            [NO_ADDED, "arguments had no deltas"],
         ),
         (
             [told.added(0, **CALL), told.done(0, **CALL | {"arguments": {"f": "a"}}), told.ended()],
@@ -92,7 +92,7 @@ def test_T25_a_text_is_heard_whatever_events_are_left_out(client: str, events: l
         ),
         (
             [told.ended(CALL)],
-            ["an item was in the last event only", NO_DONE, "arguments came without their deltas"],
+            ["an item was in the last event only", NO_DONE, "arguments had no deltas"],
         ),
     ],
 )

@@ -90,8 +90,8 @@ def _emit_missing(table: ItemTable, item: ItemState, holder: Json, out: list[Eve
     if text := call_text(holder, key):
         missing = missing_arguments(item, text)
         if missing and item.type != "tool_search_call":  # its arguments are an object and have no deltas
-            form = "as an object instead of its text" if type(holder.get(key)) is dict else "without their deltas"
-            table.record_repair(f"arguments came {form}")
+            form = "were an object instead of text" if type(holder.get(key)) is dict else "had no deltas"
+            table.record_repair(f"arguments {form}")
         _emit_arguments(table, item, missing, out)
 
 
