@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -95,6 +97,14 @@ def test_the_image_runs_as_its_own_user_and_checks_its_health() -> None:
     assert "/health" in final["HEALTHCHECK"]
     assert "DRAGOMAN_HOST=0.0.0.0 DRAGOMAN_PORT=8080" in final["ENV"]
     assert final["EXPOSE"] == "8080"
+
+
+def test_hadolint_has_no_remark_on_the_dockerfile() -> None:
+    found = shutil.which("hadolint", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
+        pytest.skip("hadolint is not installed")
+    done = subprocess.run([found, "--no-color", DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", 0)
 
 
 def test_the_image_is_built_with_the_projects_version_of_uv() -> None:
