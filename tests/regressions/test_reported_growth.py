@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import logging
 import sys
 import threading
 import tracemalloc
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,25 +37,29 @@ def _census() -> tuple[int, int, int]:
 
 
 @every_direction
-async def test_T76_nothing_is_left_of_requests_that_are_over(client: Dialect, upstream: Dialect) -> None:
+async def test_T76_nothing_is_left_of_requests_that_are_over(
+    client: Dialect, upstream: Dialect, caplog: pytest.LogCaptureFixture
+) -> None:
     """Memory grows until the pod dies: stored messages, a thread per chunk, routes registered again and again
     (BerriAI/litellm#12685, BerriAI/litellm#15128, BerriAI/litellm#13805). Seen in what the collector tracks, in
     threads and in tasks, twenty-five requests at a time."""
     frames = whole_stream(upstream, ("text", "x" * 50), ("call", "call_a", "look", "{}"))
+    caplog.set_level(logging.WARNING, "dragoman")  # the test run keeps the records of lines
     async with ScriptedServer(stream(frames)) as server:
         config = config_for(server.url, upstream)
         config = replace(config, server=replace(config.server, receipts=8))
         async with gate(config) as entrance:
             routes = len(entrance.runner.app.router.resources())
-            seen = []
+            seen, kinds = [], []
             for _ in range(5):
                 await _talk(entrance, server, client, 25)
                 seen.append(_census())
+                kinds.append(Counter(type(each).__qualname__ for each in gc.get_objects()))
             assert len(entrance.runner.app.router.resources()) == routes
             assert server.connections <= 2, "connections are used again"
     grown = [after[0] - before[0] for before, after in itertools.pairwise(seen)]
     # What is imported and cached on the way comes once; a leak comes each time.
-    assert min(grown) < 25, f"{grown} objects of 25 requests each"
+    assert min(grown) < 25, f"{grown} objects of 25 requests each: {(kinds[-1] - kinds[1]).most_common(9)}"
     assert {(threads, tasks) for _, threads, tasks in seen} == {seen[0][1:]}
 
 
