@@ -43,7 +43,10 @@ def unknown_windows(config: Config) -> Iterator[str]:
     """Yield a sentence for each provider whose `token_budget` has no effect, as its context window is not known."""
     budgets = [(provider, config.knobs.token_budget) for provider in config.providers]
     budgets += [
-        (route.provider, route.knobs["token_budget"]) for route in config.routes if "token_budget" in route.knobs
+        (name, route.knobs["token_budget"])
+        for route in config.routes
+        if "token_budget" in route.knobs
+        for name in route.provider_names
     ]
     for name in dict.fromkeys(name for name, budget in budgets if budget != "off"):
         if not config.providers[name].profile.context_window:

@@ -319,6 +319,17 @@ class Table:
             else:
                 self.problems.append((where, f"expected a table, got {kind_of(item)}"))
 
+    def texts_and_tables(self, key: str) -> Iterator[str | Table]:
+        """Yield the members of an array of strings and tables."""
+        for index, item in enumerate(self._get(key, list) or ()):
+            where = f"{self.at(key)}[{index}]"
+            if type(item) is dict:
+                yield Table(item, where, self._env, self.problems)
+            elif type(item) is not str:
+                self.problems.append((where, f"expected a string or a table, got {kind_of(item)}"))
+            elif (resolved := self._resolve(item, where)) is not None:
+                yield resolved
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the keys, for tables whose keys are the operator's names."""
         return iter(self._data)

@@ -130,6 +130,27 @@ SETTLEMENTS_DROPPED = Family(
     Kind.COUNTER,
     "Ended requests whose tokens were never counted, because the store was away for too long.",
 )
+ATTEMPTS = Family(
+    "dragoman_upstream_attempts_total",
+    Kind.COUNTER,
+    "Upstream requests of routes that retry or fall back, by outcome: `answered`, `refused`, `unauthorized`,"
+    " `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut`, `malformed`, `queue`, `untranslatable` or"
+    " `abandoned`.",
+    ("provider", "outcome"),
+)
+RETRIES_DENIED = Family(
+    "dragoman_retries_denied_total",
+    Kind.COUNTER,
+    "Failed attempts that were not followed by another: the `budget`, the `attempts` or the `wait` was used up, or no"
+    " provider was left (`candidates`).",
+    ("reason",),
+)
+BREAKERS_OPEN = Family(
+    "dragoman_breakers_open", Kind.GAUGE, "Processes that pause a provider after its failures.", ("provider",)
+)
+QUEUED_REQUESTS = Family(
+    "dragoman_queued_requests", Kind.GAUGE, "Requests that wait for a place at a provider.", ("provider",)
+)
 CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
 MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
 FILES = Family("dragoman_process_open_fds", Kind.GAUGE, "Open file descriptors of all processes.")
@@ -168,6 +189,10 @@ FAMILIES = {
         STORE_ERRORS,
         STORE_UNCHECKED,
         SETTLEMENTS_DROPPED,
+        ATTEMPTS,
+        RETRIES_DENIED,
+        BREAKERS_OPEN,
+        QUEUED_REQUESTS,
         CPU,
         MEMORY,
         FILES,

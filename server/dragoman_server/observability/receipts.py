@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dragoman import (
     Dialect,
@@ -22,6 +22,7 @@ from dragoman import (
     Usage,
     Violation,
     json_dumps,
+    quote,
     redact,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
@@ -31,6 +32,40 @@ TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
 RENAMES_MAX = 256
 """Most renamed tools of a receipt."""
+
+
+class AttemptRow(NamedTuple):
+    """One upstream request of a client request that may be sent several times.
+
+    `key` is the place of the key in the provider's list, from 1; 0 if there is one key. `outcome` is as in the metric
+    `dragoman_upstream_attempts_total`. `waited` is the time in pauses and queues before it, of the whole request.
+    """
+
+    provider: str
+    upstream_model: str
+    key: int
+    outcome: str
+    status: int | None
+    seconds: float
+    waited: float
+
+    def __str__(self) -> str:
+        key = f" (key {self.key})" if self.key else ""
+        status = f" {self.status}" if self.status is not None else ""
+        model = quote(self.upstream_model)
+        return f"{model} at {self.provider}{key} {self.outcome}{status} after {self.seconds:.3f} s"
+
+    def json(self) -> Json:
+        """Return the row for a receipt."""
+        return {
+            "provider": self.provider,
+            "upstream_model": self.upstream_model[:TEXT_MAX],
+            "key": self.key or None,
+            "outcome": self.outcome,
+            "status": self.status,
+            "seconds": round(self.seconds, 6),
+            "waited": round(self.waited, 6),
+        }
 
 
 class ReceiptCounter(Protocol):
@@ -85,6 +120,8 @@ class Receipt:
     """The named key of the client."""
     settle: Callable[[Receipt], None] | None = field(default=None, repr=False)
     """Counts what the request used in the limits of its key; called once, when the exchange ends."""
+    attempts: tuple[AttemptRow, ...] = ()
+    """The upstream requests, if there may be several."""
     opened_at: float = 0.0
     begun_at: float | None = None
     _facts: Json | None = field(default=None, repr=False)
@@ -183,6 +220,8 @@ class Receipt:
             "cache": self.cache,
             "renames": {},
         }
+        if self.attempts:
+            facts["attempts"] = [row.json() for row in self.attempts]
         more = self._facts if translation is None else self._translated(translation)
         if more is not None:
             error = facts["error"]

@@ -27,6 +27,7 @@ from dragoman.aio import (
     StreamTimers,
     Transport,
     UpstreamRequest,
+    UpstreamResponse,
 )
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.config.lint import remarks
@@ -37,6 +38,7 @@ from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
+from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
@@ -50,12 +52,15 @@ from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
+from dragoman_server.routing.routing_state import RoutingState
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
 from dragoman_server.workers.peer_workers import PeerWorkers
 
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """An aiohttp request handler."""
+Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
+"""Sends a request upstream and returns the response, as `Transport.open` does."""
 
 _ERROR_SECONDS = 1.0
 """Seconds that clients have to receive the errors that end their streams when the gateway stops."""
@@ -102,6 +107,7 @@ class Gateway:
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
+        self.routing = RoutingState(config, self.metrics.totals)
         self.named_keys = NamedKeys(config, self.metrics.totals, prices, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
@@ -148,6 +154,7 @@ class Gateway:
         config, ignored = with_fixed(self.config, config)
         mask_logs(config)
         self.loaded = LoadedConfig(config)
+        self.routing.configure(config)
         server = config.server
         self.bodies.configure(server)
         self.receipts.resize(server.receipts)
@@ -239,13 +246,12 @@ class Gateway:
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
-            call, exchange = await self._prepared(request, receipt)
+            call, exchange, send = await self._prepared(request, receipt)
             timers = self._new_timers(request, call)
-            assert self._upstream is not None, "the gateway is not open"
-            opening = self._upstream.open(call, timers)
+            opening = send(call, timers)
             early = call.timeouts.early_reply if call.stream else 0.0
             # Free the request's body, which may be large, for the duration of the reply.
-            del call
+            del call, send
             if early:
                 return await exchange.answer_early(request, opening, timers, early)
             answer = await opening
@@ -302,13 +308,16 @@ class Gateway:
         add_loss_header(response.headers, receipt.losses)
         return response
 
-    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
-        """Resolve a request. Returns the upstream request, and the exchange that handles the response."""
+    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange, Send]:
+        """Resolve a request. Returns the upstream request, the exchange that handles the response, and what sends it.
+
+        That is the transport, or the attempts of a route that may have several.
+        """
         receipt.owner, receipt.principal, receipt.key = await self.admit(request)
         self.receipts.file(receipt)
         loaded = self.loaded
-        target, translation, body, payload = await resolve_request(
-            request, receipt, loaded, self.bodies, self.hooks, clock=self._now
+        target, translation, body, payload, ranking, candidate = await resolve_request(
+            request, receipt, loaded, self.bodies, self.hooks, clock=self._now, routing=self.routing
         )
         provider = target.provider
         if target.warning:
@@ -331,7 +340,15 @@ class Gateway:
                 *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
                 *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
-        return call, exchange
+        transport = self._upstream
+        assert transport is not None, "the gateway is not open"
+        if ranking is None or candidate is None:
+            return call, exchange, transport.open
+        attempts = Attempts(
+            *(request, body, receipt, exchange, loaded, target, ranking, candidate),
+            *(self.routing, transport, self.upstream_requests, self._now),
+        )
+        return call, exchange, attempts.open
 
     async def identify(self, request: web.Request) -> Caller:
         """Return the client of a request. Raises DragomanError if it may not use the gateway."""
