@@ -154,6 +154,8 @@ _LABELS = {
     "worker": "its number, from 1",
     "result": "as above",
     "operation": "`admit`, `settle`, `renew`, `keys`, `ping`, `cool`, `cooldowns`",
+    "outcome": "as above",
+    "reason": "`budget`, `attempts`, `wait`, `candidates`",
     "version": "Dragoman's",
     "python": "Python's version",
 }

@@ -169,11 +169,14 @@ async def test_the_last_error_reaches_the_client_with_its_headers() -> None:
 
 
 async def test_the_receipt_and_the_metrics_have_every_attempt() -> None:
-    async with ScriptedServer(error(503)) as first, ScriptedServer(works(CHAT, streamed=True)) as second:
-        async with gate(config_of((first.url, MESSAGES), (second.url, CHAT), upstream_model="m2")) as entrance:
-            receipt = await receipt_of(entrance, stream=True)
-            async with entrance.session.get(f"{entrance.url}/metrics") as page:
-                samples = read_exposition(await page.read())
+    async with (
+        ScriptedServer(error(503)) as first,
+        ScriptedServer(works(CHAT, streamed=True)) as second,
+        gate(config_of((first.url, MESSAGES), (second.url, CHAT), upstream_model="m2")) as entrance,
+    ):
+        receipt = await receipt_of(entrance, stream=True)
+        async with entrance.session.get(f"{entrance.url}/metrics") as page:
+            samples = read_exposition(await page.read())
     assert receipt["provider"] == "up2"
     rows = [(row["provider"], row["upstream_model"], row["outcome"], row["status"]) for row in receipt["attempts"]]
     assert rows == [("up1", "m2", "unavailable", 503), ("up2", "m2", "answered", None)]
@@ -215,7 +218,9 @@ async def test_a_provider_that_cannot_express_the_request_is_left_out() -> None:
         ScriptedServer(works(CHAT, streamed=False)) as second,
         ScriptedServer(works(MESSAGES, streamed=False)) as third,
     ):
-        config = config_of((first.url, MESSAGES), (second.url, CHAT), (third.url, MESSAGES), knobs={"on_loss": "reject"})
+        config = config_of(
+            (first.url, MESSAGES), (second.url, CHAT), (third.url, MESSAGES), knobs={"on_loss": "reject"}
+        )
         async with gate(config) as entrance:
             await ask(entrance, MESSAGES, streamed=False, top_k=3)
         assert [len(server.requests) for server in (first, second, third)] == [1, 0, 1]

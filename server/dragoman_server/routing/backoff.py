@@ -21,10 +21,10 @@ def backoff(retry: int, first: float, longest: float, random: Callable[[], float
 
 
 class RetryHints(NamedTuple):
-    """What an upstream's response says about retries.
+    """The headers of an upstream's response that concern retries.
 
-    `after` is the number of seconds to wait, None if it does not say. `again` is False if the upstream forbids to send
-    the request to it again (`x-should-retry`), True if it asks for it, None if it does not say.
+    `after` is the number of seconds to wait. `again` is False if the upstream forbids to send the request to it again
+    (`x-should-retry`), True if it requests that. None stands for a missing header.
     """
 
     after: float | None = None

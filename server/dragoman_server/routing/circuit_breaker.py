@@ -57,7 +57,7 @@ class CircuitBreaker:
         self.failures += 1
         now = self._clock()
         if self.open:
-            # Requests from before the pause may fail during it: they tell nothing new.
+            # Requests from before the pause may fail during it: that is known already.
             if not self._probing or now < self.until:
                 return False
             self._pause = min(self._longest, self._pause * 2)

@@ -1,4 +1,4 @@
-"""The outcomes of attempts: whether a request may be sent again after a failure, where, and who is to pause."""
+"""The outcomes of attempts: whether a request may be sent again after a failure, where, and what pauses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scope(StrEnum):
 
 
 class Blame(StrEnum):
-    """Who failed."""
+    """The side that failed."""
 
     NONE = "none"
     KEY = "key"
@@ -65,7 +65,7 @@ def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: boo
     else:
         word, scope, blame = "refused", Scope.NOWHERE, Blame.NONE
     if hints.again is False and scope is Scope.ANYWHERE:
-        scope = Scope.ELSEWHERE  # it speaks for itself only
+        scope = Scope.ELSEWHERE  # the header concerns this upstream only
     elif hints.again and scope is Scope.NOWHERE:
         word, scope = "unavailable", Scope.ANYWHERE
     return Outcome(word, scope, blame, status, hints.after)

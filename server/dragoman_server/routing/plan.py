@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a request of a route may try. `attempts` is the most upstream requests for one client request."""
+    """The candidates of a route. `attempts` is the most upstream requests for one client request."""
 
     candidates: tuple[Candidate, ...]
     attempts: int

@@ -39,7 +39,7 @@ class Target(NamedTuple):
     """The knobs by client profile, for the profiles that change them."""
     warning: str | None = None
     plan: Plan | None = None
-    """What to try, if there is more than one attempt at one provider with one key; `provider` is then the first."""
+    """The candidates, if there is more than one attempt at one provider with one key; `provider` is then the first."""
 
     def knobs_for(self, client: str | None) -> Knobs:
         """Return the knobs of a request of a client with the profile `client`, or of one without a profile."""

@@ -29,7 +29,7 @@ from dragoman_server.routing.slots import Slots
 
 log = logging.getLogger("dragoman")
 Share = Callable[[str, float], None]
-"""Tells other gateways of a pause, by its name and seconds. It must not block."""
+"""Reports a pause to other gateways, by its name and seconds. It must not block."""
 _PROVIDER, _KEY = "provider", "key"
 
 
@@ -56,7 +56,7 @@ class ProviderState:
 class RoutingState:
     """The providers' state. `clock` returns seconds from any origin, `random` numbers from 0 up to 1.
 
-    `totals` are the counters to add to. `share` is called with each pause that begins here, unless it is None.
+    `totals` are the counters to add to. `share`, if it is set, is called with each pause that begins here.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class RoutingState:
         if outcome.blame is Blame.PROVIDER:
             if state.breaker.failed():
                 self._opened(name, state)
-            # A provider that says how long it will be away is believed, as by its rate limits.
+            # A `retry-after` is respected here, too.
             if outcome.after:
                 self._cool(candidate, state, outcome.after, requested=True)
         elif outcome.blame is Blame.KEY:

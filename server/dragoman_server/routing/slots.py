@@ -40,7 +40,7 @@ class Slots:
         return self.full and len(self._waiting) >= self._queue
 
     def take(self) -> bool:
-        """Take a place and return True, or return False if there is none."""
+        """Take a place and return True, or return False if all are taken."""
         if self.full:
             return False
         self.taken += 1
