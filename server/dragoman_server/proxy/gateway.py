@@ -30,6 +30,7 @@ from dragoman.aio import (
     UpstreamResponse,
 )
 from dragoman_server.accounts.limits.prices import Prices
+from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
@@ -50,6 +51,7 @@ from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
+from dragoman_server.proxy.shared_pauses import SharedPauses
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.routing_state import RoutingState
@@ -109,6 +111,7 @@ class Gateway:
         self.metrics = Metrics(now=now, validate=config.server.validate)
         self.routing = RoutingState(config, self.metrics.totals)
         self.named_keys = NamedKeys(config, self.metrics.totals, prices, now)
+        self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -162,6 +165,7 @@ class Gateway:
         self.metrics.count_violations(server.validate)
         if not self.named_keys.configure(config):
             ignored.append("store")
+        self._share_pauses()
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -185,6 +189,13 @@ class Gateway:
                 self._upstream = AiohttpTransport(server.connections, trust_env=True)
             else:
                 self._upstream = Http11Transport(server.connections)
+
+        self._share_pauses()
+
+    def _share_pauses(self) -> None:
+        """Share pauses of providers, if there are routes that make any, and a store that others may use."""
+        if self.router.has_plans and self.named_keys.accounts is not None and self.config.store.kind != MEMORY:
+            self._shared_pauses.start()
 
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
@@ -216,6 +227,7 @@ class Gateway:
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
         await self._upstream_models.close()
+        await self._shared_pauses.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()

@@ -141,6 +141,10 @@ class Router:
                 self._exact.setdefault(route.model, []).append(compiled)
             else:
                 self._patterns.append(compiled)
+        planned = [*self._patterns, *(each for same in self._exact.values() for each in same)]
+        direct = any(self._parts((RouteTarget(name),))[0] for name in config.providers)
+        self.has_plans = direct or any(each.parts for each in planned)
+        """True if a request may be sent several times, or wait for a provider."""
         models = config.models
         # If only one of the two is configured, it is used for both.
         self._big = models.big or models.small

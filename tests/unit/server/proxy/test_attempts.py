@@ -25,6 +25,7 @@ from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.routing.routing_state import RoutingState
 from support.samples import dump, reply, request
+from support.waiting import turns, until
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 BODY = dump(request(MESSAGES))
@@ -174,9 +175,8 @@ async def test_what_ends_the_attempts_is_counted(retries: Any, headers: Any, rea
 async def test_a_gateway_that_stops_ends_a_pause() -> None:
     scene = Scene(Script(503, retry_after="20"), providers=1, attempts=2)
     running = asyncio.create_task(scene.run())
-    while not scene.receipt.attempts:  # noqa: ASYNC110 - nothing announces it
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await until(lambda: scene.receipt.attempts)
+    await turns()
     scene.timers.expire(DragomanError(STOPPING))
     with pytest.raises(DragomanError, match="shutting down"):
         await running
