@@ -148,6 +148,16 @@ async def test_a_provider_that_does_not_answer_in_time() -> None:
         assert len(second.requests) == 1
 
 
+@STREAMED
+@pytest.mark.parametrize("first", [error(503), [Send(sse_head()), Close()], [Abort()]], ids=["503", "cut", "reset"])
+async def test_over_the_other_transport(first: list[Step], streamed: bool) -> None:
+    async with ScriptedServer(first) as one, ScriptedServer(works(CHAT, streamed)) as two:
+        config = config_of((one.url, MESSAGES), (two.url, CHAT))
+        async with gate(replace(config, server=Server(transport="aiohttp"))) as entrance:
+            await ask(entrance, MESSAGES, streamed)
+        assert (len(one.requests), len(two.requests)) == (1, 1)
+
+
 async def test_a_whole_reply_that_is_cut_is_requested_elsewhere() -> None:
     half = answer(200, dump(reply(MESSAGES)))[0]
     assert isinstance(half, Send)

@@ -86,7 +86,7 @@ UPSTREAM_ERRORS = Family(
 GATEWAY_ERRORS = Family(
     "dragoman_gateway_errors_total",
     Kind.COUNTER,
-    "Replies that the gateway itself ended: `defect` (please report it), `stopping` or `given_up`.",
+    "Replies that the gateway itself ended: `defect` (please report it), `stopping`, `given_up` or `no_provider`.",
     ("kind",),
 )
 MALFORMED = Family(

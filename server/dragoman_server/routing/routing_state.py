@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from math import ceil
 from random import random as system_random
 
 from dragoman import DragomanError, Failure, FailureKind, FailureOrigin, json_dumps, json_loads
@@ -83,7 +84,7 @@ class RoutingState:
 
     def configure(self, config: Config) -> None:
         """Use the limits of a new configuration."""
-        self._config, self._options = config, config.retries
+        before, self._config, self._options = self._config, config, config.retries
         options = config.retries
         self.budget.configure(options.budget, options.budget_min)
         for name in [name for name in self._providers if name not in config.providers]:
@@ -95,6 +96,11 @@ class RoutingState:
             state.breaker.configure(options.failures, options.cooldown, options.cooldown_max)
             if (provider := config.providers.get(name)) is not None:
                 state.slots.configure(provider.concurrent, provider.queue)
+                if _place(provider) != _place(before.providers.get(name)):
+                    # The operator has changed what failed.
+                    state.cooled.clear()
+                    state.breaker.succeeded()
+                    self._report_breaker(name, state)
 
     def of(self, provider: Provider) -> ProviderState:
         """Return the state of a provider."""
@@ -165,10 +171,11 @@ class RoutingState:
         if after <= 0.0:
             return overloaded()
         broken = any(self.of(candidate.provider).breaker.open for candidate in ranking)
-        kind, status = (FailureKind.OVERLOADED, 503) if broken else (FailureKind.RATE_LIMIT, 429)
-        what = "have failed" if broken else "are at their rate limits"
-        message = f"the providers of this model {what} and pause; try again in {max(1, round(after))} s"
-        return DragomanError(_own(kind, message, status, after))
+        if broken:
+            kind, message, status = FailureKind.OVERLOADED, "the providers of this model have failed and pause", 503
+        else:
+            kind, message, status = FailureKind.RATE_LIMIT, "the providers of this model are at their rate limits", 429
+        return DragomanError(_own(kind, f"{message}; try again in {_whole(after)} s", status, after))
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -272,6 +279,11 @@ class RoutingState:
                 self._put_pause(self.of(provider), (key, model), seconds, True)
 
 
+def _place(provider: Provider | None) -> object:
+    """Return what decides whether a provider can be reached and accepts its keys."""
+    return provider and (provider.base_url, provider.api_key, provider.api_keys)
+
+
 def overloaded() -> DragomanError:
     """Return the error for a request that finds no place and no room in a queue."""
     message = "the providers of this model have as many requests as they may have; try again later"
@@ -280,5 +292,9 @@ def overloaded() -> DragomanError:
 
 def _own(kind: FailureKind, message: str, status: int, after: float) -> Failure:
     failure = Failure(kind, message, status, origin=FailureOrigin.PROXY, reason="no_provider")
-    failure.headers["retry-after"] = str(max(1, round(after)))
+    failure.headers["retry-after"] = str(_whole(after))
     return failure
+
+
+def _whole(seconds: float) -> int:
+    return max(1, ceil(seconds))

@@ -177,6 +177,18 @@ def test_a_reload_changes_limits_and_keeps_pauses() -> None:
     assert slots.full
 
 
+@pytest.mark.parametrize("change", [{"base_url": "http://elsewhere/v1"}, {"api_key": Secret("a-new-key")}])
+def test_a_provider_that_was_changed_begins_anew(change: dict[str, Any]) -> None:
+    scene = Scene()
+    scene.attempt(scene.other, limited(30))
+    for _ in range(2):
+        scene.attempt(scene.other, outcome_of_status(500))
+    two = replace(scene.config.providers["two"], **change)
+    scene.state.configure(replace(scene.config, providers={**scene.config.providers, "two": two}))
+    assert scene.state.usable([Candidate(two, "m")]) == [Candidate(two, "m")]
+    assert scene.totals.read(BREAKERS_OPEN, "two") == [0]
+
+
 def test_a_reload_drops_a_provider_that_is_gone() -> None:
     scene = Scene()
     for _ in range(2):
