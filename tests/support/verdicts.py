@@ -94,3 +94,7 @@ def assert_defect_is_found(dialect: Dialect, case: str, change: Change, rule: st
     found = verdict(dialect, b"".join(frames), **settings_of(name), losses=Losses())
     assert found is not None
     assert rule in found.rule
+    judge = validator(dialect, **settings_of(name), losses=Losses())
+    judge.feed(frames)
+    judge.finish()
+    assert judge.context.violation == found, "frames that arrive together are judged in another way"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Any
 
-from dragoman_server.config.toml_reader import Problem, unknown
+from dragoman_server.config.toml_reader import Problem, documented, unknown
 
 BALANCES = ("sticky", "least-busy", "weighted")
 """Ways to share requests between targets of the same priority."""
@@ -50,32 +49,25 @@ def target_problems(at: str, targets: Sequence[RouteTarget], providers: Mapping[
             yield f"{here}.priority", f"expected 1 (first) or more; got {target.priority}"
 
 
-def _documented(default: Any, doc: str) -> Any:
-    """Return a field with the text that the reference page has about it."""
-    return field(default=default, metadata={"doc": doc})
-
-
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
     """The table `[retries]`: further attempts of a request, and pauses of providers that fail. Times are in seconds."""
 
-    attempts: int = _documented(
+    attempts: int = documented(
         0,
         "upstream requests for one client request, the first included; 0 = 3 for a route with several providers or a"
         " provider with several keys, 1 for others",
     )
-    backoff: float = _documented(0.5, "the pause before the first retry at the same provider; it doubles with each")
-    backoff_max: float = _documented(8.0, "longest of these pauses")
-    wait: float = _documented(
+    backoff: float = documented(0.5, "the pause before the first retry at the same provider; it doubles with each")
+    backoff_max: float = documented(8.0, "longest of these pauses")
+    wait: float = documented(
         30.0, "all pauses of one request together, with its time in queues; a longer `retry-after` is not waited for"
     )
-    budget: float = _documented(0.2, "retries as a share of the requests of the last 10 s")
-    budget_min: int = _documented(3, "retries in 10 s that are possible however few requests there are")
-    failures: int = _documented(5, "failures in a row after which a provider is paused; 0 = never")
-    cooldown: float = _documented(
-        15.0, "first pause of a provider or of a key; a provider's doubles while it fails"
-    )
-    cooldown_max: float = _documented(120.0, "longest pause of a provider or of a key, also by `retry-after`")
+    budget: float = documented(0.2, "retries as a share of the requests of the last 10 s")
+    budget_min: int = documented(3, "retries in 10 s that are possible however few requests there are")
+    failures: int = documented(5, "failures in a row after which a provider is paused; 0 = never")
+    cooldown: float = documented(15.0, "first pause of a provider or of a key; a provider's doubles while it fails")
+    cooldown_max: float = documented(120.0, "longest pause of a provider or of a key, also by `retry-after`")
 
     def attempts_of(self, route: int | None, several: bool) -> int:
         """Return the attempts of a route. `route` is its own setting; `several` means several providers or keys."""

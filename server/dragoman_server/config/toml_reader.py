@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field, field, fields
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -111,6 +111,11 @@ def parse_word(spec: Field[Any], word: str) -> Any:
             except ValueError:
                 continue
     return word
+
+
+def documented(default: Any, doc: str) -> Any:
+    """Return a field of a dataclass with the text that the reference page has about it."""
+    return field(default=default, metadata={"doc": doc})
 
 
 def value_problem(spec: Field[Any], value: Any) -> str | None:

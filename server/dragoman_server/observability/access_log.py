@@ -57,6 +57,7 @@ class RequestLine(NamedTuple):
     error: str | None
     cause: str
     note: str
+    trace_id: str | None = None
 
     def __str__(self) -> str:
         line = f"{self.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
@@ -70,6 +71,8 @@ class RequestLine(NamedTuple):
             line += f" provider={self.provider} route={quote(self.route)}"
         if self.client_profile is not None:
             line += f" client={self.client_profile}"
+        if self.trace_id is not None:
+            line += f" trace_id={self.trace_id}"
         if self.cause:
             line += f": {self.cause}"
         if self.losses:
@@ -139,6 +142,7 @@ def request_line(
         None if error is None else error_word(error),
         cause,
         note,
+        receipt.trace.trace_id if receipt.trace is not None else None,
     )
 
 

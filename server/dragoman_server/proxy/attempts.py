@@ -11,13 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, DragomanError, FailureOrigin, UpstreamStatusError, parse_body
+from dragoman import (
+    ClientRequestError,
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    UpstreamStatusError,
+    parse_body,
+)
 from dragoman.aio import (
     StreamTimers,
     Transport,
@@ -27,11 +35,15 @@ from dragoman.aio import (
     open_proxy_stream,
 )
 from dragoman_server.config.provider import Auth
+from dragoman_server.observability.metric_families import UPSTREAM_ERRORS
+from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.observability.receipts import AttemptRow, Receipt
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.read_response import ReadResponse
 from dragoman_server.proxy.resolve_request import translate_for
 from dragoman_server.proxy.upstream_request import UpstreamRequests
+from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
 from dragoman_server.routing.backoff import backoff, retry_hints
 from dragoman_server.routing.outcomes import (
     ABANDONED,
@@ -49,28 +61,6 @@ from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState, overloaded
 
 log = logging.getLogger("dragoman")
-
-
-class ReadResponse:
-    """A response whose whole body was read already."""
-
-    def __init__(self, response: UpstreamResponse, body: bytes) -> None:
-        self._response = response
-        self._body = body
-        self.status = response.status
-        self.headers: Mapping[str, str] = response.headers
-
-    async def read(self, limit: int) -> bytes:
-        """Return the body, which is not longer than the limit by which it was read."""
-        return self._body
-
-    async def batches(self) -> AsyncGenerator[bytes, None]:
-        """Yield the body."""
-        yield self._body
-
-    async def close(self) -> None:
-        """Close the response that was read."""
-        await self._response.close()
 
 
 class _Result(NamedTuple):
@@ -168,13 +158,17 @@ class Attempts:
             following = self._following(result.outcome)
             if following is None:
                 break
+            self._report_failed(result, candidate)
             if result.response is not None:
                 await self._drop(result.response)
             call, pause = following
             if pause > 0.0:
                 self._waited += pause
-                await _wait(timers, pause, asyncio.get_running_loop().create_future())
+                await wait_with_timers(timers, pause, asyncio.get_running_loop().create_future())
             timers.restart()
+            if receipt.trace is not None:
+                candidate = self._candidate
+                call = receipt.trace.start_attempt(call, candidate.provider, candidate.upstream_model)
         if result.error is not None:
             raise result.error
         assert result.response is not None
@@ -186,14 +180,14 @@ class Attempts:
         provider, slots = candidate.provider, routing.of(candidate.provider).slots
         if not slots.take():
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            wake = partial(_set, future, True)
+            wake = partial(set_once, future, True)
             if not slots.wait(wake):
                 raise self._no_place()
             routing.queued(provider.name, 1)
             began, entered = routing.clock(), False
             try:
                 seconds = min(provider.queue_seconds, max(0.0, routing.options.wait - self._waited))
-                entered = await _wait(timers, seconds, future)
+                entered = await wait_with_timers(timers, seconds, future)
             finally:
                 self._waited += routing.clock() - began
                 routing.queued(provider.name, -1)
@@ -271,6 +265,14 @@ class Attempts:
         if stream is not None:
             await stream.batches.aclose()
         await response.close()
+
+    def _report_failed(self, result: _Result, candidate: Candidate) -> None:
+        """Count and trace the failure of an attempt that another one follows: the exchange does not report it."""
+        failure = result.error.failure if result.error is not None else _failure_of(result.outcome)
+        kind = REASON_KINDS.get(failure.reason or "", failure.kind)
+        self._routing.totals.add(UPSTREAM_ERRORS, (candidate.provider.name, kind))
+        if (trace := self._receipt.trace) is not None:
+            trace.fail_attempt(failure)
 
     # --- the next attempt --------------------------------------------------------------------------------------------
 
@@ -365,6 +367,25 @@ class Attempts:
             log.debug("%s attempt %d: %s", receipt.request_id, len(receipt.attempts), row)
 
 
+_KINDS = {
+    401: FailureKind.AUTHENTICATION,
+    402: FailureKind.BILLING,
+    403: FailureKind.PERMISSION,
+    408: FailureKind.TIMEOUT,
+    409: FailureKind.CONFLICT,
+    429: FailureKind.RATE_LIMIT,
+    503: FailureKind.OVERLOADED,
+    504: FailureKind.TIMEOUT,
+    529: FailureKind.OVERLOADED,
+}
+
+
+def _failure_of(outcome: Outcome) -> Failure:
+    """Return the failure for an error status whose body was not read."""
+    status = outcome.status or 500
+    return Failure(_KINDS.get(status, FailureKind.API), "", status)
+
+
 def _at_end(receipt: Receipt, call: Callable[[], None]) -> None:
     """Call a function when a request has ended, after what is called then already."""
     receipt.settle = partial(_settled, receipt.settle, call)
@@ -376,28 +397,3 @@ def _settled(before: Callable[[Receipt], None] | None, call: Callable[[], None],
             before(receipt)
     finally:
         call()
-
-
-def _set(future: asyncio.Future[bool], value: bool) -> None:
-    if not future.done():
-        future.set_result(value)
-
-
-async def _wait(timers: StreamTimers, seconds: float, future: asyncio.Future[bool]) -> bool:
-    """Wait for a future for up to `seconds`, with heartbeats for the client. Returns its result, or False after that.
-
-    Raises the error by which the timers end the request: the client has disconnected, or the gateway stops.
-    """
-
-    def fail(error: BaseException) -> None:
-        if not future.done():
-            future.set_exception(error)
-
-    timers.restart(seconds)
-    timers.attach(fail)
-    timer = asyncio.get_running_loop().call_later(seconds, _set, future, False)
-    try:
-        return await future
-    finally:
-        timer.cancel()
-        timers.upstream_done()

@@ -17,7 +17,7 @@ from dragoman.dialects import Dialect
 from dragoman.losses import Losses
 from oracles.grammar import Accumulated, GrammarError, chat, messages, responses
 from support.mutations import frames_of, mutated_streams
-from support.verdicts import TEXT, golden, goldens, settings_of, verdict
+from support.verdicts import TEXT, golden, goldens, settings_of, validator, verdict
 
 UNSEEN = re.compile(
     "|".join(
@@ -134,3 +134,24 @@ def test_a_stream_spelled_otherwise_is_judged_alike(dialect: Dialect) -> None:
             frames.append(head + mark + payload)
         assert verdict(dialect, b"".join(frames), **settings_of(name)) is None, name
         assert verdict(dialect, b"".join(frames[:-1]), **settings_of(name)) is not None, name
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@given(data=st.data())
+def test_frames_checked_together_are_judged_as_one_by_one(dialect: Dialect, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from((TEXT[dialect], *goldens(dialect))))
+    stream = data.draw(st.one_of(rearranged(golden(name)), mutated_streams(golden(name))))
+    frames = [frame + b"\n\n" for frame in stream.split(b"\n\n")[:-1]]
+    settings = settings_of(name)
+    singly, together = validator(dialect, **settings), validator(dialect, **settings)
+    for frame in frames:
+        singly.feed(frame)
+    at = 0
+    while at < len(frames):
+        size = data.draw(st.integers(1, 6))
+        assert together.feed(frames[at : at + size]) == b"".join(frames[at : at + size])
+        at += size
+    for judge in (singly, together):
+        judge.finish()
+    assert together.context.violation == singly.context.violation
+    assert together.ended is singly.ended

@@ -17,9 +17,12 @@ from dragoman.directions import direction
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.observability.metric_families import RETRIES_DENIED, Totals
+from dragoman_server.observability.metric_families import RETRIES_DENIED, UPSTREAM_ERRORS, Totals
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.attempts import Attempts, ReadResponse
+from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
+from dragoman_server.observability.tracing.span import Span
+from dragoman_server.observability.tracing.trace_context import TraceContext, new_span_id, new_trace_id
+from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.upstream_request import UpstreamRequests
@@ -121,6 +124,16 @@ class Scene:
         return sum(self.routing.of(provider).slots.taken for provider in self.config.providers.values())
 
 
+class Spans:
+    """Keeps the spans of a trace."""
+
+    def __init__(self) -> None:
+        self.found: list[Span] = []
+
+    def put(self, span: Span) -> None:
+        self.found.append(span)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(STATUSES), min_size=1, max_size=6), st.integers(1, 3), st.integers(1, 5))
 def test_what_holds_for_every_script(statuses: list[int], providers: int, attempts: int) -> None:
@@ -183,10 +196,17 @@ async def test_a_gateway_that_stops_ends_a_pause() -> None:
     assert scene.taken() == 0
 
 
-async def test_a_reply_that_was_read_is_read_again() -> None:
-    response = Response(200, CHAT, {})
-    read = ReadResponse(response, b"all of it")
-    assert await read.read(1) == b"all of it"
-    assert [piece async for piece in read.batches()] == [b"all of it"]
-    await read.close()
-    assert response.closed == 1
+async def test_each_attempt_has_a_span_and_an_error_of_its_provider() -> None:
+    scene, spans = Scene(Script(503, 200)), Spans()
+    trace = scene.receipt.trace = ExchangeTrace(
+        TraceContext(new_trace_id(), new_span_id(), True), None, lambda: 7, spans
+    )
+    scene.call = trace.start_attempt(scene.call, scene.config.providers["up1"], "m")
+    assert await scene.run() == 200
+    scene.receipt.end("completed", 200)
+    assert [span.attributes.get("dragoman.provider") for span in spans.found] == ["up1", "up2", "up2"]
+    assert [span.attributes.get("error.type") for span in spans.found] == ["overloaded", None, None]
+    assert spans.found[-1].attributes["dragoman.attempts"] == 2
+    parents = [call.headers["traceparent"].split("-")[2] for call in scene.script.calls]
+    assert parents == [span.context.span_id for span in spans.found[:2]]
+    assert scene.totals.read(UPSTREAM_ERRORS, "up1", "overloaded") == [1]

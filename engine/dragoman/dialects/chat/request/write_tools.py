@@ -179,9 +179,7 @@ def _adapt_choice(
         if accepted != "auto":
             return choice, tools
         if tools:
-            losses.add(
-                LossCode.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot forbid tool calls"
-            )
+            losses.add(LossCode.TOOLS_FILTERED, at, "none of the tools was sent: the upstream cannot forbid tool calls")
         return None, []
     if choice != "auto" and accepted not in _FORCING:
         losses.add(LossCode.CHOICE_DOWNGRADED, at, "the upstream takes no forced choice; auto was sent")

@@ -212,7 +212,9 @@ class ChatReader(StreamReader):
         if self._text.kind is _TEXT:
             out.append(Logprobs(self._text.index, tokens))
         else:  # some servers send those of calls, refusals and reasoning too
-            self.context.losses.add(LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content", "sent for something other than text")
+            self.context.losses.add(
+                LossCode.UNKNOWN_FIELD, "choices[0].logprobs.content", "sent for something other than text"
+            )
 
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
         for note in annotations if type(annotations) is list else (None,):

@@ -250,9 +250,7 @@ class ContentWriter:
         if part.custom:
             raise Unsupported(part.at, "a call of a free-text (custom) tool cannot be sent to a Messages upstream")
         if part.search or part.namespace is not None:
-            raise Unsupported(
-                part.at, "a call into a namespace or tool search cannot be sent to a Messages upstream"
-            )
+            raise Unsupported(part.at, "a call into a namespace or tool search cannot be sent to a Messages upstream")
         written: list[Json] = []
         self.calls.write_calls([(part.id, part.name, part.arguments, part.at)], written)
         block = written[0]

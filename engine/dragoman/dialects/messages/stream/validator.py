@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.messages.stream.usual_frames import END, START
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import (
     NO_CHANGE,
@@ -100,6 +101,37 @@ class MessagesValidator(Validator):
         else:
             self._stop()
         return None
+
+    def take_usual(self, data: bytes) -> int:
+        """See `Validator.take_usual`."""
+        if not self._started:
+            match = START.match(data)
+            if match is None:
+                return 0
+            self._started = True
+            self.position += 1
+            if match.lastindex:
+                self.position += 1
+                self._open_block(0, "text" if match.lastindex == 1 else "thinking")
+                self.restore_templates("content_block_start")
+            return match.end()
+        match = END.match(data)
+        if match is None or not self._may_end(match[1], match[2]):
+            return 0
+        self._open.clear()
+        self._reason = match[2].decode()
+        self.position += 2 if match[1] is None else 3
+        self.ended = True
+        self.drop_template()
+        return match.end()
+
+    def _may_end(self, index: bytes | None, reason: bytes) -> bool:
+        """True if the stream may end now, with the stop of this block before it if there is one."""
+        if self._reason is not None or len(self._open) != (index is not None):
+            return False
+        if index is not None and int(index) not in self._open:
+            return False
+        return reason == b"max_tokens" or (reason == b"tool_use") is bool(self._calls)
 
     def restore_templates(self, name: str) -> None:
         """Offer the templates that earlier streams set for the open blocks."""

@@ -58,8 +58,28 @@ class ValidatedItem:
 
     __slots__ = ("arguments", "call_id", "constants", "cut", "done", "id", "name", "parts", "size", "type")
 
-    def __init__(self, raw: Json) -> None:
-        """Check the announcement. Raises `GrammarError`."""
+    def __init__(self, kind: str, item_id: str, constants: int, call_id: str | None, name: str | None) -> None:
+        self.type = kind
+        self.id = item_id
+        self.constants = constants
+        self.call_id = call_id
+        self.name = name
+        self.parts: tuple[ValidatedPart, ...] = ()
+        self.arguments: int | None = None
+        self.cut = False
+        self.done: int | None = None
+        self.size = 0
+
+    @classmethod
+    def text(cls, item_id: str) -> ValidatedItem:
+        """Returns a message of the usual form, with its text part."""
+        item = cls("message", item_id, _TEXT_CONSTANTS, None, None)
+        item.parts = (ValidatedPart("output_text"),)
+        return item
+
+    @classmethod
+    def announced(cls, raw: Json) -> ValidatedItem:
+        """Check an announcement and return the item. Raises `GrammarError`."""
         get = raw.get
         kind, item_id = get("type"), get("id")
         if type(kind) is not str or type(item_id) is not str or not item_id.startswith(_PREFIX.get(kind, "")):
@@ -70,20 +90,12 @@ class ValidatedItem:
             raise GrammarError("an item that starts with another status")
         if kind == "message" and get("role") != "assistant":
             raise GrammarError("a message that is not the assistant's")
-        self.call_id: str | None = None
-        self.name: str | None = None
+        call_id = name = None
         if kind.endswith("_call"):
-            self.call_id, self.name = member(raw, "call_id", str), get("name")
-            if not self.call_id or len(self.call_id) > _LONGEST_CALL_ID or (kind in CALLS and not self.name):
+            call_id, name = member(raw, "call_id", str), get("name")
+            if not call_id or len(call_id) > _LONGEST_CALL_ID or (kind in CALLS and not name):
                 raise GrammarError("a call without id or name, or an id too long to be sent back")
-        self.id: str = item_id
-        self.type: str = kind
-        self.constants = _constant_fields(raw)
-        self.parts: tuple[ValidatedPart, ...] = ()
-        self.arguments: int | None = None
-        self.cut = False
-        self.done: int | None = None
-        self.size = 0
+        return cls(kind, item_id, _constant_fields(raw), call_id, name)
 
     def add_part(self, kind: str) -> None:
         """Add an announced part. Raises `GrammarError`."""
@@ -116,9 +128,19 @@ class ValidatedItem:
                 raise GrammarError("an item done before its part")
             part.check_repeated(raw_part)
         self.cut = status == "incomplete"
-        encoded = encoded or dumps(raw)
+        self.close(encoded or dumps(raw))
+
+    def close(self, encoded: bytes) -> None:
+        """Keep the hash and the length of the finished item's JSON in place of its parts."""
         self.done, self.size = hash(encoded), len(encoded)
         self.parts = ()
+
+    def open_text(self) -> bool:
+        """True if this is a message with one text part, no part of which is done."""
+        if self.done is not None or self.type != "message" or len(self.parts) != 1:
+            return False
+        part = self.parts[0]
+        return part.kind == "output_text" and part.text is None and not part.annotations
 
     def check_unchanged(self, raw: Json) -> None:
         """Check that the fields of the announcement have not changed. Raises `GrammarError`."""
@@ -149,3 +171,6 @@ class ValidatedItem:
 def _constant_fields(raw: Json) -> int:
     get = raw.get
     return hash((get("call_id"), get("name"), get("role"), get("namespace"), get("execution"), get("phase")))
+
+
+_TEXT_CONSTANTS: Final = _constant_fields({"role": "assistant"})

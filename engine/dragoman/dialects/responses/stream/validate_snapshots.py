@@ -29,6 +29,15 @@ _SNAPSHOT: Final = re.compile(
     rb'"status":"(\w+)","output":\['
 )
 """A snapshot in the format of the writer, from the end of the sequence number to the first item."""
+_USAGE: Final = re.compile(
+    rb'"usage":\{"input_tokens":(%(n)b),"input_tokens_details":\{"cached_tokens":%(n)b,"cache_write_tokens":%(n)b\},'
+    rb'"output_tokens":(%(n)b),"output_tokens_details":\{"reasoning_tokens":%(n)b\},"total_tokens":(%(n)b)\},'
+    rb'"completed_at":(?:null|%(n)b)\}\}' % {b"n": rb"(?:0|[1-9][0-9]{0,17})"}
+)
+"""The end of the last snapshot in the format of the writer."""
+_CREATED: Final = b'event: response.created\ndata: {"type":"response.created","sequence_number":0,'
+_IN_PROGRESS: Final = b'event: response.in_progress\ndata: {"type":"response.in_progress","sequence_number":1,'
+"""The first two frames up to their snapshots."""
 _LONG: Final = 4096
 """Bytes. A longer echo of the request is compared by its length, its first and its last 256 bytes."""
 _KNOWN_ECHOES: Final[dict[int, None]] = {}
@@ -48,6 +57,18 @@ class ValidatedSnapshots:
         """Hash of the first snapshot's identity and echo; 0 if it is not in the writer's format."""
         self._first = 0
         """Hash of the entire first snapshot; 0 likewise."""
+
+    def usual_start(self, data: bytes) -> int:
+        """Take the first two frames, if their snapshots are equal and have a known echo.
+
+        Returns the position in `data` after them, else 0.
+        """
+        if not data.startswith(_CREATED):
+            return 0
+        at, end = len(_CREATED), data.find(b"\n\n") + 2
+        if not data.startswith(_IN_PROGRESS, end) or not data.startswith(data[at:end], end + len(_IN_PROGRESS)):
+            return 0
+        return end + len(_IN_PROGRESS) + end - at if self.is_known_start(data[: end - 2], at) else 0
 
     def is_first_again(self, payload: bytes, at: int) -> bool:
         """True if the snapshot at this position has the bytes of the first one."""
@@ -83,7 +104,9 @@ class ValidatedSnapshots:
         end = payload.rfind(b'"usage":')
         if payload[at] != _BRACKET or hash((match[1], _digest(payload[at:end]))) != self._echo:
             return False
-        _check_usage(payload_of(b"{" + payload[end:-1]).get("usage"))
+        usage = _USAGE.fullmatch(payload, end)
+        if usage is None or int(usage[1]) + int(usage[2]) != int(usage[3]):
+            _check_usage(payload_of(b"{" + payload[end:-1]).get("usage"))
         return True
 
     def read(self, event: Json, payload: bytes, at: int) -> Json:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.responses.stream.usual_frames import ENDED_TEXT, STARTED_TEXT, ended_text, started_text
 from dragoman.dialects.responses.stream.validate_items import CALLS, HOMES, ValidatedItem, ValidatedPart
 from dragoman.dialects.responses.stream.validate_snapshots import ValidatedSnapshots, check_end
 from dragoman.reply_context import ReplyContext
@@ -43,6 +44,7 @@ _DELTAS: Final = {
     "response.custom_tool_call_input.delta": "custom_tool_call",
 }
 _DONE: Final = {name.removesuffix("delta") + "done": kind for name, kind in _DELTAS.items()}
+_COMPLETED: Final = b'event: response.completed\ndata: {"type":"response.completed","sequence_number":%d,'
 _NEVER: Final = b"\n%d"
 """A prefix that no frame has."""
 _TEMPLATES: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
@@ -174,6 +176,56 @@ class ResponsesValidator(Validator):
             raise GrammarError("an event before response.created")
         return event
 
+    # --- frames of a usual form --------------------------------------------------------------------------------------
+
+    def take_usual(self, data: bytes) -> int:
+        """See `Validator.take_usual`."""
+        items, at = self._items, 0
+        if items:
+            item = items[-1]
+            if item.open_text():
+                ended = ended_text(data, self._next, len(items) - 1, item.id.encode())
+                if ended is None:
+                    return 0
+                item.close(ended[0])
+                self._advance(ENDED_TEXT)
+                self.drop_template()
+                return self._usual_end(data, ended[1])
+        elif self._snapshots.identity is None:
+            at = self._snapshots.usual_start(data)
+            if not at:
+                return 0
+            self._advance(2)
+        started = started_text(data, at, self._next, len(items))
+        if started is None:
+            return at
+        item_id = started[0].decode()
+        if any(other.id == item_id for other in items):
+            return at
+        items.append(ValidatedItem.text(item_id))
+        self._advance(STARTED_TEXT)
+        self.drop_template()
+        self.restore_templates("response.content_part.added")
+        return started[1]
+
+    def _usual_end(self, data: bytes, at: int) -> int:
+        """Take `response.completed` if the rest of `data` is one of the usual form. Returns the new position."""
+        head = _COMPLETED % self._next
+        if not data.startswith(head, at) or data.find(b"\n\n", at) != len(data) - 2:
+            return at
+        try:
+            if not self._snapshots.is_expected_end(data[:-2], at + len(head), self._items):
+                return at
+        except (GrammarError, LookupError):
+            return at  # the frame is checked by itself, which reports it
+        self._advance(1)
+        self.ended = True
+        return len(data)
+
+    def _advance(self, frames: int) -> None:
+        self._next += frames
+        self.position += frames
+
     # --- the response ------------------------------------------------------------------------------------------------
 
     def _snapshot(self, name: str, payload: bytes) -> None:
@@ -205,7 +257,7 @@ class ResponsesValidator(Validator):
     def _item_added(self, event: Json) -> None:
         if member(event, "output_index", int) != len(self._items):
             raise GrammarError("an output_index that is not the next")
-        item = ValidatedItem(member(event, "item", dict))
+        item = ValidatedItem.announced(member(event, "item", dict))
         for other in self._items:
             if other.id == item.id or (item.call_id is not None and other.call_id == item.call_id):
                 raise GrammarError("an item id or a call_id twice")

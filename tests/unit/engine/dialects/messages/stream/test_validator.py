@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from support.defects import Change, add, double, drop, edit, find, move
-from support.verdicts import assert_defect_is_found, golden_frames, settings_of, verdict
+from support.verdicts import assert_defect_is_found, golden_frames, settings_of, validator, verdict
 
 TOOLS, THINKING = "two_tools", "thinking_text_tool"
 CASES: list[tuple[str, Change, str]] = [
@@ -68,3 +68,13 @@ def test_a_delta_behind_the_signature_is_a_breach() -> None:
     found = verdict(Dialect.MESSAGES, b"".join(frames))
     assert found is not None
     assert "signature" in found.rule
+
+
+def test_the_ends_of_a_usual_stream_are_checked_without_parsing_them() -> None:
+    frames = golden_frames("messages_from_chat/text")
+    judge = validator(Dialect.MESSAGES)
+    assert judge.take_usual(b"".join(frames[:2])) == len(b"".join(frames[:2]))
+    judge.feed(b"".join(frames[2:-3]))
+    assert judge.take_usual(b"".join(frames[-3:])) == len(b"".join(frames[-3:]))
+    assert judge.ended
+    assert judge.position == 5

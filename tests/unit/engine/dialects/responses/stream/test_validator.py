@@ -175,3 +175,15 @@ def test_an_echo_that_changed_is_found_however_the_reply_ends() -> None:
         found = verdict(RESPONSES, b"".join(frames))
         assert found is not None
         assert found.rule == "the snapshot repeats the request in another way than the first one"
+
+
+def test_the_ends_of_a_usual_stream_are_checked_without_parsing_them() -> None:
+    frames = golden_frames("responses_from_chat/text")
+    first = validator(RESPONSES)  # learns what the snapshots repeat of the request
+    first.feed(frames[0])
+    judge = validator(RESPONSES)
+    assert judge.take_usual(b"".join(frames[:4])) == len(b"".join(frames[:4]))
+    judge.feed(b"".join(frames[4:-4]))
+    assert judge.take_usual(b"".join(frames[-4:])) == len(b"".join(frames[-4:]))
+    assert judge.ended
+    assert judge.position == 8
