@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -18,6 +19,7 @@ from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.observability.metric_families import BREAKERS_OPEN, QUEUED_REQUESTS, RETRIES_DENIED
+from dragoman_server.proxy.attempts import Attempts
 from support.gateways import CHAT, MESSAGES, Gate, gate, until
 from support.samples import dump, reply, text_stream
 from support.sockets import LAST_CHUNK, Close, ScriptedServer, Send, Step, Wait, answer, chunk, sse_head, stream
@@ -406,17 +408,20 @@ async def test_a_reload_keeps_what_is_known_of_providers() -> None:
         assert (len(first.requests), len(second.requests)) == (1, 2)
 
 
-async def test_streams_are_counted_until_they_end() -> None:
+@pytest.mark.parametrize("attempts", [1, 3])
+async def test_streams_are_counted_until_they_end(attempts: int) -> None:
     release = asyncio.Event()
     frames = text_stream(MESSAGES)
     held: list[Step] = [*stream(frames[:2], end=False), Wait(release), Send(chunk(b"".join(frames[2:])) + LAST_CHUNK)]
     async with ScriptedServer(held) as server:
         provider = Provider("up", MESSAGES, server.url, concurrent=9)
-        async with gate(config_of(provider)) as entrance:
+        async with gate(config_of(provider, attempts=attempts)) as entrance:
             state = entrance.gateway.routing.of(provider)
             async with entrance.post(MESSAGES, stream=True) as response:
                 await response.content.readany()
                 assert state.slots.taken == 1
+                # An open stream keeps neither its attempts nor the client's request.
+                assert not any(isinstance(each, Attempts) for each in gc.get_objects())
                 release.set()
                 await response.read()
             await until(lambda: state.slots.taken == 0)
