@@ -408,6 +408,22 @@ async def test_a_reload_keeps_what_is_known_of_providers() -> None:
         assert (len(first.requests), len(second.requests)) == (1, 2)
 
 
+@pytest.mark.parametrize("failure", [error(503), [Close()], [Send(sse_head()), Close()]], ids=["503", "closed", "cut"])
+async def test_failed_requests_are_freed_at_once(failure: list[Step]) -> None:
+    """Without a garbage collection, which may come late: a request may have megabytes."""
+    async with ScriptedServer(failure) as first, ScriptedServer(failure) as second:
+        providers = Provider("up1", MESSAGES, first.url), Provider("up2", CHAT, second.url)
+        async with gate(config_of(*providers)) as entrance:
+            gc.collect()
+            gc.disable()
+            try:
+                assert await status_of(entrance, stream=True) in (502, 503)
+                assert len(first.requests) + len(second.requests) == 3
+                await until(lambda: not any(isinstance(each, Attempts) for each in gc.get_objects()))
+            finally:
+                gc.enable()
+
+
 @pytest.mark.parametrize("attempts", [1, 3])
 async def test_streams_are_counted_until_they_end(attempts: int) -> None:
     release = asyncio.Event()

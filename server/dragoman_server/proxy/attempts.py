@@ -169,10 +169,15 @@ class Attempts:
             if receipt.trace is not None:
                 candidate = self._candidate
                 call = receipt.trace.start_attempt(call, candidate.provider, candidate.upstream_model)
-        if result.error is not None:
-            raise result.error
-        assert result.response is not None
-        return result.response
+        response, error = result.response, result.error
+        del result
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it would keep this frame, and with it the request, until a garbage collection
+        assert response is not None
+        return response
 
     async def _enter(self, timers: StreamTimers) -> None:
         """Take a place at the candidate, or wait for one. Raises DragomanError (503) if none becomes free in time."""
@@ -214,7 +219,9 @@ class Attempts:
                 raise
             own_key = candidate.provider.auth is Auth.CONFIGURED
             hints = retry_hints(error.failure.headers, self._now())
-            result = _Result(outcome_of_failure(error.failure, hints, own_key=own_key), error=error)
+            # Without the traceback, whose frames would keep the request until a garbage collection.
+            cause = error.with_traceback(None)
+            result = _Result(outcome_of_failure(error.failure, hints, own_key=own_key), error=cause)
         except BaseException:
             self._abandon(began)
             raise

@@ -136,7 +136,10 @@ def _translate_for_plan(
         else:
             return resolved._replace(ranking=ranking, candidate=candidate)
     assert first is not None
-    raise first
+    try:
+        raise first.with_traceback(None)
+    finally:
+        del first  # it would keep this frame, and with it the request, until a garbage collection
 
 
 def translate_for(
