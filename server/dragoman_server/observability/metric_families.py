@@ -166,8 +166,8 @@ ATTEMPTS = Family(
     "dragoman_upstream_attempts_total",
     Kind.COUNTER,
     "Upstream requests of routes that retry or fall back, by outcome: `answered`, `refused`, `unauthorized`,"
-    " `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut`, `malformed`, `queue`, `untranslatable` or"
-    " `abandoned`.",
+    " `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut` (before the first event), `malformed`,"
+    " `abandoned`, or `queue` (not sent: no place became free).",
     ("provider", "outcome"),
 )
 RETRIES_DENIED = Family(

@@ -35,7 +35,7 @@ from dragoman.aio import (
     open_proxy_stream,
 )
 from dragoman_server.config.provider import Auth
-from dragoman_server.observability.metric_families import UPSTREAM_ERRORS
+from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.observability.receipts import AttemptRow, Receipt
 from dragoman_server.proxy.exchange import Exchange
@@ -204,6 +204,7 @@ class Attempts:
         routing.begin(candidate)
 
     def _no_place(self) -> DragomanError:
+        self._routing.totals.add(ATTEMPTS, (self._candidate.provider.name, QUEUED_OUT.word))
         self._record(QUEUED_OUT, 0.0)
         return overloaded()
 
@@ -293,18 +294,15 @@ class Attempts:
             return None
         reason = "candidates"
         for candidate in self._routing.usable(self._fresh(outcome)):
-            reason = "budget"
             # A provider that works is not in an outage that retries could make worse.
             if not self._routing.budget.spend(free=self._routing.works(candidate)):
-                break
-            if (call := self._translated(candidate)) is not None:
+                reason = "budget"
+            elif (call := self._translated(candidate)) is not None:
                 return call, 0.0
-        else:
-            reason, again = self._again(reason)
-            if again is not None:
-                return again
-        self._routing.deny(reason)
-        return None
+        reason, again = self._again(reason)
+        if again is None:
+            self._routing.deny(reason)
+        return again
 
     def _fresh(self, outcome: Outcome) -> list[Candidate]:
         """Return the candidates that may do better than the present one, which has failed."""

@@ -185,6 +185,14 @@ async def test_what_ends_the_attempts_is_counted(retries: Any, headers: Any, rea
     assert scene.totals.read(RETRIES_DENIED, reason) == [1]
 
 
+async def test_without_budget_a_provider_that_works_is_still_tried() -> None:
+    scene = Scene(Script(500, 500, 200), providers=3, budget_min=0, budget=0.0)
+    second = scene.config.providers["up2"]
+    scene.routing.of(second).breaker.failed()
+    assert await scene.run() == 500
+    assert scene.rows() == [("up1", "unavailable"), ("up3", "unavailable")]
+
+
 async def test_a_gateway_that_stops_ends_a_pause() -> None:
     scene = Scene(Script(503, retry_after="20"), providers=1, attempts=2)
     running = asyncio.create_task(scene.run())
