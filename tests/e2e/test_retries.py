@@ -6,23 +6,38 @@ import asyncio
 import gc
 import json
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 from time import monotonic
 from typing import Any
 
 import pytest
+from aiohttp import ClientError
 
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route
-from dragoman_server.observability.metric_families import BREAKERS_OPEN, QUEUED_REQUESTS, RETRIES_DENIED
+from dragoman_server.observability.metric_families import BREAKERS_OPEN, OPEN_REQUESTS, QUEUED_REQUESTS, RETRIES_DENIED
 from dragoman_server.proxy.attempts import Attempts
 from support.gateways import CHAT, MESSAGES, Gate, gate, until
 from support.samples import dump, reply, text_stream
-from support.sockets import LAST_CHUNK, Close, ScriptedServer, Send, Step, Wait, answer, chunk, sse_head, stream
+from support.sockets import (
+    LAST_CHUNK,
+    Abort,
+    Close,
+    Pause,
+    ScriptedServer,
+    Send,
+    Step,
+    Wait,
+    answer,
+    chunk,
+    sse_head,
+    stream,
+)
 
 QUICK = RetryOptions(backoff=0.01, backoff_max=0.02, failures=0)
 """Short pauses, and no breaker."""
@@ -442,3 +457,53 @@ async def test_streams_are_counted_until_they_end(attempts: int) -> None:
                 release.set()
                 await response.read()
             await until(lambda: state.slots.taken == 0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_nothing_is_left_after_mixed_failures(seed: int) -> None:
+    """Clients that leave at any time, queues, and upstreams that fail in all ways, some in the middle of a stream."""
+    random = Random(seed)
+    frames = text_stream(MESSAGES)
+    good = stream(frames)
+    cut: list[Step] = [*stream(frames[:3], end=False), Abort()]
+    slow: list[Step] = [Pause(0.02), *good]
+    scripts = [
+        good,
+        error(503),
+        cut,
+        slow,
+        [Close()],
+        error(429, ("retry-after-ms", "20")),
+        good,
+        [Abort()],
+        error(401),
+    ]
+    keys = Secret("key-of-the-first-account"), Secret("key-of-the-second-account")
+    async with ScriptedServer(*scripts * 80) as first, ScriptedServer(*scripts[::-1] * 80) as second:
+        providers = (
+            Provider("up1", MESSAGES, first.url, concurrent=3, queue=4, queue_seconds=0.2, api_keys=keys),
+            Provider("up2", MESSAGES, second.url, concurrent=4, queue=4, queue_seconds=0.2),
+        )
+        retries = RetryOptions(backoff=0.005, backoff_max=0.02, failures=4, cooldown=0.05, cooldown_max=0.1, budget=1.0)
+        async with gate(config_of(*providers, retries=retries, attempts=4)) as entrance:
+            gateway = entrance.gateway
+
+            async def ask(client: Dialect) -> None:
+                body = b""
+                with suppress(asyncio.TimeoutError, ClientError):
+                    async with asyncio.timeout(random.choice((0.01, 0.03, 30, 30))):
+                        async with entrance.post(client, stream=True) as response:
+                            async for data in response.content.iter_any():
+                                body += data
+                assert body.count(b"event: message_start") <= 1
+
+            for _ in range(8):
+                await asyncio.gather(*(ask(random.choice((CHAT, MESSAGES))) for _ in range(25)))
+            states = [gateway.routing.of(provider) for provider in providers]
+            await until(lambda: not gateway._open and not any(state.slots.taken for state in states), 20)
+            assert [state.slots.waiting for state in states] == [0, 0]
+            assert [state.busy for state in states] == [{}, {}]
+            totals = gateway.metrics.totals
+            assert totals.read(OPEN_REQUESTS, CHAT) == totals.read(OPEN_REQUESTS, MESSAGES) == [0]
+            assert {number[0] for number in totals.series(QUEUED_REQUESTS).values()} <= {0}
+            assert all(receipt.ended != "open" for receipt in gateway.receipts._filed.values())
