@@ -12,9 +12,11 @@ from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
+from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.proxy.gateway import Gateway
@@ -33,6 +35,7 @@ __all__ = (
     "KeyLimits",
     "KeyRecord",
     "OnEnd",
+    "Overload",
     "Prices",
     "Principal",
     "Provider",
@@ -43,6 +46,7 @@ __all__ = (
     "Server",
     "StoreOptions",
     "Target",
+    "Telemetry",
     "config_from_environment",
     "load_config",
     "make_app",

@@ -211,6 +211,7 @@ async def test_a_client_that_leaves_during_a_pause_ends_the_request(cancelling: 
             request.cancel()
             await until(lambda: next(iter(receipts.values())).ended == "abandoned", 20)
             await until(lambda: not gateway._open)
+            assert not next(iter(receipts.values())).reached_upstream
             assert gateway.routing.of(gateway.config.providers["up1"]).slots.taken == 0
         assert len(server.requests) == 1
 
@@ -319,6 +320,8 @@ async def test_a_client_that_leaves_the_queue_makes_room() -> None:
             await until(lambda: state.slots.waiting == 1)
             second.cancel()
             await until(lambda: state.slots.waiting == 0)
+            await until(lambda: list(entrance.gateway.receipts._filed.values())[1].ended == "abandoned")
+            assert not list(entrance.gateway.receipts._filed.values())[1].reached_upstream
             release.set()
             assert await first == 200
             assert await status_of(entrance) == 200
@@ -467,7 +470,7 @@ async def test_nothing_is_left_after_mixed_failures(seed: int) -> None:
     good = stream(frames)
     cut: list[Step] = [*stream(frames[:3], end=False), Abort()]
     slow: list[Step] = [Pause(0.02), *good]
-    scripts = [
+    scripts: list[Sequence[Step]] = [
         good,
         error(503),
         cut,
@@ -479,7 +482,7 @@ async def test_nothing_is_left_after_mixed_failures(seed: int) -> None:
         error(401),
     ]
     keys = Secret("key-of-the-first-account"), Secret("key-of-the-second-account")
-    async with ScriptedServer(*scripts * 80) as first, ScriptedServer(*scripts[::-1] * 80) as second:
+    async with ScriptedServer(*(scripts * 80)) as first, ScriptedServer(*(scripts[::-1] * 80)) as second:
         providers = (
             Provider("up1", MESSAGES, first.url, concurrent=3, queue=4, queue_seconds=0.2, api_keys=keys),
             Provider("up2", MESSAGES, second.url, concurrent=4, queue=4, queue_seconds=0.2),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, LossCode, Losses, Translation
 from dragoman.canonical.events import BlockKind, BlockStart
-from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from oracles.grammar import Accumulated

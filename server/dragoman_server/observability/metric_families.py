@@ -183,6 +183,11 @@ BREAKERS_OPEN = Family(
 QUEUED_REQUESTS = Family(
     "dragoman_queued_requests", Kind.GAUGE, "Requests that wait for a place at a provider.", ("provider",)
 )
+USAGE_DROPPED = Family(
+    "dragoman_usage_dropped_total",
+    Kind.COUNTER,
+    "Ended exchanges whose usage was not written, because the file could not be written for too long.",
+)
 LAG = Family(
     "dragoman_event_loop_lag_seconds",
     Kind.HISTOGRAM,
@@ -254,6 +259,7 @@ FAMILIES = {
         RETRIES_DENIED,
         BREAKERS_OPEN,
         QUEUED_REQUESTS,
+        USAGE_DROPPED,
         LAG,
         LAG_MAX,
         SHED,

@@ -39,6 +39,7 @@ from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERR
 from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.observability.receipts import AttemptRow, Receipt
 from dragoman_server.proxy.exchange import Exchange
+from dragoman_server.proxy.limits import estimate_by_size
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.read_response import ReadResponse
 from dragoman_server.proxy.resolve_request import translate_for
@@ -84,11 +85,13 @@ class Attempts:
         routing: The state of the providers.
         transport: Sends the requests, which `requests` builds.
         now: Returns Unix seconds.
+        estimates: True if the usage of a body that passes through is estimated.
     """
 
     __slots__ = (
         "_body",
         "_candidate",
+        "_estimates",
         "_exchange",
         "_loaded",
         "_now",
@@ -119,6 +122,8 @@ class Attempts:
         transport: Transport,
         requests: UpstreamRequests,
         now: Callable[[], float],
+        *,
+        estimates: bool,
     ) -> None:
         assert target.plan is not None
         self._request = request
@@ -134,6 +139,7 @@ class Attempts:
         self._transport = transport
         self._requests = requests
         self._now = now
+        self._estimates = estimates
         self._tried: dict[Candidate, Outcome] = {}
         self._repeats = 0
         self._waited = 0.0
@@ -193,6 +199,9 @@ class Attempts:
             try:
                 seconds = min(provider.queue_seconds, max(0.0, routing.options.wait - self._waited))
                 entered = await wait_with_timers(timers, seconds, future)
+            except BaseException:
+                self._record(QUEUED_OUT, 0.0)
+                raise
             finally:
                 self._waited += routing.clock() - began
                 routing.queued(provider.name, -1)
@@ -353,6 +362,9 @@ class Attempts:
             self._candidate, receipt.provider = before, name
             receipt.translation = self._exchange.translation
             return None
+        context = resolved.translation.context
+        if self._estimates and not context.input_estimate:
+            context.input_estimate = estimate_by_size(resolved.translation.body)
         self._exchange.translation, self._exchange.provider = resolved.translation, provider.name
         return call
 

@@ -106,6 +106,7 @@ class Scene:
         self.attempts = Attempts(
             *(http, BODY, self.receipt, self.exchange, self.loaded, target, ranking, ranking[0]),
             *(self.routing, script, requests, lambda: 1000.0),
+            estimates=True,
         )
 
     async def run(self) -> int:
@@ -167,6 +168,7 @@ async def test_another_dialect_gets_a_request_of_its_own() -> None:
     assert (first.url, second.url) == ("http://up1/v1/messages", "http://up2/v1/chat/completions")
     assert b"max_tokens" in first.body
     assert first.body != second.body
+    assert scene.exchange.translation.context.input_estimate > 0
     assert scene.rows() == [("up1", "unavailable"), ("up2", "answered")]
 
 
