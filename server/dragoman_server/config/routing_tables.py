@@ -31,7 +31,7 @@ def read_balance(table: Table) -> str:
 def read_provider_limits(table: Table) -> dict[str, Any]:
     """Return the fields of a provider for its keys and its limits; problems go to the table."""
     found: dict[str, Any] = {}
-    if (keys := table.texts("api_keys")) is not None:
+    if (keys := table.texts("api_keys", secret=True)) is not None:
         found["api_keys"] = tuple(Secret(key.strip()) for key in keys)
         if not keys:
             table.report("api_keys", "is empty: give at least one key, or remove the line")
