@@ -163,6 +163,7 @@ _LABELS = {
     "state": "`busy`, `idle`",
     "reason": "as above",
     "operation": "`admit`, `settle`, `renew`, `keys`, `ping`, `cool`, `cooldowns`",
+    "outcome": "as above",
     "version": "Dragoman's",
     "python": "Python's version",
 }

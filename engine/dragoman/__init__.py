@@ -19,7 +19,7 @@ names in `__all__` are public; those of the submodules may change:
     errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
     token counts   TokenCounter TokenEstimate CountEndpoint COUNT_ENDPOINTS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
-    prompt caches  PromptDigest PromptAgreement
+    prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event
     data, texts    Json json_dumps json_loads SSEFrame SSEParser EFFORTS redact quote tidy is_secret
     this package   BUILD
@@ -28,7 +28,7 @@ names in `__all__` are public; those of the submodules may change:
 from dragoman.canonical.events import Event, Usage
 from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest
+from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
 from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
@@ -128,6 +128,7 @@ __all__ = (
     "Usage",
     "Violation",
     "builtin_profile",
+    "conversation_digest",
     "direction",
     "error_response",
     "is_secret",

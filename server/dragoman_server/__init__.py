@@ -14,6 +14,7 @@ from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError
@@ -38,7 +39,9 @@ __all__ = (
     "Prices",
     "Principal",
     "Provider",
+    "RetryOptions",
     "Route",
+    "RouteTarget",
     "Secret",
     "Server",
     "StoreOptions",

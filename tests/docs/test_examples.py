@@ -30,7 +30,12 @@ from support.json_schemas import schema_problems
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"
-ENV = {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret", "REDIS_URL": "redis://:secret@redis:6379/0"}
+ENV = {
+    **dict.fromkeys(("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"), "secret"),
+    "OPENAI_KEY_TEAM": "secret",
+    "OPENAI_KEY_RESEARCH": "another secret",
+    "REDIS_URL": "redis://:secret@redis:6379/0",
+}
 PAGES = sorted(DOCS.rglob("*.md"))
 
 

@@ -17,6 +17,7 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
+from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.telemetry import Telemetry
 from generate import PAGES, main
 from support.paths import ROOT
@@ -62,6 +63,11 @@ def test_limits_are_documented() -> None:
 
 def test_timeouts_are_documented() -> None:
     assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
+
+
+def test_retries_are_documented() -> None:
+    expected = {f.name: [f"{f.default:g}", _plain(f.metadata["doc"])] for f in fields(RetryOptions)}
+    assert _rows("`[retries]`") == expected
 
 
 def test_bounds_on_the_load_are_documented() -> None:

@@ -23,7 +23,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.aio.proxy_stream import DEFECT, STOPPING, ProxyStream, open_proxy_stream, ping_of, send_proxy_stream
+from dragoman.aio.proxy_stream import (
+    DEFECT,
+    STOPPING,
+    ProxyStream,
+    first_failure,
+    open_proxy_stream,
+    ping_of,
+    send_proxy_stream,
+)
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.upstream.http11.transport import Http11Transport
@@ -68,6 +76,7 @@ __all__ = (
     "UpstreamRequest",
     "UpstreamResponse",
     "abandon_body",
+    "first_failure",
     "open_proxy_stream",
     "ping_of",
     "send_continue",

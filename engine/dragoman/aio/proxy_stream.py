@@ -115,6 +115,15 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     return ProxyStream(batches, writer, _events_error_tail(writer, encoder), on_arrival)
 
 
+def first_failure(stream: ProxyStream) -> Failure | None:
+    """Return the error that the upstream sent in the first batch of a stream that passes through, or None.
+
+    It would be forwarded. In a translated stream, `open_proxy_stream` raises it.
+    """
+    stage = stream.last_stage
+    return stage.observer.failure if isinstance(stage, Passthrough) else None
+
+
 def _bytes_error_tail(stage: Passthrough, context: ReplyContext) -> Callable[[Failure], bytes]:
     def error_tail(failure: Failure) -> bytes:
         if stage.done or stage.fault is not None:

@@ -161,6 +161,16 @@ class StreamTimers:
         self._awaiting_event = False
         self._started = True
 
+    def restart(self, delay: float = 0.0) -> None:
+        """Start the upstream's timers again for a further request to an upstream, `delay` seconds from now.
+
+        Until then no timer expires, but heartbeats are sent, and a client that disconnects is noticed.
+        """
+        self._fail = self._is_broken = None
+        self._started = self._awaiting_event = self._tool_progressed = self.upstream_active = False
+        self._tool_at = None
+        self._opened_at = self._upstream_active_at = self._loop.time() + delay
+
     def client_gone(self) -> bool:
         """Return whether the client has disconnected."""
         return self._is_client_gone is not None and self._is_client_gone()

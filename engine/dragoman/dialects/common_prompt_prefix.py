@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 from zlib import crc32
 
@@ -20,6 +21,9 @@ from dragoman.wire.json_codec import dumps, loads
 
 _MARK = re.compile(rb'(,)?"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}(?(1)|,?)')
 _LONE_TEXT = re.compile(rb'\[\{"type":"(?:text|input_text|output_text)","text":("(?:[^"\\]++|\\.)*+")\}\]')
+
+_OPENING_MAX = 64 * 1024
+"""Bytes of a conversation's first message that make its digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,27 @@ class PromptDigest:
         common += sum(self.sizes[:agreed])
         broken = f"{turns}[{agreed}]" if agreed < len(self.turns) else None
         return PromptAgreement(agreed, common / size if size else 1.0, broken)
+
+
+def conversation_digest(dialect: Dialect, payload: Mapping[str, object], salt: bytes = b"") -> bytes:
+    """Returns a digest that is the same for all requests of a conversation, and of which no text can be read.
+
+    It is made from the id that the client sends (`prompt_cache_key`, `metadata.user_id`), else from the first message
+    of the user, up to 64 KiB of it. `salt`, of up to 64 bytes, separates clients.
+    """
+    codec = CODECS[dialect]
+    digest = blake2b(digest_size=16, key=salt[:64])
+    value: object = payload
+    for name in codec.conversation:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, str) and value:
+        digest.update(b"id\0" + value.encode(errors="replace"))
+        return digest.digest()
+    conversation = payload.get(codec.prompt[1])
+    entries = conversation if isinstance(conversation, list) else [conversation]
+    users = (entry for entry in entries if isinstance(entry, dict) and entry.get("role") == "user")
+    digest.update(_serialized(next(users, entries[0] if entries else None))[:_OPENING_MAX])
+    return digest.digest()
 
 
 class PromptAgreement(NamedTuple):

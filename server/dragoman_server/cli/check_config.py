@@ -88,6 +88,7 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
             {
                 "model": route.model,
                 "provider": route.provider,
+                "providers": [asdict(target) for target in route.targets],
                 "upstream_model": route.upstream_model,
                 "client": route.client.value if route.client else None,
                 "knobs": dict(route.knobs),

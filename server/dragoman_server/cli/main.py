@@ -31,6 +31,7 @@ from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_si
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import NothingConfigured
+from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
@@ -337,6 +338,12 @@ def _knobs(settings: Sequence[str]) -> Knobs:
     return Knobs(**values)
 
 
+def _described_target(target: RouteTarget) -> str:
+    model = f" as {target.upstream_model}" if target.upstream_model else ""
+    weight = f" weight {target.weight:g}" if target.weight != 1 else ""
+    return f"{target.priority}. {target.provider}{model}{weight}"
+
+
 def _describe(config: Config) -> None:
     """Print a summary of the configuration, without keys."""
     if config.simulated:
@@ -345,13 +352,16 @@ def _describe(config: Config) -> None:
         )
     for provider in config.providers.values():
         key = "with a key" if provider.api_key is not None else "without a key"
+        if len(provider.api_keys) > 1:
+            key = f"with {len(provider.api_keys)} keys"
         where = shown_url(provider.base_url) or "(simulated)"
         profile = f", profile {provider.profile_name}" if provider.profile_name else ""
         print_line(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
     for route in config.routes:
         only = f" (for {route.client} clients)" if route.client else ""
         to = f" as {route.upstream_model}" if route.upstream_model else ""
-        print_line(f"  model {route.model} → {route.provider}{to}{only}")
+        providers = ", ".join(_described_target(target) for target in route.targets) or route.provider
+        print_line(f"  model {route.model} → {providers}{to}{only}")
     models = config.models
     for size, name in (("big", models.big), ("small", models.small)):
         if name:

@@ -139,6 +139,14 @@ class _RecordingTable(Table):
         self._record(key, {"type": "array", "items": child.node})
         yield child
 
+    def require_one(self, *keys: str) -> None:
+        self.node["anyOf"] = [{"required": [key]} for key in keys]
+
+    def texts_and_tables(self, key: str) -> Iterator[str | Table]:
+        child = _RecordingTable(join(self.path, key), present=self._present)
+        self._record(key, {"type": "array", "items": {"anyOf": [{"type": "string"}, child.node]}})
+        yield child
+
     def values_of(self, kind: type) -> dict[str, Any]:
         for spec in fields(kind):
             node = _field_node(spec)

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 from dragoman_server.accounts.limits.admission import has_cost
 from dragoman_server.accounts.store.options import MEMORY
+from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
 from dragoman_server.routing.router import Router
 
@@ -26,6 +27,7 @@ def remarks(config: Config) -> Iterator[str]:
     yield from _not_listed(config)
     yield from unknown_windows(config)
     yield from _forgotten_budgets(config)
+    yield from _keys_of_clients(config)
     if config.telemetry.endpoint and not (config.telemetry.traces or config.telemetry.metrics):
         yield "telemetry.endpoint has no effect without telemetry.traces = true or telemetry.metrics = true"
 
@@ -45,7 +47,10 @@ def unknown_windows(config: Config) -> Iterator[str]:
     """Yield a sentence for each provider whose `token_budget` has no effect, as its context window is not known."""
     budgets = [(provider, config.knobs.token_budget) for provider in config.providers]
     budgets += [
-        (route.provider, route.knobs["token_budget"]) for route in config.routes if "token_budget" in route.knobs
+        (name, route.knobs["token_budget"])
+        for route in config.routes
+        if "token_budget" in route.knobs
+        for name in route.provider_names
     ]
     for name in dict.fromkeys(name for name, budget in budgets if budget != "off"):
         if not config.providers[name].profile.context_window:
@@ -60,6 +65,13 @@ def _forgotten_budgets(config: Config) -> Iterator[str]:
     budgets = [name for name, each in limits if each.daily_tokens or each.monthly_tokens or has_cost(each)]
     if budgets and config.store.kind == MEMORY:
         yield f'the budget of key {budgets[0]} begins again at each restart: set store.kind = "sqlite" or "redis"'
+
+
+def _keys_of_clients(config: Config) -> Iterator[str]:
+    for index, route in enumerate(config.routes):
+        names = [name for name in route.provider_names if config.providers[name].auth is Auth.PASSTHROUGH]
+        if len({config.providers[name].address() for name in names}) > 1:
+            yield f"routes[{index}] ({route.model}) sends the client's own key to several hosts: {', '.join(names)}"
 
 
 def _hidden_routes(config: Config) -> Iterator[str]:

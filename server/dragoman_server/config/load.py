@@ -19,6 +19,8 @@ from dragoman_server.config.hints import DIALECTS, other_format, without_common_
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.routing_options import RetryOptions
+from dragoman_server.config.routing_tables import read_balance, read_provider_limits, read_targets
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
@@ -61,7 +63,9 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     # A key that could not be read has its default here: report no further problems of it.
     reported = tuple(path + end for path, _ in problems for end in (".", "["))
     if "providers." in reported:  # no provider was read: do not report unknown providers of routes
-        reported += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
+        reported += tuple(
+            f"routes[{index}].provider{end}" for index in range(len(config.routes)) for end in (".", "s[")
+        )
     problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(reported)]
     if problems:
         raise ConfigError.of(problems)
@@ -81,6 +85,7 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
+        retries=RetryOptions(**root.table("retries").values_of(RetryOptions)),
         usage=read_usage(root.table("usage")),
         prices=read_prices(root.table("prices")),
         telemetry=read_telemetry(root.table("telemetry")),
@@ -144,6 +149,7 @@ def _provider(name: str, table: Table) -> Provider:
     flags = table.table("profile_flags").values_of(Profile)
     extra = table.table("headers")
     headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
+    limits = read_provider_limits(table)
     table.finish()
     return Provider(
         name=name,
@@ -154,18 +160,26 @@ def _provider(name: str, table: Table) -> Provider:
         profile=builtin_profile(dialect, chosen).replace(flags),
         headers=headers,
         profile_name=chosen,
+        **limits,
     )
 
 
 def _route(table: Table) -> Route:
     # `model` is read literally: a regex may contain `${`.
     model = table.text("model", required=True, literal=True)
-    provider = table.text("provider", required=True)
+    table.require_one("provider", "providers")
+    several, provider = "providers" in table, table.text("provider")
+    targets, balance, attempts = read_targets(table), read_balance(table), table.integer("attempts")
+    if several and provider is not None:
+        table.report("providers", "replaces provider: remove one of the two")
+    if several and not targets and not any(path.startswith(table.at("providers")) for path, _ in table.problems):
+        table.report("providers", "is empty: name at least one provider")
     upstream_model = table.text("upstream_model")
     client = table.word("client", Dialect, hints=DIALECTS)
     knobs = table.table("knobs").values_of(Knobs)
     table.finish()
-    return Route(model or "", provider or "", upstream_model, Dialect(client) if client else None, knobs)
+    dialect = Dialect(client) if client else None
+    return Route(model or "", provider or "", upstream_model, dialect, knobs, targets, balance, attempts)
 
 
 def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ...]]:

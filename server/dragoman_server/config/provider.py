@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from hmac import compare_digest
+from math import isfinite
 from urllib.parse import urlsplit
 
 from dragoman import PROFILE_FIELDS, Dialect, Profile, builtin_profile
@@ -38,6 +39,8 @@ _FRAMING = frozenset(
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
+_KEYS_MAX = 64
+"""Most keys of one provider."""
 
 
 class Secret:
@@ -77,6 +80,9 @@ class Provider:
     `base_url` has the form that the vendor's SDK expects. Without a `profile`, the host selects one. A profile without
     a `family` gets the provider's name as its family: encrypted reasoning of this upstream returns to it only.
     `profile_name` is for display; it is never looked up. `headers` are extra request headers.
+
+    With `api_keys`, requests are shared between these keys; the first one is the `api_key`. At most `concurrent`
+    requests are at the provider at once (0: no limit), and `queue` more wait for up to `queue_seconds`.
     """
 
     name: str
@@ -88,6 +94,10 @@ class Provider:
     # No repr: an extra header may hold a key. No hash: mappings are not hashable, but a provider must be.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     profile_name: str = ""
+    api_keys: tuple[Secret, ...] = ()
+    concurrent: int = 0
+    queue: int = 0
+    queue_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -96,12 +106,22 @@ class Provider:
         key: object = self.api_key
         if isinstance(key, str):  # a plain string from an embedding application must not print as a key in a log
             fill(self, "api_key", Secret(key))
+        given: tuple[object, ...] = self.api_keys
+        fill(self, "api_keys", tuple(Secret(each) if isinstance(each, str) else each for each in given))
+        if self.api_keys and self.api_key is None:
+            fill(self, "api_key", self.api_keys[0])
         profile: Profile | None = self.profile
         if profile is None:
             fill(self, "profile_name", default_profile(self.dialect, self.base_url))
             fill(self, "profile", builtin_profile(self.dialect, self.profile_name))
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
+
+    def variants(self) -> list[tuple[str, Provider]]:
+        """Return a name for each of several keys, and the provider with this key only; empty if there is one key."""
+        if len(self.api_keys) < 2:
+            return []
+        return [(_key_name(key), replace(self, api_key=key, api_keys=())) for key in self.api_keys]
 
     def address(self) -> str:
         """Return `host:port` of the upstream, for logs."""
@@ -139,6 +159,7 @@ class Provider:
             yield f"{at}.api_key", "has characters that are not allowed in a header (perhaps a line break)"
         if self.api_key and self.auth is Auth.PASSTHROUGH:
             yield f"{at}.api_key", 'is never sent with auth = "passthrough": remove one of the two'
+        yield from self._key_and_limit_problems(at)
         for name, value in self.headers.items():
             if not _TOKEN.match(name):
                 yield f"{at}.headers", f"{name!r} is not a header name"
@@ -149,6 +170,29 @@ class Provider:
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong
+
+    def _key_and_limit_problems(self, at: str) -> Iterator[Problem]:
+        for index, key in enumerate(self.api_keys):
+            if not key.reveal() or not _VALUE.match(key.reveal()):
+                yield f"{at}.api_keys[{index}]", "is empty, or has characters that are not allowed in a header"
+            elif key in self.api_keys[:index]:
+                yield f"{at}.api_keys[{index}]", "is the same as an earlier key"
+        if self.api_keys and self.auth is Auth.PASSTHROUGH:
+            yield f"{at}.api_keys", 'are never sent with auth = "passthrough": remove one of the two'
+        if len(self.api_keys) > _KEYS_MAX:
+            yield f"{at}.api_keys", f"has {len(self.api_keys)} keys; the most are {_KEYS_MAX}"
+        for name in ("concurrent", "queue"):
+            if (count := getattr(self, name)) < 0:
+                yield f"{at}.{name}", f"expected 0 or more; got {count}"
+        if self.queue > 0 and not self.concurrent:
+            yield f"{at}.queue", "needs concurrent: without it no request has to wait"
+        if not (isfinite(self.queue_seconds) and self.queue_seconds > 0):
+            yield f"{at}.queue_seconds", f"expected seconds above 0; got {self.queue_seconds:g}"
+
+
+def _key_name(key: Secret) -> str:
+    """Return a name for a key that does not reveal it: four bytes of a digest of its digest."""
+    return sha256(b"dragoman key name" + key.digest).hexdigest()[:8]
 
 
 def _url_problem(url: str) -> str | None:

@@ -23,6 +23,13 @@ from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.routing_options import (
+    BALANCES,
+    RetryOptions,
+    RouteTarget,
+    attempts_problem,
+    target_problems,
+)
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 
@@ -36,13 +43,32 @@ class Route:
 
     In `upstream_model`, `*` is replaced by what the glob's only `*` matched; for a regex, `\\1` and `\\g<name>` by its
     groups. With `client`, the route applies to clients of that dialect only. `knobs` override the general ones.
+
+    With `targets`, a request goes to one of several providers, shared by `balance` between those of the same priority,
+    and `provider` is the first of them. `attempts` is the most upstream requests for one request.
     """
 
     model: str
-    provider: str
+    provider: str = ""
     upstream_model: str | None = None
     client: Dialect | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
+    targets: tuple[RouteTarget, ...] = ()
+    balance: str = BALANCES[0]
+    attempts: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.targets:
+            fill = object.__setattr__
+            numbered = enumerate(self.targets, 1)
+            ordered = [each if each.priority else replace(each, priority=place) for place, each in numbered]
+            fill(self, "targets", tuple(ordered))
+            fill(self, "provider", self.provider or min(ordered, key=lambda each: each.priority or 0).provider)
+
+    @property
+    def provider_names(self) -> list[str]:
+        """The names of the route's providers."""
+        return [target.provider for target in self.targets] or [self.provider]
 
     @property
     def is_regex(self) -> bool:
@@ -59,9 +85,16 @@ class Route:
 
     def substitutes(self) -> bool:
         """True if `upstream_model` has placeholders that are filled from the match."""
-        if self.upstream_model is None:
-            return False
-        return ("\\" if self.is_regex else "*") in self.upstream_model
+        return self._has_placeholder(self.upstream_model)
+
+    def _has_placeholder(self, upstream_model: str | None) -> bool:
+        return upstream_model is not None and ("\\" if self.is_regex else "*") in upstream_model
+
+    def expanded(self, upstream_model: str | None, model: str, match: re.Match[str] | None) -> str:
+        """Return an upstream model of the route with its placeholders filled; without one, the client's `model`."""
+        if upstream_model is None or match is None or not self._has_placeholder(upstream_model):
+            return upstream_model or model
+        return match.expand(upstream_model) if self.is_regex else upstream_model.replace("*", match[1])
 
     def problems(self, at: str, providers: Mapping[str, Provider]) -> Iterator[Problem]:
         """Yield the problems of this route; `at` is its path in the configuration."""
@@ -72,8 +105,15 @@ class Route:
         except re.error as error:
             yield f"{at}.model", f'bad pattern "{self.model}": {error}'
         else:
-            yield from self._substitution_problems(at, pattern)
-        if self.provider not in providers:
+            yield from self._substitution_problems(f"{at}.upstream_model", self.upstream_model, pattern)
+            for index, target in enumerate(self.targets):
+                here = f"{at}.providers[{index}].upstream_model"
+                yield from self._substitution_problems(here, target.upstream_model, pattern)
+        yield from target_problems(f"{at}.providers", self.targets, providers)
+        yield from attempts_problem(at, self.attempts)
+        if self.balance not in BALANCES:
+            yield f"{at}.balance", unknown("value", self.balance, BALANCES)
+        if not self.targets and self.provider not in providers:
             yield f"{at}.provider", unknown("provider", self.provider, providers)
         if self.client is not None and self.client not in tuple(Dialect):
             yield f"{at}.client", unknown("dialect", self.client, Dialect)
@@ -83,20 +123,22 @@ class Route:
             elif wrong := value_problem(KNOBS[name], value):
                 yield f"{at}.knobs.{name}", wrong
 
-    def _substitution_problems(self, at: str, pattern: re.Pattern[str] | None) -> Iterator[Problem]:
-        if self.upstream_model == "":
-            yield f"{at}.upstream_model", "is empty"
-        if not self.substitutes() or self.upstream_model is None:
+    def _substitution_problems(
+        self, at: str, upstream_model: str | None, pattern: re.Pattern[str] | None
+    ) -> Iterator[Problem]:
+        if upstream_model == "":
+            yield at, "is empty"
+        if upstream_model is None or not self._has_placeholder(upstream_model):
             return
         if self.is_regex and pattern is not None:
             # The only way to check a template is to expand it; the added empty alternative makes the pattern match.
             try:
                 if match := re.compile(pattern.pattern + "|").match(""):
-                    match.expand(self.upstream_model)
+                    match.expand(upstream_model)
             except (re.error, IndexError) as error:
-                yield f"{at}.upstream_model", f"bad template: {error}"
-        elif pattern is None or pattern.groups != 1 or self.upstream_model.count("*") != 1:
-            yield f"{at}.upstream_model", "a * here needs exactly one * in model, and may occur only once"
+                yield at, f"bad template: {error}"
+        elif pattern is None or pattern.groups != 1 or upstream_model.count("*") != 1:
+            yield at, "a * here needs exactly one * in model, and may occur only once"
 
 
 def _glob(pattern: str) -> str:
@@ -280,6 +322,7 @@ class Config:
     """Knobs that the file sets, even to their default: client profiles do not change them."""
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
     store: StoreOptions = field(default_factory=StoreOptions)
+    retries: RetryOptions = field(default_factory=RetryOptions)
     usage: UsageOptions = field(default_factory=UsageOptions)
     prices: Mapping[str, Price] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
@@ -321,6 +364,7 @@ class Config:
         for index, route in enumerate(self.routes):
             found.extend(route.problems(f"routes[{index}]", self.providers))
         found.extend(self._model_problems())
+        found.extend(self.retries.problems())
         found.extend(self.store.problems())
         found.extend(self.usage.problems())
         for pattern, price in self.prices.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field, field, fields
 from datetime import UTC, date, datetime, time
 from typing import Any
 
@@ -112,6 +112,11 @@ def parse_word(spec: Field[Any], word: str) -> Any:
             except ValueError:
                 continue
     return word
+
+
+def documented(default: Any, doc: str) -> Any:
+    """Return a field of a dataclass with the text that the reference page has about it."""
+    return field(default=default, metadata={"doc": doc})
 
 
 def value_problem(spec: Field[Any], value: Any) -> str | None:
@@ -338,6 +343,22 @@ class Table:
                 yield Table(item, where, self._env, self.problems)
             else:
                 self.problems.append((where, f"expected a table, got {kind_of(item)}"))
+
+    def require_one(self, *keys: str) -> None:
+        """Report the first of these keys if the table has none of them."""
+        if not any(key in self._data for key in keys):
+            self.report(keys[0], "is required")
+
+    def texts_and_tables(self, key: str) -> Iterator[str | Table]:
+        """Yield the members of an array of strings and tables."""
+        for index, item in enumerate(self._get(key, list) or ()):
+            where = f"{self.at(key)}[{index}]"
+            if type(item) is dict:
+                yield Table(item, where, self._env, self.problems)
+            elif type(item) is not str:
+                self.problems.append((where, f"expected a string or a table, got {kind_of(item)}"))
+            elif (resolved := self._resolve(item, where)) is not None:
+                yield resolved
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the keys, for tables whose keys are the operator's names."""

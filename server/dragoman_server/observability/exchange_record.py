@@ -73,6 +73,6 @@ class ExchangeRecord:
     key: str | None = None
     """The name of the client's named key."""
     attempts: int = 1
-    """The number of requests that were sent upstream for this one."""
+    """The number of requests that were prepared for an upstream: more than one after a retry or a fallback."""
     cost: Decimal | None = None
     """The cost of `usage` by the price table; None if the model has no price there."""

@@ -41,6 +41,8 @@ def store_secrets(options: StoreOptions) -> Iterator[str]:
 def _secrets_sent(provider: Provider) -> Iterator[str]:
     if provider.api_key is not None:
         yield provider.api_key.reveal()
+    for key in provider.api_keys:
+        yield key.reveal()
     for name, value in provider.headers.items():
         if name.lower() not in _PUBLIC_HEADERS:
             yield value

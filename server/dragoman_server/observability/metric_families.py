@@ -118,7 +118,7 @@ UPSTREAM_ERRORS = Family(
 GATEWAY_ERRORS = Family(
     "dragoman_gateway_errors_total",
     Kind.COUNTER,
-    "Replies that the gateway itself ended: `defect` (please report it), `stopping` or `given_up`.",
+    "Replies that the gateway itself ended: `defect` (please report it), `stopping`, `given_up` or `no_provider`.",
     ("kind",),
 )
 MALFORMED = Family(
@@ -161,6 +161,27 @@ SETTLEMENTS_DROPPED = Family(
     "dragoman_settlements_dropped_total",
     Kind.COUNTER,
     "Ended requests whose tokens were never counted, because the store was away for too long.",
+)
+ATTEMPTS = Family(
+    "dragoman_upstream_attempts_total",
+    Kind.COUNTER,
+    "Upstream requests of routes that retry or fall back, by outcome: `answered`, `refused`, `unauthorized`,"
+    " `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut` (before the first event), `malformed`,"
+    " `abandoned`, or `queue` (not sent: no place became free).",
+    ("provider", "outcome"),
+)
+RETRIES_DENIED = Family(
+    "dragoman_retries_denied_total",
+    Kind.COUNTER,
+    "Failed attempts that were not followed by another: the `budget`, the `attempts` or the `wait` was used up, or no"
+    " provider was left (`candidates`).",
+    ("reason",),
+)
+BREAKERS_OPEN = Family(
+    "dragoman_breakers_open", Kind.GAUGE, "Processes that pause a provider after its failures.", ("provider",)
+)
+QUEUED_REQUESTS = Family(
+    "dragoman_queued_requests", Kind.GAUGE, "Requests that wait for a place at a provider.", ("provider",)
 )
 USAGE_DROPPED = Family(
     "dragoman_usage_dropped_total",
@@ -234,6 +255,10 @@ FAMILIES = {
         STORE_ERRORS,
         STORE_UNCHECKED,
         SETTLEMENTS_DROPPED,
+        ATTEMPTS,
+        RETRIES_DENIED,
+        BREAKERS_OPEN,
+        QUEUED_REQUESTS,
         USAGE_DROPPED,
         LAG,
         LAG_MAX,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from hmac import compare_digest
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dragoman import (
     Dialect,
@@ -23,6 +23,7 @@ from dragoman import (
     Usage,
     Violation,
     json_dumps,
+    quote,
     redact,
 )
 from dragoman.aio import UpstreamRequest
@@ -37,6 +38,44 @@ RENAMES_MAX = 256
 
 
 CostOf = Callable[[Usage, str], "Decimal | None"]
+
+
+_SENT = ("answered", "abandoned")
+"""The outcomes of attempts that an upstream may have accepted."""
+
+
+class AttemptRow(NamedTuple):
+    """One upstream request of a client request that may be sent several times.
+
+    `key` is the place of the key in the provider's list, from 1; 0 if there is one key. `outcome` is as in the metric
+    `dragoman_upstream_attempts_total`. `waited` is the time in pauses and queues before it, of the whole request.
+    """
+
+    provider: str
+    upstream_model: str
+    key: int
+    outcome: str
+    status: int | None
+    seconds: float
+    waited: float
+
+    def __str__(self) -> str:
+        key = f" (key {self.key})" if self.key else ""
+        status = f" {self.status}" if self.status is not None else ""
+        model = quote(self.upstream_model)
+        return f"{model} at {self.provider}{key} {self.outcome}{status} after {self.seconds:.3f} s"
+
+    def json(self) -> Json:
+        """Return the row for a receipt."""
+        return {
+            "provider": self.provider,
+            "upstream_model": self.upstream_model[:TEXT_MAX],
+            "key": self.key or None,
+            "outcome": self.outcome,
+            "status": self.status,
+            "seconds": round(self.seconds, 6),
+            "waited": round(self.waited, 6),
+        }
 
 
 class ReceiptCounter(Protocol):
@@ -112,6 +151,8 @@ class Receipt:
     """The named key of the client."""
     settle: Callable[[Receipt], None] | None = field(default=None, repr=False)
     """Counts what the request used in the limits of its key; called once, when the exchange ends."""
+    attempts: tuple[AttemptRow, ...] = ()
+    """The upstream requests, if there may be several."""
     trace: ReceiptTrace | None = field(default=None, repr=False)
     """The trace of the request, if it is traced, until it has ended."""
     opened_at: float = 0.0
@@ -200,12 +241,15 @@ class Receipt:
             error_origin=failure.origin if failure is not None else None,
             error_code=failure.code if failure is not None else None,
             key=self.key.name if self.key is not None else None,
+            attempts=len(self.attempts) or int(translation is not None),
             cost=cost,
         )
 
     @property
     def reached_upstream(self) -> bool:
         """True if the upstream accepted the request, so that its tokens may be charged."""
+        if self.attempts and self.attempts[-1].outcome not in _SENT:
+            return False  # the client has disconnected in a pause or in a queue
         return self.begun_at is not None or self.ended in ("completed", "abandoned")
 
     def _booked(self, input_estimate: int) -> tuple[Usage | None, tuple[str, ...]]:
@@ -239,6 +283,8 @@ class Receipt:
             "cache": self.cache,
             "renames": {},
         }
+        if self.attempts:
+            facts["attempts"] = [row.json() for row in self.attempts]
         more = self._facts if translation is None else self._translated(translation)
         if more is not None:
             error = facts["error"]

@@ -16,6 +16,7 @@ from dragoman.aio import (
     ClientGone,
     DownstreamResponse,
     EventStream,
+    ProxyStream,
     StreamTimers,
     UpstreamResponse,
     open_proxy_stream,
@@ -48,6 +49,8 @@ class Exchange:
     early: EarlyResponse | None = None
     limits: Mapping[str, str] = field(default_factory=dict)
     """Headers with the rate limits of the client's key. They replace the upstream's, which are the gateway's own."""
+    stream: ProxyStream | None = None
+    """The upstream's stream, if its first event was read already (`proxy.attempts`)."""
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
@@ -142,7 +145,7 @@ class Exchange:
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         answer.headers = _NO_HEADERS
-        stream = await open_proxy_stream(self.translation, answer, timers)
+        stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
         downstream = await self._started()
         self.receipt.begin()
         if downstream is None:

@@ -27,8 +27,10 @@ from dragoman.aio import (
     StreamTimers,
     Transport,
     UpstreamRequest,
+    UpstreamResponse,
 )
 from dragoman_server.accounts.limits.prices import Prices
+from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
@@ -44,6 +46,7 @@ from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.provider_health import ProviderHealth
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.observability.tracing.tracer import create_tracer
+from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
@@ -56,14 +59,18 @@ from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
+from dragoman_server.proxy.shared_pauses import SharedPauses
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
+from dragoman_server.routing.routing_state import RoutingState
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
 from dragoman_server.workers.peer_workers import PeerWorkers
 
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """An aiohttp request handler."""
+Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
+"""Sends a request upstream and returns the response, as `Transport.open` does."""
 
 _ERROR_SECONDS = 1.0
 """Seconds that clients have to receive the errors that end their streams when the gateway stops."""
@@ -113,6 +120,8 @@ class Gateway:
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
         totals = self.metrics.totals
+        self.routing = RoutingState(config, totals)
+        self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
         self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
         self.provider_health = ProviderHealth(totals, time.monotonic)
         self.load.on_tick.append(self.provider_health.update)
@@ -169,6 +178,7 @@ class Gateway:
         config, ignored = with_fixed(self.config, config)
         mask_logs(config)
         self.loaded = LoadedConfig(config)
+        self.routing.configure(config)
         server = config.server
         self.bodies.configure(server)
         self.receipts.resize(server.receipts)
@@ -178,6 +188,7 @@ class Gateway:
         self.usage.configure(config.prices)
         if not self.named_keys.configure(config):
             ignored.append("store")
+        self._share_pauses()
         if config.usage != self._usage_options:
             ignored.append("usage")
         if config.telemetry != self._telemetry:
@@ -212,6 +223,13 @@ class Gateway:
                 self._upstream = AiohttpTransport(server.connections, trust_env=True)
             else:
                 self._upstream = Http11Transport(server.connections)
+
+        self._share_pauses()
+
+    def _share_pauses(self) -> None:
+        """Share pauses of providers, if there are routes that make any, and a store that others may use."""
+        if self.router.has_plans and self.named_keys.accounts is not None and self.config.store.kind != MEMORY:
+            self._shared_pauses.start()
 
     def leave(self) -> None:
         """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
@@ -248,6 +266,7 @@ class Gateway:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
         self.load.stop()
         await self._upstream_models.close()
+        await self._shared_pauses.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.usage.close()
@@ -282,13 +301,12 @@ class Gateway:
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
-            call, exchange = await self._prepared(request, receipt)
+            call, exchange, send = await self._prepared(request, receipt)
             timers = self._new_timers(request, call)
-            assert self._upstream is not None, "the gateway is not open"
-            opening = self._upstream.open(call, timers)
+            opening = send(call, timers)
             early = call.timeouts.early_reply if call.stream else 0.0
             # Free the request's body, which may be large, for the duration of the reply.
-            del call
+            del call, send
             if early:
                 return await exchange.answer_early(request, opening, timers, early)
             answer = await opening
@@ -348,13 +366,16 @@ class Gateway:
         add_loss_header(response.headers, receipt.losses)
         return response
 
-    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange]:
-        """Resolve a request. Returns the upstream request, and the exchange that handles the response."""
+    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange, Send]:
+        """Resolve a request. Returns the upstream request, the exchange that handles the response, and what sends it.
+
+        That is the transport, or the attempts of a route that may have several.
+        """
         receipt.owner, receipt.principal, receipt.key = await self.admit(request)
         self.receipts.file(receipt)
         loaded = self.loaded
-        target, translation, body, payload = await resolve_request(
-            request, receipt, loaded, self.bodies, self.hooks, clock=self._now
+        target, translation, body, payload, ranking, candidate = await resolve_request(
+            request, receipt, loaded, self.bodies, self.hooks, clock=self._now, routing=self.routing
         )
         provider = target.provider
         if target.warning:
@@ -381,7 +402,16 @@ class Gateway:
                 *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
                 *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
-        return call, exchange
+        transport = self._upstream
+        assert transport is not None, "the gateway is not open"
+        if ranking is None or candidate is None:
+            return call, exchange, transport.open
+        attempts = Attempts(
+            *(request, body, receipt, exchange, loaded, target, ranking, candidate),
+            *(self.routing, transport, self.upstream_requests, self._now),
+            estimates=self.usage.writes,
+        )
+        return call, exchange, attempts.open
 
     async def identify(self, request: web.Request) -> Caller:
         """Return the client of a request. Raises DragomanError if it may not use the gateway."""

@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from dragoman import DIRECTIONS, Dialect, Json, Translation, parse_body, translate
+from dragoman import (
+    DIRECTIONS,
+    ClientRequestError,
+    Dialect,
+    Json,
+    Translation,
+    conversation_digest,
+    parse_body,
+    translate,
+)
 from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt
@@ -20,19 +29,26 @@ from dragoman_server.proxy.auth import Caller, check_inbound, check_model, check
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
+from dragoman_server.routing.plan import STICKY, Candidate, Plan
 from dragoman_server.routing.router import Target
+from dragoman_server.routing.routing_state import RoutingState
 
 Complete = Callable[[Json, Dialect, Provider], Json]
 """Adds fields to a payload that its endpoint does not require and its translation does."""
 
 
 class ResolvedRequest(NamedTuple):
-    """A translated request. `body` and `payload` are the client's."""
+    """A translated request. `body` and `payload` are the client's.
+
+    `ranking` are the candidates of the target's plan in the order of this request; the translation is for `candidate`.
+    """
 
     target: Target
     translation: Translation
     body: bytes
     payload: Json
+    ranking: list[Candidate] | None = None
+    candidate: Candidate | None = None
 
 
 async def identify(
@@ -60,11 +76,13 @@ async def resolve_request(
     *,
     complete: Complete | None = None,
     clock: Callable[[], float] | None = None,
+    routing: RoutingState | None = None,
 ) -> ResolvedRequest:
     """Read and translate an admitted request of the dialect `receipt.client`.
 
     Each step is recorded in the receipt, so that a later error can be reported with what is known. `loaded` is fixed
-    here: a reload may replace the gateway's while the body arrives. Raises DragomanError.
+    here: a reload may replace the gateway's while the body arrives. With `routing`, a request with a plan goes to the
+    candidate that is the best at the moment. Raises DragomanError.
     """
     headers = request.headers
     if (known := loaded.client_profiles.recognise(headers)) is not None:
@@ -81,7 +99,47 @@ async def resolve_request(
         target = loaded.router.resolve(model, receipt.client)
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
+    if target.plan is not None and routing is not None:
+        return _translate_for_plan(request, receipt, loaded, target, target.plan, body, payload, routing, clock)
     return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
+
+
+def _translate_for_plan(
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    target: Target,
+    plan: Plan,
+    body: bytes,
+    payload: Json,
+    routing: RoutingState,
+    clock: Callable[[], float] | None,
+) -> ResolvedRequest:
+    """Translate a request for the best candidate of a plan that can express it. Raises DragomanError."""
+    conversation = None
+    if plan.balance == STICKY and len(plan.candidates) > 1:
+        conversation = conversation_digest(receipt.client, payload, receipt.owner)
+    routing.budget.count_request()
+    ranking = routing.ranking(plan, conversation)
+    usable = routing.usable(ranking)
+    if not usable:
+        raise routing.unavailable(ranking)
+    first: ClientRequestError | None = None
+    for candidate in usable:
+        chosen = target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model)
+        try:
+            resolved = translate_for(request, receipt, loaded, chosen, body, payload, clock=clock)
+        except ClientRequestError as error:
+            first = first or error
+            # Reading a request may complete it in place: the next one gets it as the client sent it.
+            payload = parse_body(body, loaded.config.server.limits)
+        else:
+            return resolved._replace(ranking=ranking, candidate=candidate)
+    assert first is not None
+    try:
+        raise first.with_traceback(None)
+    finally:
+        del first  # it would keep this frame, and with it the request, until a garbage collection
 
 
 def translate_for(

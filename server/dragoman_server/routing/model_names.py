@@ -26,10 +26,10 @@ class ModelNames:
     def __init__(self, router: Router) -> None:
         self._router = router
         routes = router.config.routes
-        self._inverses = [inverse for route in routes if (inverse := _Inverse.of(route)) is not None]
+        self._inverses = [inverse for route in routes for inverse in _Inverse.of(route)]
         # A provider that only has routes with exact names: the operator listed its models, so none are added.
-        patterns = {route.provider for route in routes if route.pattern() is not None}
-        self._chosen = {route.provider for route in routes} - patterns
+        patterns = {name for route in routes if route.pattern() is not None for name in route.provider_names}
+        self._chosen = {name for route in routes for name in route.provider_names} - patterns
 
     def of(self, provider: Provider, model: str, clients: Sequence[Dialect]) -> list[str]:
         """Return the names that lead clients of any of the dialects to this model of this provider.
@@ -61,19 +61,22 @@ class _Inverse:
 
     __slots__ = ("_after", "_before", "_prefix", "_suffix", "provider")
 
-    def __init__(self, route: Route, upstream_model: str) -> None:
-        self.provider = route.provider
+    def __init__(self, route: Route, provider: str, upstream_model: str) -> None:
+        self.provider = provider
         self._before, _, self._after = route.model.partition("*")
         self._prefix, _, self._suffix = upstream_model.partition("*")
 
     @classmethod
-    def of(cls, route: Route) -> _Inverse | None:
-        """Return the inverse of a route, or None if it has none."""
-        if route.is_regex or not route.substitutes() or route.upstream_model is None:
-            return None
-        if "?" in route.model or "[" in route.model:
-            return None
-        return cls(route, route.upstream_model)
+    def of(cls, route: Route) -> list[_Inverse]:
+        """Return the inverses of a route: none, or one for each of its providers."""
+        if route.is_regex or "?" in route.model or "[" in route.model:
+            return []
+        pairs = [(target.provider, target.upstream_model or route.upstream_model) for target in route.targets]
+        return [
+            cls(route, provider, model)
+            for provider, model in pairs or [(route.provider, route.upstream_model)]
+            if model is not None and "*" in model
+        ]
 
     def name(self, model: str) -> str | None:
         """Return the client's name of an upstream model, or None if the route does not lead to it."""

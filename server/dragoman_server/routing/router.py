@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.routing.client_profiles import explicit_knobs, knobs_by_client
+from dragoman_server.routing.plan import Candidate, Plan, candidates_of
 
 MEMO = 1024
 """Most resolved names that are cached. They come from clients, so their number is not limited otherwise."""
@@ -36,6 +38,8 @@ class Target(NamedTuple):
     by_client: Mapping[str, Knobs] = {}
     """The knobs by client profile, for the profiles that change them."""
     warning: str | None = None
+    plan: Plan | None = None
+    """The candidates, if there is more than one attempt at one provider with one key; `provider` is then the first."""
 
     def knobs_for(self, client: str | None) -> Knobs:
         """Return the knobs of a request of a client with the profile `client`, or of one without a profile."""
@@ -80,15 +84,37 @@ class _Compiled:
     provider: Provider
     knobs: Knobs
     by_client: Mapping[str, Knobs]
+    parts: Sequence[_Part] = ()
+    """The providers of the route; empty if each request is sent once, to one provider with one key."""
+    attempts: int = 1
 
     def target(self, model: str, match: re.Match[str] | None) -> Target:
-        upstream_model = self.route.upstream_model or model
-        if match is not None and self.route.substitutes():
-            if self.route.is_regex:
-                upstream_model = match.expand(upstream_model)
-            else:
-                upstream_model = upstream_model.replace("*", match[1])
-        return Target(self.provider, upstream_model, self.knobs, self.route.model, self.by_client)
+        route = self.route
+        if not self.parts:
+            upstream_model = route.expanded(route.upstream_model, model, match)
+            return Target(self.provider, upstream_model, self.knobs, route.model, self.by_client)
+        found: list[Candidate] = []
+        for part in self.parts:
+            upstream_model = route.expanded(part.target.upstream_model or route.upstream_model, model, match)
+            if upstream_model:
+                found += part.candidates(upstream_model)
+        first = min(found, key=lambda each: each.priority, default=None)
+        upstream_model = first.upstream_model if first is not None else ""
+        provider = self.provider if first is None else first.provider
+        plan = Plan(tuple(found), self.attempts, route.balance)
+        return Target(provider, upstream_model, self.knobs, route.model, self.by_client, plan=plan)
+
+
+class _Part(NamedTuple):
+    """One target of a route, with its provider and the provider's keys."""
+
+    target: RouteTarget
+    provider: Provider
+    variants: Sequence[tuple[str, Provider]]
+
+    def candidates(self, upstream_model: str) -> list[Candidate]:
+        target = self.target
+        return candidates_of(self.provider, self.variants, upstream_model, target.weight, target.priority or 1)
 
 
 class Router:
@@ -99,6 +125,7 @@ class Router:
         self.config = config
         self._exact: dict[str, list[_Compiled]] = {}
         self._patterns: list[_Compiled] = []
+        self._variants = {name: provider.variants() for name, provider in config.providers.items()}
         fixed = explicit_knobs(config.knobs, config.knobs_named)
         self._by_client = knobs_by_client(config.knobs, fixed)
         for route in config.routes:
@@ -107,16 +134,31 @@ class Router:
             if route.knobs:
                 knobs = replace(config.knobs, **route.knobs)
                 by_client = knobs_by_client(knobs, fixed.union(route.knobs))
-            compiled = _Compiled(route, pattern, config.providers[route.provider], knobs, by_client)
+            targets = route.targets or (RouteTarget(route.provider),)
+            parts, attempts = self._parts(targets, route.attempts)
+            compiled = _Compiled(route, pattern, config.providers[route.provider], knobs, by_client, parts, attempts)
             if pattern is None:
                 self._exact.setdefault(route.model, []).append(compiled)
             else:
                 self._patterns.append(compiled)
+        planned = [*self._patterns, *(each for same in self._exact.values() for each in same)]
+        direct = any(self._parts((RouteTarget(name),))[0] for name in config.providers)
+        self.has_plans = direct or any(each.parts for each in planned)
+        """True if a request may be sent several times, or wait for a provider."""
         models = config.models
         # If only one of the two is configured, it is used for both.
         self._big = models.big or models.small
         self._small = models.small or models.big
         self._memo: dict[tuple[str, Dialect], Target] = {}
+
+    def _parts(self, targets: Sequence[RouteTarget], attempts: int | None = None) -> tuple[Sequence[_Part], int]:
+        """Return the parts of a route and its number of attempts; no parts for a route without retries and limits."""
+        providers = self.config.providers
+        parts = [_Part(each, providers[each.provider], self._variants[each.provider]) for each in targets]
+        several = len(parts) > 1 or any(part.variants for part in parts)
+        most = self.config.retries.attempts_of(attempts, several)
+        planned = several or most > 1 or any(part.provider.concurrent for part in parts)
+        return (parts if planned else ()), most
 
     def resolve(self, model: str, client: Dialect) -> Target:
         """Return the target of a model name that a client of the dialect `client` sent. Raises `UnknownModel`."""
@@ -172,7 +214,12 @@ class Router:
                 target = self._fallback(name, client)
         except UnknownModel:
             return False
-        return target is not None and target.provider is provider and target.upstream_model == upstream_model
+        if target is None:
+            return False
+        if target.plan is None:
+            return target.provider is provider and target.upstream_model == upstream_model
+        pairs = ((each.provider.name, each.upstream_model) for each in target.plan.candidates)
+        return (provider.name, upstream_model) in pairs
 
     def knobs_for(self, client: str | None) -> Knobs:
         """Return the general knobs for a client with the profile `client`, or for one without a profile."""
@@ -180,7 +227,13 @@ class Router:
 
     def direct_target(self, provider: Provider, model: str, route: str = "models") -> Target:
         """Return the target of a model at a provider without a configured route, with the general knobs."""
-        return Target(provider, model, self.config.knobs, route, self._by_client)
+        plan = None
+        if self.config.providers.get(provider.name) is provider:
+            parts, attempts = self._parts((RouteTarget(provider.name),))
+            if parts:
+                plan = Plan(tuple(parts[0].candidates(model)), attempts)
+                provider = plan.candidates[0].provider
+        return Target(provider, model, self.config.knobs, route, self._by_client, plan=plan)
 
     def _only_provider(self, model: str) -> Target | None:
         """Return the target of a configured name without a route, if there is a single provider."""

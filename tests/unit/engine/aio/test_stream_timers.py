@@ -238,3 +238,40 @@ def test_an_upstream_that_is_done_is_not_failed_but_the_client_is_kept_awake() -
     under_test.clock.advance(3.0)
     assert not under_test.failed
     assert under_test.beats
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.5, 30.0])
+def test_a_restart_counts_from_the_end_of_a_pause(pause: float) -> None:
+    under_test = TimersUnderTest(first_byte=1.0, idle=0.5)
+    under_test.timers.await_event()
+    under_test.clock.advance(0.9)
+    under_test.timers.restart(pause)
+    assert not under_test.failed
+    under_test.timers.attach(under_test.fail)
+    under_test.clock.advance(pause + 10)
+    at, error = under_test.only_failure()
+    assert 1.0 < at - 0.9 - pause <= LATE
+    assert "(first_byte)" in str(error)
+
+
+def test_in_a_pause_heartbeats_are_sent_and_a_client_that_leaves_is_noticed() -> None:
+    under_test = TimersUnderTest(first_byte=1.0, heartbeat=2.0)
+    under_test.timers.attach_sink(under_test)
+    under_test.timers.restart(30.0)
+    under_test.timers.attach(under_test.fail)
+    under_test.clock.advance(9)
+    assert len(under_test.beats) >= 3
+    under_test.client_left = True
+    under_test.clock.advance(1)
+    assert isinstance(under_test.only_failure()[1], ClientGone)
+
+
+def test_a_restart_forgets_the_stream_before_it() -> None:
+    under_test = TimersUnderTest(tool_stall=1.0, idle=1.0)
+    under_test.timers.received()
+    under_test.timers.tool_progressed()
+    under_test.clock.advance(0.5)
+    under_test.timers.restart()
+    under_test.timers.attach(under_test.fail)
+    under_test.clock.advance(100)
+    assert not under_test.failed

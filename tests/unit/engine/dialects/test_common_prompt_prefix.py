@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest
+from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
 from dragoman.directions import direction
 from dragoman.translate_request import translate
 from support.paths import FIXTURES
@@ -130,3 +130,42 @@ def test_what_agrees_in_the_clients_words_agrees_in_the_upstreams(
         return
     assert found.broken_by is None
     assert found.share == 1.0
+
+
+def conversation(dialect: Dialect = MESSAGES, salt: bytes = b"", **payload: Any) -> bytes:
+    return conversation_digest(dialect, payload, salt)
+
+
+def test_a_conversation_keeps_its_digest_as_it_grows() -> None:
+    first = conversation(messages=[turn("a", mark="cache_control")])
+    assert first == conversation(messages=[A, B, C]) == conversation(messages=[{"role": "user", "content": "a"}, B])
+    assert first != conversation(messages=[C])
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_instructions_may_change_within_a_conversation(role: str) -> None:
+    first = [{"role": role, "content": "It is noon."}, A]
+    later = [{"role": role, "content": "It is one."}, A, B]
+    assert conversation(CHAT, messages=first) == conversation(CHAT, messages=later) == conversation(CHAT, messages=[A])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "named"),
+    [
+        (CHAT, {"prompt_cache_key": "k"}),
+        (RESPONSES, {"prompt_cache_key": "k"}),
+        (MESSAGES, {"metadata": {"user_id": "k"}}),
+    ],
+)
+def test_the_id_of_a_conversation_comes_before_its_text(dialect: Dialect, named: dict[str, Any]) -> None:
+    assert conversation(dialect, messages=[A], **named) == conversation(dialect, messages=[C], **named)
+    assert conversation(dialect, messages=[A], **named) != conversation(dialect, messages=[A])
+
+
+@pytest.mark.parametrize("entries", ["a", [A], [], None, 7, [7], [{"role": "user"}]])
+def test_every_conversation_has_a_digest(entries: Any) -> None:
+    assert len(conversation(RESPONSES, input=entries)) == 16
+
+
+def test_clients_with_the_same_text_have_different_digests() -> None:
+    assert conversation(messages=[A], salt=b"1") != conversation(messages=[A], salt=b"2")

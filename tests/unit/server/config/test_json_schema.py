@@ -54,6 +54,13 @@ max_temperature = 1
 model = "*"
 provider = "local"
 knobs = { on_loss = "record" }
+[[routes]]
+model = "m-*"
+providers = ["local", { provider = "local", upstream_model = "x-*", priority = 2, weight = 0.5 }]
+balance = "least-busy"
+attempts = 2
+[retries]
+wait = 5
 [models]
 big = "local/large"
 """
@@ -159,6 +166,9 @@ def test_there_are_configurations_in_the_tests() -> None:
         '[providers.a]\ndialect = "chat"',
         '[providers.a]\ndialect = "chat"\nbase_url = "http://h"\nprofile = "none-such"',
         '[[routes]]\nmodel = "m"',
+        '[[routes]]\nmodel = "m"\nproviders = [{ weight = 1 }]',
+        '[[routes]]\nmodel = "m"\nproviders = ["a"]\nbalance = "random"',
+        "[retries]\nwait = -1",
         '[keys.a]\nmodels = ["m"]',
         '[store]\nkind = "file"',
         "[models]\ndiscover = 1",

@@ -13,6 +13,7 @@ from support.paths import ROOT
 def keys(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The keys of a schema by their paths."""
     inside = node.get("items", node)
+    inside = next((each for each in inside.get("anyOf", ()) if "properties" in each), inside)  # a name or a table
     named = inside.get("additionalProperties")
     children = {**inside.get("properties", {}), **({"NAME": named} if named else {})}
     for key, child in children.items():

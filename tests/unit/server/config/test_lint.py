@@ -13,7 +13,8 @@ from dragoman_server import setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
-from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.config.telemetry import Telemetry
 
@@ -115,3 +116,14 @@ def test_who_mounts_a_gateway_without_a_route_reads_it_in_the_log(caplog: pytest
     with caplog.at_level(logging.WARNING, "dragoman"):
         setup(web.Application(), Config({"up": UP}))
     assert [record.getMessage() for record in caplog.records] == [NO_ROUTE]
+
+
+def test_a_clients_own_key_that_is_sent_to_several_hosts_is_reported() -> None:
+    urls = {"one": "http://one", "two": "http://two", "same": "http://one"}
+    providers = {name: Provider(name, Dialect.CHAT, url, auth=Auth.PASSTHROUGH) for name, url in urls.items()}
+
+    def sentences(*names: str) -> list[str]:
+        return list(remarks(Config(providers, [Route("*", targets=tuple(map(RouteTarget, names)))])))
+
+    assert sentences("one", "two") == ["routes[0] (*) sends the client's own key to several hosts: one, two"]
+    assert sentences("one", "same") == []

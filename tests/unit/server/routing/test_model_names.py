@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dragoman.dialects import Dialect
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.routing.model_names import ModelNames
 from dragoman_server.routing.router import Router
@@ -102,3 +103,11 @@ def test_every_name_leads_to_its_model(
     for name in found(config, "up", model):
         target = router.resolve(name, CHAT)
         assert (target.provider.name, target.upstream_model) == ("up", model)
+
+
+def test_every_provider_of_a_route_lends_its_names() -> None:
+    targets = RouteTarget("up"), RouteTarget("other", "mirror/*")
+    config = one(Route("my-*", upstream_model="*", targets=targets))
+    assert found(config, "up", "qwen3") == ["my-qwen3"]
+    assert found(config, "other", "mirror/qwen3") == ["my-qwen3"]
+    assert found(config, "other", "qwen3") == ["other/qwen3"]

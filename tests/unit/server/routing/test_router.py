@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from dragoman.errors import FailureKind
 from dragoman.knobs import Knobs
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import parse_config, simulated_config
-from dragoman_server.config.provider import Provider
+from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.routing.router import MEMO, NAME_MAX, Router, UnknownModel
@@ -316,3 +318,69 @@ def test_one_upstream_takes_every_name() -> None:
     sized = Router(config_from_environment({"BIG_MODEL_NAME": "qwen"}, base_url="http://h/v1"))
     assert went(sized, "claude-opus-5") == ("upstream", "qwen")
     assert went(sized, "claude-haiku-5") == ("upstream", "qwen")
+
+
+def planned(router: Router, model: str) -> list[tuple[str, str, int]]:
+    plan = router.resolve(model, CHAT).plan
+    return (
+        [] if plan is None else [(each.provider.name, each.upstream_model, each.priority) for each in plan.candidates]
+    )
+
+
+def test_a_route_with_one_attempt_at_one_provider_has_no_plan() -> None:
+    router = Router(Config(BOTH, [Route("a", "local"), Route("*", "other")], Models(unknown="pass")))
+    assert not router.has_plans
+    assert [planned(router, model) for model in ("a", "b", "local/x")] == [[], [], []]
+
+
+def test_the_plan_of_a_route_has_its_providers_in_their_order() -> None:
+    targets = RouteTarget("other", "claude-*"), RouteTarget("local")
+    router = Router(Config(BOTH, [Route("my-*", upstream_model="qwen-*", targets=targets)]))
+    assert router.has_plans
+    assert planned(router, "my-8b") == [("other", "claude-8b", 1), ("local", "qwen-8b", 2)]
+    target = router.resolve("my-8b", CHAT)
+    assert (target.provider, target.upstream_model) == (OTHER, "claude-8b")
+
+
+@pytest.mark.parametrize("changes", [{"api_keys": (Secret("key-one"), Secret("key-two"))}, {"concurrent": 3}])
+@pytest.mark.parametrize("model", ["local/x", "x", "exact"])
+def test_keys_and_limits_of_a_provider_hold_for_every_way_to_it(changes: dict[str, Any], model: str) -> None:
+    local = replace(LOCAL, **changes)
+    router = Router(Config({"local": local}, [Route("exact", "local", "x")], Models(unknown="pass")))
+    assert router.has_plans
+    assert planned(router, model) == [("local", "x", 1)] * max(1, len(local.api_keys))
+
+
+def test_a_general_number_of_attempts_makes_a_plan_for_all() -> None:
+    router = Router(Config({"local": LOCAL}, models=Models(unknown="pass"), retries=RetryOptions(attempts=2)))
+    plan = router.resolve("x", CHAT).plan
+    assert plan is not None
+    assert plan.attempts == 2
+
+
+def test_a_provider_that_was_made_for_one_request_has_no_plan() -> None:
+    router = Router(Config({"local": LOCAL}, retries=RetryOptions(attempts=2)))
+    assert router.direct_target(replace(LOCAL), "x").plan is None
+    assert router.direct_target(LOCAL, "x").plan is not None
+
+
+@pytest.mark.parametrize(("model", "names"), [("gpt-5", ["gpt/5", "m-5"]), ("o-3", ["o/3", "m-3"])])
+def test_a_regex_is_replaced_for_each_provider(model: str, names: list[str]) -> None:
+    targets = RouteTarget("local"), RouteTarget("other", r"m-\2")
+    route = Route("/(?P<family>gpt|o)-(.+)/", upstream_model=r"\g<family>/\2", targets=targets)
+    assert [name for _, name, _ in planned(Router(Config(BOTH, [route])), model)] == names
+
+
+def test_a_group_that_matched_nothing_leaves_out_its_provider() -> None:
+    targets = RouteTarget("local", r"\1"), RouteTarget("other", "fixed")
+    router = Router(Config(BOTH, [Route("/a(.*)/", targets=targets), Route("*", "local")]))
+    assert planned(router, "a") == [("other", "fixed", 2)]
+    assert planned(router, "ab") == [("local", "b", 1), ("other", "fixed", 2)]
+
+
+def test_a_name_leads_to_each_provider_of_its_route() -> None:
+    targets = RouteTarget("local"), RouteTarget("other", "x")
+    router = Router(Config(BOTH, [Route("m", targets=targets)]))
+    assert router.leads_to("m", CHAT, LOCAL, "m")
+    assert router.leads_to("m", CHAT, OTHER, "x")
+    assert not router.leads_to("m", CHAT, OTHER, "m")

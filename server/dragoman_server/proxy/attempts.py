@@ -1,0 +1,416 @@
+"""The attempts of one client request: it is sent again, or to another provider, until a first event has come.
+
+    choose → (queue) → send → first event, or failure → (pause) → choose …
+
+`Attempts.open` takes the place of the transport's `open` for routes with retries, several providers, or limits. It
+returns a response whose first event was read, so nothing that the client has received is ever sent again. For another
+dialect the client's own request is translated again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from aiohttp import web
+
+from dragoman import (
+    ClientRequestError,
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    UpstreamStatusError,
+    parse_body,
+)
+from dragoman.aio import (
+    StreamTimers,
+    Transport,
+    UpstreamRequest,
+    UpstreamResponse,
+    first_failure,
+    open_proxy_stream,
+)
+from dragoman_server.config.provider import Auth
+from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
+from dragoman_server.observability.metrics import REASON_KINDS
+from dragoman_server.observability.receipts import AttemptRow, Receipt
+from dragoman_server.proxy.exchange import Exchange
+from dragoman_server.proxy.limits import estimate_by_size
+from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.read_response import ReadResponse
+from dragoman_server.proxy.resolve_request import translate_for
+from dragoman_server.proxy.upstream_request import UpstreamRequests
+from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
+from dragoman_server.routing.backoff import backoff, retry_hints
+from dragoman_server.routing.outcomes import (
+    ABANDONED,
+    ANSWERED,
+    QUEUED_OUT,
+    UNTRANSLATABLE,
+    Blame,
+    Outcome,
+    Scope,
+    outcome_of_failure,
+    outcome_of_status,
+)
+from dragoman_server.routing.plan import Candidate
+from dragoman_server.routing.router import Target
+from dragoman_server.routing.routing_state import RoutingState, overloaded
+
+log = logging.getLogger("dragoman")
+
+
+class _Result(NamedTuple):
+    """An attempt's outcome, with the response or the error that the client gets if no further attempt is made."""
+
+    outcome: Outcome
+    response: UpstreamResponse | None = None
+    error: DragomanError | None = None
+
+
+class Attempts:
+    """The attempts of one request.
+
+    Args:
+        request: The client's request, and `body` its body, which is kept while further attempts are possible.
+        receipt: The receipt, which gets a row for each attempt.
+        exchange: The exchange, which gets the translation of each attempt.
+        loaded: The configuration that the request began with.
+        target: The target, with its plan; `ranking` are the plan's candidates in the order of this request.
+        candidate: The candidate for which the request was translated.
+        routing: The state of the providers.
+        transport: Sends the requests, which `requests` builds.
+        now: Returns Unix seconds.
+        estimates: True if the usage of a body that passes through is estimated.
+    """
+
+    __slots__ = (
+        "_body",
+        "_candidate",
+        "_estimates",
+        "_exchange",
+        "_loaded",
+        "_now",
+        "_plan",
+        "_ranking",
+        "_receipt",
+        "_repeats",
+        "_request",
+        "_requests",
+        "_routing",
+        "_target",
+        "_transport",
+        "_tried",
+        "_waited",
+    )
+
+    def __init__(
+        self,
+        request: web.Request,
+        body: bytes,
+        receipt: Receipt,
+        exchange: Exchange,
+        loaded: LoadedConfig,
+        target: Target,
+        ranking: list[Candidate],
+        candidate: Candidate,
+        routing: RoutingState,
+        transport: Transport,
+        requests: UpstreamRequests,
+        now: Callable[[], float],
+        *,
+        estimates: bool,
+    ) -> None:
+        assert target.plan is not None
+        self._request = request
+        self._body = body
+        self._receipt = receipt
+        self._exchange = exchange
+        self._loaded = loaded
+        self._target = target
+        self._plan = target.plan
+        self._ranking = ranking
+        self._candidate = candidate
+        self._routing = routing
+        self._transport = transport
+        self._requests = requests
+        self._now = now
+        self._estimates = estimates
+        self._tried: dict[Candidate, Outcome] = {}
+        self._repeats = 0
+        self._waited = 0.0
+
+    async def open(self, call: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
+        """Send the request until it is answered, or no further attempt is possible.
+
+        Returns the response of the last attempt, with its first event read if it is a stream. Raises DragomanError for
+        the last attempt's failure, or if no place at a provider became free.
+        """
+        routing, receipt = self._routing, self._receipt
+        while True:
+            candidate = self._candidate
+            await self._enter(timers)
+            if len(receipt.attempts) + 1 >= self._plan.attempts:
+                self._body = b""  # it may be large, and is not translated again
+            result = await self._attempt(call, timers)
+            if result.outcome is ANSWERED:
+                _at_end(receipt, partial(routing.free, candidate))
+                break
+            routing.free(candidate)
+            following = self._following(result.outcome)
+            if following is None:
+                break
+            self._report_failed(result, candidate)
+            if result.response is not None:
+                await self._drop(result.response)
+            call, pause = following
+            if pause > 0.0:
+                self._waited += pause
+                await wait_with_timers(timers, pause, asyncio.get_running_loop().create_future())
+            timers.restart()
+            if receipt.trace is not None:
+                candidate = self._candidate
+                call = receipt.trace.start_attempt(call, candidate.provider, candidate.upstream_model)
+        response, error = result.response, result.error
+        del result
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it would keep this frame, and with it the request, until a garbage collection
+        assert response is not None
+        return response
+
+    async def _enter(self, timers: StreamTimers) -> None:
+        """Take a place at the candidate, or wait for one. Raises DragomanError (503) if none becomes free in time."""
+        routing, candidate = self._routing, self._candidate
+        provider, slots = candidate.provider, routing.of(candidate.provider).slots
+        if not slots.take():
+            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            wake = partial(set_once, future, True)
+            if not slots.wait(wake):
+                raise self._no_place()
+            routing.queued(provider.name, 1)
+            began, entered = routing.clock(), False
+            try:
+                seconds = min(provider.queue_seconds, max(0.0, routing.options.wait - self._waited))
+                entered = await wait_with_timers(timers, seconds, future)
+            except BaseException:
+                self._record(QUEUED_OUT, 0.0)
+                raise
+            finally:
+                self._waited += routing.clock() - began
+                routing.queued(provider.name, -1)
+                if not entered and not slots.withdraw(wake):
+                    slots.free()  # it came too late
+            if not entered:
+                raise self._no_place()
+            timers.restart()
+        routing.begin(candidate)
+
+    def _no_place(self) -> DragomanError:
+        self._routing.totals.add(ATTEMPTS, (self._candidate.provider.name, QUEUED_OUT.word))
+        self._record(QUEUED_OUT, 0.0)
+        return overloaded()
+
+    async def _attempt(self, call: UpstreamRequest, timers: StreamTimers) -> _Result:
+        """Send the request once, and record the outcome. Raises what is no failure of the upstream."""
+        routing, candidate = self._routing, self._candidate
+        began = routing.clock()
+        try:
+            result = await self._send(call, timers)
+        except DragomanError as error:
+            if error.failure.origin is not FailureOrigin.UPSTREAM:
+                self._abandon(began)
+                raise
+            own_key = candidate.provider.auth is Auth.CONFIGURED
+            hints = retry_hints(error.failure.headers, self._now())
+            # Without the traceback, whose frames would keep the request until a garbage collection.
+            cause = error.with_traceback(None)
+            result = _Result(outcome_of_failure(error.failure, hints, own_key=own_key), error=cause)
+        except BaseException:
+            self._abandon(began)
+            raise
+        routing.end(candidate, result.outcome)
+        self._record(result.outcome, routing.clock() - began)
+        return result
+
+    def _abandon(self, began: float) -> None:
+        self._routing.end(self._candidate, ABANDONED)
+        self._record(ABANDONED, self._routing.clock() - began)
+        self._routing.free(self._candidate)
+
+    async def _send(self, call: UpstreamRequest, timers: StreamTimers) -> _Result:
+        """Send the request, and read up to the first event of a stream, or a whole reply."""
+        own_key = self._candidate.provider.auth is Auth.CONFIGURED
+        response = await self._transport.open(call, timers)
+        try:
+            if not 200 <= response.status < 300:
+                hints = retry_hints(response.headers, self._now())
+                return _Result(outcome_of_status(response.status, hints, own_key=own_key), response)
+            translation = self._exchange.translation
+            if not translation.stream or "json" in response.headers.get("content-type", ""):
+                body = await response.read(translation.context.limits.reply_body)
+                return _Result(ANSWERED, ReadResponse(response, body))
+            stream = await open_proxy_stream(translation, response, timers)
+            self._exchange.stream = stream
+            failure = first_failure(stream)
+            if failure is None:
+                return _Result(ANSWERED, response)
+            # The first event is an error that would be forwarded as it is.
+            hints = retry_hints(response.headers, self._now())
+            return _Result(outcome_of_failure(failure, hints, own_key=own_key), response)
+        except UpstreamStatusError as error:
+            error.failure.headers.update(
+                (name, value)
+                for name, value in response.headers.items()
+                if name.lower() == "retry-after" and "retry-after" not in error.failure.headers
+            )
+            await response.close()
+            raise
+        except BaseException:
+            await response.close()
+            raise
+
+    async def _drop(self, response: UpstreamResponse) -> None:
+        """Close the response of an attempt that another one follows."""
+        stream, self._exchange.stream = self._exchange.stream, None
+        if stream is not None:
+            await stream.batches.aclose()
+        await response.close()
+
+    def _report_failed(self, result: _Result, candidate: Candidate) -> None:
+        """Count and trace the failure of an attempt that another one follows: the exchange does not report it."""
+        failure = result.error.failure if result.error is not None else _failure_of(result.outcome)
+        kind = REASON_KINDS.get(failure.reason or "", failure.kind)
+        self._routing.totals.add(UPSTREAM_ERRORS, (candidate.provider.name, kind))
+        if (trace := self._receipt.trace) is not None:
+            trace.fail_attempt(failure)
+
+    # --- the next attempt --------------------------------------------------------------------------------------------
+
+    def _following(self, outcome: Outcome) -> tuple[UpstreamRequest, float] | None:
+        """Return the next attempt's request and the pause before it, or None if there is to be none."""
+        self._tried[self._candidate] = outcome
+        if outcome.scope is Scope.NOWHERE:
+            return None
+        if len(self._receipt.attempts) >= self._plan.attempts:
+            self._routing.deny("attempts")
+            return None
+        reason = "candidates"
+        for candidate in self._routing.usable(self._fresh(outcome)):
+            # A provider that works is not in an outage that retries could make worse.
+            if not self._routing.budget.spend(free=self._routing.works(candidate)):
+                reason = "budget"
+            elif (call := self._translated(candidate)) is not None:
+                return call, 0.0
+        reason, again = self._again(reason)
+        if again is None:
+            self._routing.deny(reason)
+        return again
+
+    def _fresh(self, outcome: Outcome) -> list[Candidate]:
+        """Return the candidates that may do better than the present one, which has failed."""
+        name, model = self._candidate.provider.name, self._candidate.upstream_model
+        found = [candidate for candidate in self._ranking if candidate not in self._tried]
+        if outcome.blame is Blame.PROVIDER:
+            # Its other keys would fail in the same way; its other models, too, if it cannot even be reached.
+            found = [
+                candidate
+                for candidate in found
+                if candidate.provider.name != name
+                or (candidate.upstream_model != model and outcome.word != "unreachable")
+            ]
+        return found
+
+    def _again(self, reason: str) -> tuple[str, tuple[UpstreamRequest, float] | None]:
+        """Return the request to a candidate that was tried, and the pause before it; or None and the reason."""
+        routing, options = self._routing, self._routing.options
+        pauses = []
+        for candidate, outcome in self._tried.items():
+            if outcome.scope is Scope.ANYWHERE and not routing.of(candidate.provider).breaker.open:
+                usual = backoff(self._repeats + 1, options.backoff, options.backoff_max, routing.random)
+                pauses.append((max(usual, outcome.after or 0.0), candidate))
+        if not pauses:
+            return reason, None
+        pause, candidate = min(pauses, key=lambda each: each[0])
+        if self._waited + pause > options.wait:
+            return "wait", None
+        if not routing.budget.spend():
+            return "budget", None
+        self._repeats += 1
+        call = self._translated(candidate)
+        return reason, (call, pause) if call is not None else None
+
+    def _translated(self, candidate: Candidate) -> UpstreamRequest | None:
+        """Translate the client's request for a candidate. Returns None if its dialect cannot express it."""
+        receipt, loaded, provider = self._receipt, self._loaded, candidate.provider
+        target = self._target._replace(provider=provider, upstream_model=candidate.upstream_model)
+        before, name = self._candidate, receipt.provider
+        self._candidate = candidate
+        try:
+            payload = parse_body(self._body, loaded.config.server.limits)
+            resolved = translate_for(self._request, receipt, loaded, target, self._body, payload, clock=self._now)
+            call = self._requests.build(self._request, resolved.translation, provider, loaded)
+        except ClientRequestError as error:
+            self._tried[candidate] = UNTRANSLATABLE
+            log.debug("%s provider %s cannot get this request: %s", receipt.request_id, provider.name, error)
+            self._candidate, receipt.provider = before, name
+            receipt.translation = self._exchange.translation
+            return None
+        context = resolved.translation.context
+        if self._estimates and not context.input_estimate:
+            context.input_estimate = estimate_by_size(resolved.translation.body)
+        self._exchange.translation, self._exchange.provider = resolved.translation, provider.name
+        return call
+
+    def _record(self, outcome: Outcome, seconds: float) -> None:
+        receipt, candidate = self._receipt, self._candidate
+        row = AttemptRow(
+            candidate.provider.name,
+            candidate.upstream_model,
+            candidate.number,
+            outcome.word,
+            outcome.status,
+            seconds,
+            self._waited,
+        )
+        receipt.attempts = (*receipt.attempts, row)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s attempt %d: %s", receipt.request_id, len(receipt.attempts), row)
+
+
+_KINDS = {
+    401: FailureKind.AUTHENTICATION,
+    402: FailureKind.BILLING,
+    403: FailureKind.PERMISSION,
+    408: FailureKind.TIMEOUT,
+    409: FailureKind.CONFLICT,
+    429: FailureKind.RATE_LIMIT,
+    503: FailureKind.OVERLOADED,
+    504: FailureKind.TIMEOUT,
+    529: FailureKind.OVERLOADED,
+}
+
+
+def _failure_of(outcome: Outcome) -> Failure:
+    """Return the failure for an error status whose body was not read."""
+    status = outcome.status or 500
+    return Failure(_KINDS.get(status, FailureKind.API), "", status)
+
+
+def _at_end(receipt: Receipt, call: Callable[[], None]) -> None:
+    """Call a function when a request has ended, after what is called then already."""
+    receipt.settle = partial(_settled, receipt.settle, call)
+
+
+def _settled(before: Callable[[Receipt], None] | None, call: Callable[[], None], receipt: Receipt) -> None:
+    try:
+        if before is not None:
+            before(receipt)
+    finally:
+        call()

@@ -1,0 +1,91 @@
+"""The outcomes of attempts: whether a request may be sent again after a failure, where, and what pauses."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from dragoman import Failure
+from dragoman_server.routing.backoff import NO_HINTS, RetryHints
+
+_RETRYABLE = frozenset((408, 409, 425, 429))
+"""Statuses below 500 after which the same request may succeed."""
+_KEY_STATUSES = frozenset((401, 402, 403))
+"""Statuses that concern the key that was sent: another key may be accepted."""
+
+
+class Scope(StrEnum):
+    """Where a request may be sent next."""
+
+    NOWHERE = "nowhere"
+    ELSEWHERE = "elsewhere"
+    """To another provider, or with another key."""
+    ANYWHERE = "anywhere"
+
+
+class Blame(StrEnum):
+    """The side that failed."""
+
+    NONE = "none"
+    KEY = "key"
+    """The provider refuses this key, for now: its other keys may work."""
+    PROVIDER = "provider"
+
+
+class Outcome(NamedTuple):
+    """The outcome of an attempt: a word for metrics and receipts, and what follows from it."""
+
+    word: str
+    scope: Scope = Scope.NOWHERE
+    blame: Blame = Blame.NONE
+    status: int | None = None
+    after: float | None = None
+    """The seconds that the upstream asks to wait."""
+
+
+ANSWERED = Outcome("answered")
+ABANDONED = Outcome("abandoned")
+"""The client disconnected, or the gateway stops."""
+UNTRANSLATABLE = Outcome("untranslatable", Scope.ELSEWHERE)
+"""The request cannot be expressed in the provider's dialect. Nothing was sent."""
+QUEUED_OUT = Outcome("queue", Scope.ELSEWHERE)
+"""No place became free in time. Nothing was sent."""
+
+
+def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: bool = True) -> Outcome:
+    """Return the outcome of an error status. `own_key` is False if the key was the client's own."""
+    if status == 429:
+        word, scope, blame = "rate_limited", Scope.ANYWHERE, Blame.KEY
+    elif status in _RETRYABLE:
+        word, scope, blame = "unavailable", Scope.ANYWHERE, Blame.NONE
+    elif status >= 500:
+        word, scope, blame = "unavailable", Scope.ANYWHERE, Blame.PROVIDER
+    elif status in _KEY_STATUSES and own_key:
+        word, scope, blame = "unauthorized", Scope.ELSEWHERE, Blame.KEY
+    else:
+        word, scope, blame = "refused", Scope.NOWHERE, Blame.NONE
+    if hints.again is False and scope is Scope.ANYWHERE:
+        scope = Scope.ELSEWHERE  # the header concerns this upstream only
+    elif hints.again and scope is Scope.NOWHERE:
+        word, scope = "unavailable", Scope.ANYWHERE
+    return Outcome(word, scope, blame, status, hints.after)
+
+
+_BY_REASON = {
+    "unreachable": "unreachable",
+    "connect": "unreachable",
+    "first_byte": "timeout",
+    "idle": "timeout",
+    "truncated": "cut",
+    "protocol": "malformed",
+}
+
+
+def outcome_of_failure(failure: Failure, hints: RetryHints = NO_HINTS, *, own_key: bool = True) -> Outcome:
+    """Return the outcome of a failure before the first event: of the connection, or an error in place of an event."""
+    if failure.reason is None:
+        return outcome_of_status(failure.status, hints, own_key=own_key)
+    word = _BY_REASON.get(failure.reason)
+    if word is None:
+        return Outcome("refused", status=failure.status)
+    return Outcome(word, Scope.ANYWHERE, Blame.PROVIDER)
