@@ -133,6 +133,7 @@ def _provider(name: str, table: Table) -> Provider:
     flags = table.table("profile_flags").values_of(Profile)
     extra = table.table("headers")
     headers = {header.lower(): value for header in extra if (value := extra.text(header)) is not None}
+    endpoints = table.texts("endpoints")
     table.finish()
     return Provider(
         name=name,
@@ -143,6 +144,7 @@ def _provider(name: str, table: Table) -> Provider:
         profile=builtin_profile(dialect, chosen).replace(flags),
         headers=headers,
         profile_name=chosen,
+        endpoints=None if endpoints is None else tuple(endpoints),
     )
 
 

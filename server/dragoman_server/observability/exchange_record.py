@@ -69,3 +69,5 @@ class ExchangeRecord:
     error_origin: FailureOrigin | None
     error_code: str | None
     """The upstream's error code, or Dragoman's."""
+    endpoint: str = ""
+    """The path of an endpoint that is forwarded without translation, such as `embeddings`; else empty."""

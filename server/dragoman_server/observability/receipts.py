@@ -85,6 +85,8 @@ class Receipt:
     """The named key of the client."""
     settle: Callable[[Receipt], None] | None = field(default=None, repr=False)
     """Counts what the request used in the limits of its key; called once, when the exchange ends."""
+    endpoint: str = ""
+    """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0
     begun_at: float | None = None
     _facts: Json | None = field(default=None, repr=False)
@@ -157,6 +159,7 @@ class Receipt:
             error_kind=failure.kind if failure is not None else None,
             error_origin=failure.origin if failure is not None else None,
             error_code=failure.code if failure is not None else None,
+            endpoint=self.endpoint,
         )
 
     def json(self) -> bytes:
@@ -168,6 +171,7 @@ class Receipt:
             "created": self.created,
             "client": self.client.value,
             "client_profile": self.client_profile,
+            "endpoint": self.endpoint or None,
             "upstream": None,
             "provider": self.provider,
             "model": self.model[:TEXT_MAX] if self.model else None,

@@ -76,6 +76,7 @@ class Connection(asyncio.Protocol):
         "_socket",
         "_transport",
         "_waiter",
+        "_writable",
         "error",
         "parked_reader",
         "parser",
@@ -91,6 +92,8 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._socket = -1
         self._waiter: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        """Done when the upstream reads again; None while it does."""
         self._drain_timer: asyncio.TimerHandle | None = None
         self._bytes_left = 0
         """Bytes that are still accepted: of the head in HEAD, between two pieces in BODY, of the rest in DRAINING."""
@@ -143,6 +146,21 @@ class Connection(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
+
+    async def send_piece(self, data: bytes) -> bool:
+        """Send a part of a body, and wait until the upstream reads. Returns False if no more is to be sent.
+
+        That is so when the response's head has arrived, or the connection has ended.
+        """
+        if self.phase is _HEAD:
+            self._transport.write(data)
+            while self._writable is not None and self.phase is _HEAD:
+                await self._writable
+        return self.phase is _HEAD
+
+    def cut_short(self) -> None:
+        """Do not reuse the connection: its request was not sent to the end."""
+        self.parser.keep_seconds = 0.0
 
     async def wait_for_head(self) -> None:
         """Wait for the response's head. A cancellation closes the connection.
@@ -330,6 +348,17 @@ class Connection(asyncio.Protocol):
         self._end(None)
         self._transport.abort()
 
+    def pause_writing(self) -> None:
+        """Let `send_piece` wait, as the upstream does not read."""
+        if self._writable is None:
+            self._writable = self._owner.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Let `send_piece` continue."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
     def connection_lost(self, error: Exception | None) -> None:
         """End the response and leave the pool."""
         self._end(error)
@@ -362,7 +391,7 @@ class Connection(asyncio.Protocol):
             return False
 
     def _wake(self) -> None:
-        """Resume the reader, or `wait_for_head`."""
+        """Resume the reader, or `wait_for_head` and `send_piece`."""
         resume = self.parked_reader
         if resume is not None:
             self.parked_reader = None
@@ -373,6 +402,8 @@ class Connection(asyncio.Protocol):
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
+        if self._writable is not None and self.phase is not _HEAD:
+            self.resume_writing()
 
 
 def _readable(fd: int) -> bool:
