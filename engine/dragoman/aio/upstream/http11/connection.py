@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
         return self.phase is _HEAD
 
     def cut_short(self) -> None:
-        """Do not reuse the connection: its request was not sent to the end."""
+        """Keep the connection from being reused, as its request was not sent to the end."""
         self.parser.keep_seconds = 0.0
 
     async def wait_for_head(self) -> None:
