@@ -24,7 +24,7 @@ from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
 from dragoman.translate_request import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
-from dragoman_server.observability.metric_families import FAMILIES, SECONDS
+from dragoman_server.observability.metric_families import FAMILIES, SECONDS, SHORT, Kind
 from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
 from generators import python_api, state_machines
@@ -78,15 +78,21 @@ _METRICS = """\
 
 `GET /metrics` in Prometheus' text format (0.0.4). If keys are configured it requires one, and of named keys
 an admin's. With [several workers](../howto/many-cores.md) any of them answers for all: numbers
-are added up, and counters keep what was counted by workers that have left.
+are added up (of lags, the longest counts), and counters keep what was counted by workers that have left.
 
-Labels are dialects, names of the configuration and the words below, so there are only as many series as the
+Labels are dialects, names of the configuration and the words below (`client` also the paths of
+[forwarded endpoints](http-api.md#forwarded-endpoints)), so there are only as many series as the
 configuration has names. Nothing is counted while a stream runs: a request is counted when it is taken, when its first
 event comes and when it ends.
 
 {families}
 
-Histograms have buckets up to {buckets} seconds.
+Histograms have these buckets, in seconds:
+
+{buckets}
+
+Gaps between chunks are not measured one by one, as every chunk would pay for it.
+`dragoman_time_per_output_token_seconds` is their mean for each stream.
 
 ## Labels
 
@@ -114,8 +120,8 @@ What an upstream can do, and what a client needs. Neither is guessed from a mode
 ## Upstreams
 
 `profile` under [`[providers.NAME]`](configuration.md#providersname) names one. Without it the host decides, and a host
-that is not in this table gets `compatible`. The profile of each provider is logged at the start, and shown by `dragoman check` and
-`dragoman explain`.
+that is not in this table gets `compatible`. The profile of each provider is logged at the start, and shown by
+`dragoman check` and `dragoman explain`.
 
 {upstreams}
 
@@ -153,6 +159,9 @@ _LABELS = {
     "code": "of the [loss](losses.md)",
     "worker": "its number, from 1",
     "result": "as above",
+    "origin": "scheme, host and port of the upstream",
+    "state": "`busy`, `idle`",
+    "reason": "as above",
     "operation": "`admit`, `settle`, `renew`, `keys`, `ping`, `cool`, `cooldowns`",
     "version": "Dragoman's",
     "python": "Python's version",
@@ -197,13 +206,18 @@ def metrics() -> str:
         )
         for family in FAMILIES.values()
     ]
+    histograms = [family for family in FAMILIES.values() if family.kind is Kind.HISTOGRAM]
     kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | set(REASON_KINDS.values())))
     labels = dict.fromkeys(label for family in FAMILIES.values() for label in family.labels)
     meanings = [(f"`{label}`", _LABELS[label] + (kinds if label == "kind" else "")) for label in labels]
     return _METRICS.format(
         made=_MADE,
         families=_table(("name", "type", "labels", "meaning"), rows),
-        buckets=", ".join(f"{seconds:g}" for seconds in SECONDS),
+        buckets="\n".join(
+            f"- {', '.join(f'`{family.name}`' for family in histograms if family.buckets == buckets)}: "
+            + ", ".join(f"{seconds:g}" for seconds in buckets)
+            for buckets in (SECONDS, SHORT)
+        ),
         labels=_table(("label", "values"), meanings),
     )
 

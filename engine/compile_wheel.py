@@ -21,7 +21,6 @@ COMPILED = (
     "dialects/openai/",
     "dialects/responses/",
     "dialects/shared/",
-    "losses.py",
     "reasoning/",
     "reply_context.py",
     "stages/",
@@ -34,7 +33,8 @@ COMPILED = (
 
 The others stay interpreted. `aio/` gains nothing. The properties of compact turns replace slots of `Turn`, which mypyc
 does not allow; so `canonical/request.py` and `compact_turns.py` are left out, and instances of their classes are not
-checked at run time. Errors, limits, knobs and profiles are data that is also copied and pickled. The rest (`policies/`,
+checked at run time. `losses.py` has an enumeration with a `__new__` of its own, which fails when compiled. Errors,
+limits, knobs and profiles are data that is also copied and pickled. The rest (`policies/`,
 `tokens/`, `dialects/errors/`) is off by default or rarely run.
 """
 

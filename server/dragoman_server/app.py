@@ -17,6 +17,7 @@ from dragoman_server.endpoints.diagnostics import Diagnostics
 from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import no_websocket, stored_objects
+from dragoman_server.endpoints.readiness import Readiness
 from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
@@ -95,6 +96,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         app.router.add_get(prefix + form.format("models"), models.get)
     app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", models.get)
     app.router.add_get(f"{prefix}/health", gateway.health)
+    app.router.add_get(f"{prefix}/ready", Readiness(gateway).get)
     app.router.add_get(f"{prefix}/metrics", inspection.metrics)
     if gateway.cors:
         _add_cors(app, gateway, set(app.router.resources()) - others)

@@ -29,7 +29,10 @@ from oracles.simulator import strict_simulator
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"
-ENV = {"GATEWAY_KEY": "secret", "LOCAL_KEY": "secret", "REDIS_URL": "redis://:secret@redis:6379/0"}
+ENV = {
+    **dict.fromkeys(("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "secret"),
+    "REDIS_URL": "redis://:secret@redis:6379/0",
+}
 PAGES = sorted(DOCS.rglob("*.md"))
 
 

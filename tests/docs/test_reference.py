@@ -16,6 +16,8 @@ from dragoman.limits import Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.config.overload import Overload
+from dragoman_server.config.tracing import Tracing
 from generate import PAGES, main
 from support.paths import ROOT
 
@@ -62,6 +64,11 @@ def test_timeouts_are_documented() -> None:
     assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
 
 
+def test_bounds_on_the_load_are_documented() -> None:
+    expected = {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Overload)}
+    assert _rows("`[server.overload]`") == expected
+
+
 def test_connections_are_documented() -> None:
     expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(PoolOptions)}
     assert _rows("`[server.connections]`") == expected
@@ -101,6 +108,15 @@ def test_limits_of_keys_are_documented() -> None:
     for spec in fields(KeyLimits):
         kind = "number" if spec.name.endswith("_cost") else "integer"
         assert rows[spec.name][:2] == [kind, f"{spec.default:g}"]
+
+
+def test_settings_of_traces_are_documented() -> None:
+    rows = _rows("`[tracing]`")
+    assert list(rows) == [spec.name for spec in fields(Tracing)]
+    for spec in fields(Tracing):
+        if spec.name not in ("endpoint", "headers"):
+            default = str(spec.default).lower().removesuffix(".0")
+            assert rows[spec.name][1].strip('"') == default
 
 
 def test_settings_of_the_store_are_documented() -> None:

@@ -217,7 +217,8 @@ async def test_a_web_page_needs_no_rules_where_keys_are_required() -> None:
         assert response.status == 200
 
 
-PUBLIC = frozenset((("GET", "/health"), ("HEAD", "/health"), ("GET", "/"), ("HEAD", "/"), ("*", "/{path}")))
+_SIGNS = [(method, path) for method in ("GET", "HEAD") for path in ("/", "/health", "/ready")]
+PUBLIC = frozenset((("*", "/{path}"), *_SIGNS))
 """Endpoints without a key: signs of life, and the 404 for unknown paths."""
 
 

@@ -376,8 +376,9 @@ class Request:
     parallel: bool | None = None
     max_tokens: int | None = None
     max_tokens_at: Path = ()
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: int | float | None = None
+    """Not `float`: the compiled build would convert an integer, and it is sent as the client wrote it."""
+    top_p: int | float | None = None
     top_k: int | None = None
     stop: list[str] = field(default_factory=list)
     stop_at: Path = ()

@@ -74,7 +74,10 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
             answered += compact
         else:
             full_turns.append(turn)
-            answered += [(call_id,) for _, call_id in turn.result_ids()]
+            if ids := turn.result_ids():
+                answered += [(call_id,) for _, call_id in ids]
+    if not called and not answered:
+        return CallPairing(True, True, [], full_turns, 0)
     calls = [call[0] for call in called]
     results = [result[0] for result in answered]
     distinct = len(set(calls)) == len(calls)

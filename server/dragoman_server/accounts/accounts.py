@@ -179,6 +179,11 @@ class Accounts:
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
+    @property
+    def keys_known(self) -> bool:
+        """True if the keys of the store were read, or it holds none."""
+        return self._read.is_set()
+
     async def _read_keys(self) -> None:
         """Read the keys of the store if they have changed. Raises StoreError."""
         if not self._options.holds_keys:

@@ -17,9 +17,11 @@ from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.accounts_tables import read_keys, read_store
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
+from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.tracing import read_tracing
 
 
 class NothingConfigured(ConfigError):
@@ -65,6 +67,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
+        tracing=read_tracing(root.table("tracing")),
         knobs_named=frozenset(knobs),
     )
     root.finish()
@@ -99,6 +102,7 @@ def _server(table: Table) -> Server:
         cors_origins=tuple(cors_origins or ()),
         timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
         limits=Limits(**table.table("limits").values_of(Limits)),
+        overload=Overload(**table.table("overload").values_of(Overload)),
         receipts=default.receipts if receipts is None else receipts,
         workers=default.workers if workers is None else workers,
         reload_drain=default.reload_drain if reload_drain is None else reload_drain,

@@ -19,8 +19,10 @@ from dragoman import KNOBS, Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
+from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
+from dragoman_server.config.tracing import Tracing
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """Dialect → name of the simulated upstream's provider."""
@@ -173,6 +175,7 @@ class Server:
     cors_origins: tuple[str, ...] = ()
     timeouts: Timeouts = field(default_factory=Timeouts)
     limits: Limits = field(default_factory=Limits)
+    overload: Overload = field(default_factory=Overload)
     receipts: int = 1000
     workers: int = 1
     reload_drain: int = 600
@@ -228,6 +231,9 @@ class Server:
             never = " or 0 (never)" if timer.name in _OFF_AT_ZERO else ""
             if not (isfinite(seconds) and (seconds > 0 or (never and seconds == 0))):
                 yield f"server.timeouts.{timer.name}", f"expected seconds above 0{never}; got {seconds:g}"
+        for bound in fields(Overload):
+            if not ((value := getattr(self.overload, bound.name)) >= 0 and isfinite(value)):
+                yield f"server.overload.{bound.name}", f"expected 0 (no bound) or more; got {value:g}"
         for limit in fields(Limits):
             if (value := getattr(self.limits, limit.name)) <= 0:
                 yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"
@@ -265,6 +271,7 @@ class Config:
     """Knobs that the file sets, even to their default: client profiles do not change them."""
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
     store: StoreOptions = field(default_factory=StoreOptions)
+    tracing: Tracing = field(default_factory=Tracing)
 
     @property
     def named_keys(self) -> bool:
@@ -304,6 +311,7 @@ class Config:
             found.extend(route.problems(f"routes[{index}]", self.providers))
         found.extend(self._model_problems())
         found.extend(self.store.problems())
+        found.extend(self.tracing.problems())
         found.extend(self._key_problems())
         return found
 

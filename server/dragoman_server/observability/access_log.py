@@ -58,7 +58,8 @@ class RequestLine(NamedTuple):
     error: str | None
     cause: str
     note: str
-    endpoint: str
+    trace_id: str | None = None
+    endpoint: str = ""
 
     def __str__(self) -> str:
         line = f"{self.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
@@ -72,6 +73,8 @@ class RequestLine(NamedTuple):
             line += f" provider={self.provider} route={quote(self.route)}"
         if self.client_profile is not None:
             line += f" client={self.client_profile}"
+        if self.trace_id is not None:
+            line += f" trace_id={self.trace_id}"
         if self.cause:
             line += f": {self.cause}"
         if self.losses:
@@ -141,6 +144,7 @@ def request_line(
         None if error is None else error_word(error),
         cause,
         note,
+        receipt.trace.trace_id if receipt.trace is not None else None,
         receipt.endpoint,
     )
 
@@ -169,6 +173,8 @@ def exchange_text(receipt: Receipt, translation: Translation) -> str:
     """Return the direction or the forwarded endpoint, and the model's names: `embeddings small → nomic-embed`."""
     if not receipt.endpoint:
         return direction_text(translation)
+    if not translation.model:
+        return receipt.endpoint
     return f"{receipt.endpoint} {quote(translation.model)} → {quote(translation.upstream_model)}"
 
 

@@ -22,23 +22,29 @@ class Kind(StrEnum):
 
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0)
-"""Upper ends of the histograms' buckets: from a cached first token to the longest agent turn."""
-_HISTOGRAM = len(SECONDS) + 2
+"""Upper ends of the buckets of most histograms: from a cached first token to the longest agent turn."""
+SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper ends of the buckets for short times: lags, and single tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family of metrics. Values of labels are dialects, names of the configuration, and Dragoman's own words."""
+    """One family of metrics. Values of labels are dialects, names of the configuration, and Dragoman's own words.
+
+    `buckets` are those of a histogram. A gauge with `highest` is the highest of all processes, and not their sum.
+    """
 
     name: str
     kind: Kind
     doc: str
     labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = SECONDS
+    highest: bool = False
 
     @property
     def width(self) -> int:
         """The number of numbers in a value."""
-        return _HISTOGRAM if self.kind is Kind.HISTOGRAM else 1
+        return len(self.buckets) + 2 if self.kind is Kind.HISTOGRAM else 1
 
 
 REQUESTS = Family(
@@ -63,6 +69,14 @@ FIRST_EVENT = Family(
     "From a request's head to the first event of its streamed reply (the time to first token).",
     ("client", "provider"),
 )
+TOKEN_TIME = Family(
+    "dragoman_time_per_output_token_seconds",
+    Kind.HISTOGRAM,
+    "From the first event of a complete streamed reply to its end, divided by its output tokens without the first: the"
+    " mean gap between tokens.",
+    ("client", "provider"),
+    SHORT,
+)
 TOKENS = Family(
     "dragoman_tokens_total",
     Kind.COUNTER,
@@ -75,6 +89,24 @@ COUNTS = Family(
     Kind.COUNTER,
     "Counts asked for in advance: `exact` or `remembered` from the upstream, `estimate` of ours, or `failed`.",
     ("client", "provider", "how"),
+)
+UPSTREAM_CONNECTIONS = Family(
+    "dragoman_upstream_connections",
+    Kind.GAUGE,
+    "Connections to upstreams, `busy` (with those being opened) or `idle`; none with the transport `aiohttp`.",
+    ("origin", "state"),
+)
+UPSTREAM_WAITING = Family(
+    "dragoman_upstream_waiting_requests",
+    Kind.GAUGE,
+    "Requests that wait for a connection to their upstream, because of `server.connections.limit`.",
+    ("origin",),
+)
+PROVIDER_DOWN = Family(
+    "dragoman_provider_down",
+    Kind.GAUGE,
+    "Processes for which the last requests to a provider failed because it was not there, and none succeeded.",
+    ("provider",),
 )
 LOSSES = Family("dragoman_losses_total", Kind.COUNTER, "What could not be carried, by its code.", ("code", "route"))
 UPSTREAM_ERRORS = Family(
@@ -130,6 +162,31 @@ SETTLEMENTS_DROPPED = Family(
     Kind.COUNTER,
     "Ended requests whose tokens were never counted, because the store was away for too long.",
 )
+LAG = Family(
+    "dragoman_event_loop_lag_seconds",
+    Kind.HISTOGRAM,
+    "Delay of a timer that is due four times per second: how long ready work waits for the event loop.",
+    (),
+    SHORT,
+)
+LAG_MAX = Family(
+    "dragoman_event_loop_lag_max_seconds",
+    Kind.GAUGE,
+    "The longest such delay in the last 15 to 30 seconds, of the process that has the longest.",
+    highest=True,
+)
+SHED = Family(
+    "dragoman_shed_requests_total",
+    Kind.COUNTER,
+    "Requests rejected because of a bound in `[server.overload]`: `event_loop_lag`, `memory` or `open_requests`.",
+    ("reason",),
+)
+SPANS = Family(
+    "dragoman_trace_spans_total",
+    Kind.COUNTER,
+    "Spans of traces: `exported`, `failed` (the collector did not take them) or `dropped` (the queue was full).",
+    ("result",),
+)
 CPU = Family("dragoman_process_cpu_seconds_total", Kind.COUNTER, "Processor time of all processes.")
 MEMORY = Family("dragoman_process_resident_memory_bytes", Kind.GAUGE, "Resident memory of all processes.")
 FILES = Family("dragoman_process_open_fds", Kind.GAUGE, "Open file descriptors of all processes.")
@@ -155,10 +212,14 @@ FAMILIES = {
         OPEN_STREAMS,
         DURATION,
         FIRST_EVENT,
+        TOKEN_TIME,
         TOKENS,
         COUNTS,
         LOSSES,
         UPSTREAM_ERRORS,
+        UPSTREAM_CONNECTIONS,
+        UPSTREAM_WAITING,
+        PROVIDER_DOWN,
         GATEWAY_ERRORS,
         MALFORMED,
         REFUSED_CONNECTIONS,
@@ -168,6 +229,10 @@ FAMILIES = {
         STORE_ERRORS,
         STORE_UNCHECKED,
         SETTLEMENTS_DROPPED,
+        LAG,
+        LAG_MAX,
+        SHED,
+        SPANS,
         CPU,
         MEMORY,
         FILES,
@@ -197,9 +262,9 @@ class Series(dict[Labels, list[float]]):
         return value
 
 
-def observe(histogram: list[float], seconds: float) -> None:
-    """Count one time in the value of a histogram."""
-    histogram[bisect_left(SECONDS, seconds)] += 1
+def observe(histogram: list[float], seconds: float, buckets: tuple[float, ...] = SECONDS) -> None:
+    """Count one time in the value of a histogram with these buckets."""
+    histogram[bisect_left(buckets, seconds)] += 1
     histogram[-1] += seconds
 
 
@@ -228,7 +293,7 @@ class Totals:
 
     def observe(self, family: Family, labels: Labels, seconds: float) -> None:
         """Add one time to a histogram."""
-        observe(self.series(family)[labels], seconds)
+        observe(self.series(family)[labels], seconds, family.buckets)
 
     def read(self, family: Family, *labels: str) -> list[float]:
         """Return the numbers of one series; zeros if it does not exist."""
@@ -237,13 +302,19 @@ class Totals:
 
     def merge(self, other: Totals, *, counters_only: bool = False) -> None:
         """Add the numbers of `other`; with `counters_only` without its gauges, as for a process that has ended."""
-        for name, theirs in other.values.items():
-            if counters_only and FAMILIES[name].kind is Kind.GAUGE:
+        for name, theirs in list(other.values.items()):
+            family = FAMILIES[name]
+            if counters_only and family.kind is Kind.GAUGE:
                 continue
-            series = self.series(FAMILIES[name])
-            for labels, numbers in theirs.items():
+            series = self.series(family)
+            for labels, numbers in list(theirs.items()):  # a copy, as a collector may run in another thread
                 mine = series.get(labels)
-                series[labels] = list(numbers) if mine is None else [a + b for a, b in zip(mine, numbers, strict=True)]
+                if mine is None:
+                    series[labels] = list(numbers)
+                elif family.highest:
+                    series[labels] = [max(mine[0], numbers[0])]
+                else:
+                    series[labels] = [a + b for a, b in zip(mine, numbers, strict=True)]
 
     def pack(self) -> Json:
         """Return the numbers as JSON, for another process."""

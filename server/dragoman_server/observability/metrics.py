@@ -26,7 +26,9 @@ from dragoman_server.observability.metric_families import (
     OPEN_STREAMS,
     OUTPUT_VIOLATIONS,
     REQUESTS,
+    SHORT,
     STARTED,
+    TOKEN_TIME,
     TOKENS,
     UPSTREAM_ERRORS,
     WORKER_UP,
@@ -54,7 +56,8 @@ _USAGE = (
 class Metrics:
     """The counters of one gateway. `clock` returns seconds from any origin, `now` Unix seconds.
 
-    `validate` is True if translated streams are validated; violations are then counted from 0.
+    `validate` is True if translated streams are validated; violations are then counted from 0. `gauges` are called for
+    each snapshot, to add numbers that are not counted but read.
     """
 
     def __init__(
@@ -71,6 +74,8 @@ class Metrics:
         self._open_requests, self._open_streams = totals.series(OPEN_REQUESTS), totals.series(OPEN_STREAMS)
         self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
         self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
+        self._token_times = totals.series(TOKEN_TIME)
+        self.gauges: list[Callable[[Totals], None]] = []
         self._violation_log = ViolationLog(clock)
         self.count_violations(validate)
 
@@ -79,6 +84,11 @@ class Metrics:
         for client, upstream in DIRECTIONS:
             if validate or client is upstream:
                 self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
+
+    @property
+    def open_requests(self) -> int:
+        """The number of requests being answered."""
+        return sum(int(value[0]) for value in self._open_requests.values())
 
     def opened(self, receipt: Receipt) -> None:
         """Count a request that has arrived. Its receipt reports its further course."""
@@ -97,7 +107,7 @@ class Metrics:
         return self._clock() - receipt.opened_at
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
-        """Count the end of a request. Its receipt must still have its translation."""
+        """Count the end of a request. Its receipt must be complete and still have its translation."""
         client, provider, route = receipt.endpoint or receipt.client, receipt.provider or "", receipt.route
         self._open_requests[(client,)][0] -= 1
         if receipt.begun_at is not None:
@@ -109,16 +119,22 @@ class Metrics:
         if translation is None:
             return
         stream = "true" if translation.stream else "false"
-        observe(self._durations[client, provider, stream], self.seconds(receipt))
+        seconds = self.seconds(receipt)
+        observe(self._durations[client, provider, stream], seconds)
         context = translation.context
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        usage, estimated = translation.usage_and_estimates()
-        if usage is not None:
+        if (counted := receipt.usage_and_estimates()) is not None:
+            usage, estimated = counted
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
                     self._tokens[provider, f"{kind}_estimated" if name in estimated else kind][0] += tokens
+            tokens = usage.output_total or 0
+            if receipt.begun_at is not None and receipt.ended == "completed" and tokens > 1:
+                # Single gaps are not measured, as each chunk would pay for it.
+                gap = (seconds - receipt.begun_at + receipt.opened_at) / (tokens - 1)
+                observe(self._token_times[client, provider], gap, SHORT)
         if context.violation is not None:
             self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
             self._violation_log.record(receipt, context.violation)
@@ -134,6 +150,8 @@ class Metrics:
         """Return the current numbers, with those of the process (memory, CPU, files)."""
         totals = footprint()
         totals.merge(self.totals)
+        for add in self.gauges:
+            add(totals)
         return totals
 
     def alone(self) -> Totals:
@@ -149,14 +167,19 @@ def footprint() -> Totals:
     totals = Totals()
     totals.put(CPU, (), time.process_time())
     try:
-        with open("/proc/self/statm", "rb") as statm:
-            totals.put(MEMORY, (), int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+        totals.put(MEMORY, (), resident_memory())
         # Since Linux 6.2 the size of the directory is the number of its entries.
         files = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
         totals.put(FILES, (), files)
     except (OSError, ValueError, IndexError):
         return totals  # without /proc, as on macOS, these numbers are missing
     return totals
+
+
+def resident_memory() -> int:
+    """Return the resident memory of this process in bytes. Raises OSError on systems without /proc, such as macOS."""
+    with open("/proc/self/statm", "rb") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def identify(totals: Totals, started: float) -> None:

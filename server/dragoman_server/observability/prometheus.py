@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from dragoman_server.observability.metric_families import FAMILIES, SECONDS, Family, Kind, Labels, Totals
+from dragoman_server.observability.metric_families import FAMILIES, Family, Kind, Labels, Totals
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -24,14 +24,14 @@ def exposition(totals: Totals) -> bytes:
 def _samples(family: Family, labels: Labels, numbers: list[float]) -> Iterator[str]:
     pairs = [f'{name}="{_escaped(value)}"' for name, value in zip(family.labels, labels, strict=True)]
     if family.kind is not Kind.HISTOGRAM:
-        yield f"{family.name}{_braces(pairs)} {_number(numbers[0])}"
+        yield f"{family.name}{_braces(pairs)} {number(numbers[0])}"
         return
     *buckets, total = numbers
     counts = list(accumulate(buckets))
-    for end, count in zip((*map(_number, SECONDS), "+Inf"), counts, strict=True):
-        yield f"{family.name}_bucket{_braces([*pairs, f'le={_quoted(end)}'])} {_number(count)}"
-    yield f"{family.name}_sum{_braces(pairs)} {_number(total)}"
-    yield f"{family.name}_count{_braces(pairs)} {_number(counts[-1])}"
+    for end, count in zip((*map(number, family.buckets), "+Inf"), counts, strict=True):
+        yield f"{family.name}_bucket{_braces([*pairs, f'le={_quoted(end)}'])} {number(count)}"
+    yield f"{family.name}_sum{_braces(pairs)} {number(total)}"
+    yield f"{family.name}_count{_braces(pairs)} {number(counts[-1])}"
 
 
 def _braces(pairs: list[str]) -> str:
@@ -42,7 +42,8 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number as in the page."""
     return str(int(value)) if value == int(value) else repr(value)
 
 

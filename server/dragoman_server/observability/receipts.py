@@ -24,7 +24,9 @@ from dragoman import (
     json_dumps,
     redact,
 )
+from dragoman.aio import UpstreamRequest
 from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.config.provider import Provider
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 
 TEXT_MAX = 300
@@ -46,6 +48,23 @@ class ReceiptCounter(Protocol):
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
         """Count the end. The receipt still has its translation."""
+        ...
+
+
+class ReceiptTrace(Protocol):
+    """The trace of a receipt's request."""
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace."""
+        ...
+
+    def start_attempt(self, call: UpstreamRequest, provider: Provider, model: str) -> UpstreamRequest:
+        """Begin an attempt, and return its request with the headers of the trace."""
+        ...
+
+    def end(self, receipt: Receipt, failure: Failure | None) -> None:
+        """Record the end. The receipt still has its translation."""
         ...
 
 
@@ -85,6 +104,8 @@ class Receipt:
     """The named key of the client."""
     settle: Callable[[Receipt], None] | None = field(default=None, repr=False)
     """Counts what the request used in the limits of its key; called once, when the exchange ends."""
+    trace: ReceiptTrace | None = field(default=None, repr=False)
+    """The trace of the request, if it is traced, until it has ended."""
     endpoint: str = ""
     """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0
@@ -121,11 +142,18 @@ class Receipt:
         if self.settle is not None:
             self.settle(self)
             self.settle = None
+        if self.trace is not None:
+            self.trace.end(self, failure)
+            self.trace = None
         if self.metrics is not None:
             self.metrics.ended(self, failure)
             self.metrics = None
         # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
+
+    def usage_and_estimates(self) -> tuple[Usage, tuple[str, ...]] | None:
+        """Return the usage of a complete receipt and the names of its fields that are estimates; None if unknown."""
+        return None if self._facts is None else self._facts.get("usage")
 
     def record(self, failure: Failure | None) -> ExchangeRecord:
         """Return the record of the exchange, which has just ended with this failure, if any."""

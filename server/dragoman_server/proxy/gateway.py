@@ -36,10 +36,15 @@ from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
+from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.logs import log_request
+from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
+from dragoman_server.observability.provider_health import ProviderHealth
 from dragoman_server.observability.receipts import Receipt, Receipts
+from dragoman_server.observability.tracing.tracer import create_tracer
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
@@ -47,6 +52,7 @@ from dragoman_server.proxy.exchange import Exchange, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.known_models import KnownModels
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit
+from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.request_body import RequestBodies
@@ -84,7 +90,8 @@ class Gateway:
         hooks: The hooks of the application that embeds the gateway.
         prices: The price table for budgets of cost.
 
-    `receipts` has the receipts of the last requests, `metrics` the counters. `stopping` is True once `stop` was called.
+    `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
+    `provider_health` the providers that are down. `stopping` is True once `stop` was called.
     """
 
     def __init__(
@@ -105,7 +112,14 @@ class Gateway:
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self.metrics = Metrics(now=now, validate=config.server.validate)
-        self.named_keys = NamedKeys(config, self.metrics.totals, prices, now)
+        totals = self.metrics.totals
+        self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
+        self.provider_health = ProviderHealth(totals, time.monotonic)
+        self.load.on_tick.append(self.provider_health.update)
+        self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
+        self.named_keys = NamedKeys(config, totals, prices, now)
+        self._tracing = config.tracing
+        self._tracer = create_tracer(config.tracing, totals)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -156,8 +170,11 @@ class Gateway:
         self.receipts.resize(server.receipts)
         self.prompt_cache.resize(server.prefix_diagnostics)
         self.metrics.count_violations(server.validate)
+        self.load.configure(server.overload)
         if not self.named_keys.configure(config):
             ignored.append("store")
+        if config.tracing != self._tracing:
+            ignored.append("tracing")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -174,7 +191,8 @@ class Gateway:
         self.known_models.refresh(self.loaded)
 
     def open(self) -> None:
-        """Create the transport. Must be called in the event loop."""
+        """Create the transport, and begin to measure the load. Must be called in the event loop."""
+        self.load.start()
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
@@ -211,10 +229,13 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
+        self.load.stop()
         await self._upstream_models.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()
+        if self._tracer is not None:
+            await self._tracer.close()
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -239,6 +260,8 @@ class Gateway:
         # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
         receipt.on_end = self._end_reporter
+        if self._tracer is not None:
+            receipt.trace = self._tracer.begin(request.headers)
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
@@ -300,6 +323,9 @@ class Gateway:
         self._open.add(timers)
         return timers
 
+    def _add_pools(self, totals: Totals) -> None:
+        add_pools(self._upstream, totals)
+
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
         add_loss_header(response.headers, receipt.losses)
@@ -327,6 +353,8 @@ class Gateway:
             receipt.client, translation, provider.name, receipt, loaded.upstream_warnings, limits=limits
         )
         call = self.upstream_requests.build(request, translation, provider, loaded)
+        if receipt.trace is not None:
+            call = receipt.trace.start_attempt(call, provider, translation.upstream_model)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
                 "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
@@ -344,6 +372,8 @@ class Gateway:
         """Identify the client of a request that may go upstream. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
+        if self.load.checked:
+            check_load(self.load, self.metrics.totals)
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
@@ -369,10 +399,12 @@ class Gateway:
         finally:
             self._remove_timers(timers)
 
-    def new_receipt(self, endpoint: str) -> Receipt:
+    def new_receipt(self, request: web.Request, endpoint: str) -> Receipt:
         """Return the receipt of a request to a forwarded endpoint, which is counted as open."""
         receipt = Receipt(self.new_id(), Dialect.CHAT, int(self._now()), endpoint=endpoint)
         receipt.on_end = self._end_reporter
+        if self._tracer is not None:
+            receipt.trace = self._tracer.begin(request.headers, endpoint)
         self.metrics.opened(receipt)
         return receipt
 

@@ -38,6 +38,11 @@ class NamedKeys:
         """True while the store does not answer."""
         return self.accounts is not None and not self.accounts.healthy
 
+    @property
+    def keys_known(self) -> bool:
+        """False as long as the keys in the store were never read."""
+        return self.accounts is None or self.accounts.keys_known
+
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""
         if self.accounts is not None:

@@ -111,8 +111,8 @@ def reply_headers(
         now: the current time, in seconds since the epoch.
         secrets: texts to mask, such as the upstream's key.
     """
-    rules = _RULES[source, target]
-    found = [(rule, value) for name, value in headers.items() if (rule := rules[name]) is not None]
+    values = list(headers.values())
+    found = [(rule, values[at]) for at, rule in _PLANS[source, target].of(tuple(headers))]
     together = "".join([value for _, value in found])
     if not _is_readable(together):
         found = [(rule, value) for rule, value in found if _is_readable(value)]
@@ -240,4 +240,25 @@ def _rule(source: Dialect, target: Dialect, name: str) -> _Rule | None:
     return f"{client_limits}{fact}-{what}", _as_duration if fact == "reset" else _as_count
 
 
-_RULES = {(source, target): _Cache(partial(_rule, source, target)) for source in Dialect for target in Dialect}
+class _Plans:
+    """The rules for all headers of a reply, by their names as received: most replies of an upstream have the same ones.
+
+    Limited in number and size, as upstreams choose the names.
+    """
+
+    def __init__(self, source: Dialect, target: Dialect) -> None:
+        self._rules = _Cache(partial(_rule, source, target))
+        self._known: dict[tuple[str, ...], tuple[tuple[int, _Rule], ...]] = {}
+
+    def of(self, names: tuple[str, ...]) -> tuple[tuple[int, _Rule], ...]:
+        """Return position and rule of each header that is passed on."""
+        plan = self._known.get(names)
+        if plan is None:
+            rules = self._rules
+            plan = tuple((at, rule) for at, name in enumerate(names) if (rule := rules[name]) is not None)
+            if len(self._known) < 64 and sum(map(len, names)) <= 2048:
+                self._known[names] = plan
+        return plan
+
+
+_PLANS = {(source, target): _Plans(source, target) for source in Dialect for target in Dialect}

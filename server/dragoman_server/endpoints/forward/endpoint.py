@@ -42,7 +42,7 @@ class ForwardedEndpoints:
         self.paths: Mapping[str, Endpoint] = {path: partial(self._answer, endpoint=path) for path in FORWARDED}
 
     async def _answer(self, request: web.Request, endpoint: str) -> web.StreamResponse:
-        receipt = self._gateway.new_receipt(endpoint)
+        receipt = self._gateway.new_receipt(request, endpoint)
         try:
             sent = await self._forward(request, receipt)
             self._finish(receipt, sent)
@@ -84,6 +84,8 @@ class ForwardedEndpoints:
             limits = await admit(accounts, receipt.key, receipt, time.time())
         requests = gateway.upstream_requests
         call, upload = upstream_request(requests, request, loaded, target, translation, client, endpoint)
+        if receipt.trace is not None:
+            call = receipt.trace.start_attempt(call, target.provider, translation.upstream_model)
         del client
         async with gateway.opened(call, request, upload) as (answer, timers):
             return await ForwardedReply(request, receipt, translation, limits).send(answer, timers)

@@ -94,6 +94,7 @@ class ForwardedReply:
             client = _ClientConnection(self.request)
             timers.attach_sink(client)
             await response.prepare(self.request)
+            self.translation.stream = True
             self.receipt.begin()
             try:
                 while data:

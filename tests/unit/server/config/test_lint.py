@@ -15,6 +15,7 @@ from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
+from dragoman_server.config.tracing import Tracing
 
 UP = Provider("up", Dialect.CHAT, "http://127.0.0.1:9")
 NO_ROUTE = "there is no route, so models are known as PROVIDER/MODEL only, such as up/…: write [[routes]]"
@@ -35,6 +36,13 @@ def test_a_listed_name_without_a_route_is_reported() -> None:
     other = Provider("other", Dialect.CHAT, "http://127.0.0.1:9")
     config = Config({"up": UP, "other": other}, [Route("g*", "up")], models_listed=["gpt", "other/x", "claude"])
     assert list(remarks(config)) == ["models.listed: claude is not listed, as no route leads from it"]
+
+
+def test_a_collector_that_gets_nothing_is_reported() -> None:
+    config = Config({"up": UP}, [Route("*", "up")])
+    off, on = (replace(config, tracing=Tracing(enabled, "http://collector:4318")) for enabled in (False, True))
+    assert list(remarks(off)) == ["tracing.endpoint has no effect without tracing.enabled = true"]
+    assert list(remarks(on)) == []
 
 
 @pytest.mark.parametrize("models", [Models(big="b"), Models(small="s"), Models(unknown="pass")])

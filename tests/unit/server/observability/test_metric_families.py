@@ -8,6 +8,7 @@ from hypothesis import given
 
 from dragoman_server.observability.metric_families import (
     DURATION,
+    LAG_MAX,
     LOSSES,
     OPEN_STREAMS,
     REQUESTS,
@@ -39,6 +40,15 @@ def test_merging_is_adding(a: Totals, b: Totals, c: Totals) -> None:
     assert merged(a, b).values == merged(b, a).values
     assert merged(merged(a, b), c).values == merged(a, merged(b, c)).values
     assert a.values == before.values, "a merge must not change what it takes"
+
+
+def test_the_longest_lag_is_that_of_one_process() -> None:
+    totals = Totals()
+    for lag in (0.25, 2.0, 0.5):
+        other = Totals()
+        other.put(LAG_MAX, (), lag)
+        totals.merge(other)
+    assert totals.read(LAG_MAX) == [2.0]
 
 
 def test_what_is_gone_leaves_no_gauges() -> None:

@@ -14,7 +14,7 @@ from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
 from dragoman.errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from dragoman_server.observability import metrics
-from dragoman_server.observability.metric_families import CPU, FAMILIES, FILES, MEMORY, TOKENS, Kind
+from dragoman_server.observability.metric_families import CPU, FAMILIES, FILES, MEMORY, OPEN_STREAMS, TOKENS, Kind
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prometheus import exposition
 from dragoman_server.observability.receipts import Receipt
@@ -85,6 +85,35 @@ def test_a_stream(counted: Metrics, clock: Clock) -> None:
     assert value(counted, "dragoman_first_event_seconds_bucket", le="0.5") == 0
     assert value(counted, "dragoman_first_event_seconds_bucket", le="1") == 1
     assert value(counted, "dragoman_request_duration_seconds_sum", stream="true") == pytest.approx(30.7)
+
+
+@pytest.mark.parametrize(("ended", "tokens", "count"), [("completed", 21, 1), ("completed", 1, 0), ("failed", 21, 0)])
+def test_the_mean_gap_between_the_tokens_of_a_complete_stream(
+    counted: Metrics, clock: Clock, ended: str, tokens: int, count: int
+) -> None:
+    receipt = taken(counted, stream=True)
+    assert receipt.translation is not None
+    receipt.translation.context.usage = Usage(10, None, None, tokens)
+    clock.now += 0.7
+    receipt.begin()
+    clock.now += 0.4
+    receipt.end(ended, 200)
+    seconds, labels = "dragoman_time_per_output_token_seconds", {"client": "chat", "provider": "up"}
+    assert value(counted, f"{seconds}_count", **labels) == count
+    assert value(counted, f"{seconds}_sum", **labels) == pytest.approx(0.02 * count)
+    assert value(counted, f"{seconds}_bucket", **labels, le="0.01") == 0
+    assert value(counted, f"{seconds}_bucket", **labels, le="0.025") == count
+
+
+def test_open_requests(counted: Metrics) -> None:
+    receipts = [taken(counted, translated=False) for _ in range(3)]
+    receipts[0].end("abandoned", 499)
+    assert counted.open_requests == 2
+
+
+def test_numbers_that_are_read(counted: Metrics) -> None:
+    counted.gauges.append(lambda totals: totals.put(OPEN_STREAMS, ("chat",), 7))
+    assert value(counted, "dragoman_open_streams") == 7
 
 
 def test_a_request_that_was_never_sent_on(counted: Metrics) -> None:

@@ -58,14 +58,29 @@ class Pool:
         self._emptied: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
-        origin = f"{'https' if self._origin.secure else 'http'}://{self._origin.host}:{self._origin.port}"
-        counts = f"busy={self.busy} idle={len(self._idle)} waiting={len(self._waiters)}"
-        return f"<Pool {origin} {counts}{' closed' if self._closed else ''}>"
+        counts = f"busy={self.busy} idle={self.idle} waiting={self.waiting}"
+        return f"<Pool {self.origin} {counts}{' closed' if self._closed else ''}>"
 
     @property
     def busy(self) -> int:
         """Number of connections that are not idle, including those being opened."""
         return self._slots_used - len(self._idle)
+
+    @property
+    def idle(self) -> int:
+        """Number of connections that are kept for reuse."""
+        return len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait for a connection."""
+        return len(self._waiters)
+
+    @property
+    def origin(self) -> str:
+        """The server of the pool as scheme, host and port."""
+        host = f"[{self._origin.host}]" if ":" in self._origin.host else self._origin.host
+        return f"{'https' if self._origin.secure else 'http'}://{host}:{self._origin.port}"
 
     @property
     def unused(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 
 from dragoman.aio.stream_timers import StreamTimers
@@ -39,6 +40,10 @@ class Http11Transport:
     def busy(self) -> int:
         """Number of connections in use or being opened."""
         return sum(pool.busy for pool in self._pools.values())
+
+    def pools(self) -> Sequence[Pool]:
+        """Return the pools, one for each origin that requests were sent to."""
+        return tuple(self._pools.values())
 
     async def open(self, request: UpstreamRequest, timers: StreamTimers) -> Http11Response:
         """Send the request and wait for the response's head. Redirects are not followed: the base URL must be changed.

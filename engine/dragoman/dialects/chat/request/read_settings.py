@@ -11,10 +11,11 @@ from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, 
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 
+_COMMON_SETTINGS = frozenset({"max_completion_tokens", "max_tokens", "temperature", "top_p"})
 # fmt: off
-_MODEL_SETTINGS = frozenset({
-    "max_completion_tokens", "max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty",
-    "logit_bias", "seed", "logprobs", "top_logprobs", "stop", "reasoning_effort", "verbosity", "response_format",
+_RARE_SETTINGS = frozenset({
+    "frequency_penalty", "presence_penalty", "logit_bias", "seed", "logprobs", "top_logprobs", "stop",
+    "reasoning_effort", "verbosity", "response_format",
 })
 # fmt: on
 _SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
@@ -24,8 +25,10 @@ _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "
 def read_settings(request: Request, body: Json, losses: Losses) -> None:
     """Read the settings into `request`. Raises `ClientRequestError` and `Unsupported`."""
     # Most requests have few settings, so their keys are checked all at once.
-    if not _MODEL_SETTINGS.isdisjoint(body):
-        _read_sampling(request, body, losses)
+    if not _COMMON_SETTINGS.isdisjoint(body):
+        _read_common_settings(request, body)
+    if not _RARE_SETTINGS.isdisjoint(body):
+        _read_rare_settings(request, body, losses)
     if not _SERVICE.isdisjoint(body):
         read_service(request, body)
         request.store = optional(body, "store", bool)
@@ -39,7 +42,7 @@ _SAMPLING: tuple[tuple[str, type[Any], Any], ...] = (
 )
 
 
-def _read_sampling(request: Request, body: Json, losses: Losses) -> None:
+def _read_common_settings(request: Request, body: Json) -> None:
     for key in ("max_completion_tokens", "max_tokens"):  # the modern name wins (mapping §7.2)
         cap = optional(body, key, int)
         if cap is not None and request.max_tokens is None:
@@ -48,6 +51,9 @@ def _read_sampling(request: Request, body: Json, losses: Losses) -> None:
             request.max_tokens, request.max_tokens_at = cap, (key,)
     request.temperature = optional(body, "temperature", float)
     request.top_p = optional(body, "top_p", float)
+
+
+def _read_rare_settings(request: Request, body: Json, losses: Losses) -> None:
     for key, kind, default in _SAMPLING:
         value = optional(body, key, kind)
         if value is not None and value != default:

@@ -13,6 +13,7 @@ import re
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.chat.stream.usual_frames import END, START, TEXT, TEXT_END
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import (
@@ -78,6 +79,35 @@ class ChatValidator(Validator):
                 self._identity = match[0]
                 return None
         return self._validate_chunk(payload, payload_of(payload))
+
+    def take_usual(self, data: bytes) -> int:
+        """See `Validator.take_usual`."""
+        match = END.match(data) if self._identity else START.match(data)
+        if match is None or (match[3 if self._identity else 2] is not None) is not self.context.include_usage:
+            return 0
+        return self._take_end(match) if self._identity else self._take_start(match)
+
+    def _take_start(self, match: re.Match[bytes]) -> int:
+        self._identity = identity = match[1]
+        self.position += 1
+        super().set_template(TEXT % identity, TEXT_END % (match[2] or b""), 0)
+        return match.end()
+
+    def _take_end(self, match: re.Match[bytes]) -> int:
+        reason, counted, done = match[2], match[4] is not None, match[7] is not None
+        if match[1] != self._identity or self._finished or self._counted:
+            return 0
+        if reason != b"length" and (reason == b"tool_calls") is not bool(self._calls):
+            return 0
+        if counted and (not self.context.include_usage or int(match[4]) + int(match[5]) != int(match[6])):
+            return 0
+        if done and not counted and self.context.include_usage:
+            return 0
+        self._finished = True
+        self._counted, self.ended = counted, done
+        self.position += 1 + counted + done
+        self.drop_template()
+        return match.end()
 
     def _matches_known_chunk(self, payload: bytes, rest: bytes) -> bool:
         """True if the chunk is valid because its bytes around the text are known from another stream."""

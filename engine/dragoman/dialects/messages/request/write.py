@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import Json, Request
+from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.messages.request.thinking_settings import write_thinking
 from dragoman.dialects.messages.request.write_cache_marks import MAX_MARKS, CacheMarks
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
@@ -49,13 +49,14 @@ def write_request(
     writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
     system, messages = write_conversation(request, writer, model, profile, knobs, losses)
     thinking, effort = write_thinking(request, max_tokens, profile, losses)
-    thinking = _disable_unprovable_thinking(request, thinking, messages, profile, losses)
-    thinking, effort, choice = _resolve_forced_choice(request, thinking, effort, choice, profile, losses)
+    if thinking is not None:
+        thinking = _disable_unprovable_thinking(request, thinking, messages, profile, losses)
+        thinking, effort, choice = _resolve_forced_choice(request, thinking, effort, choice, profile, losses)
 
     body: Json = {"model": model, "max_tokens": max_tokens}
     if request.stream:
         body["stream"] = True
-    output = _write_format(request, profile, knobs, losses, system)
+    output = _write_format(request.format, profile, knobs, losses, system) if request.format is not None else {}
     if system:
         plain = bool(request.turns) and request.turns[0].plain
         body["system"] = collapse_single_text(system, plain or request.origin != DIALECT)
@@ -71,7 +72,8 @@ def write_request(
     if output:
         body["output_config"] = output
     _write_sampling(request, body, profile, losses)
-    _write_stop(request, body, profile, knobs, losses)
+    if request.stop:
+        _write_stop(request, body, profile, knobs, losses)
     if request.end_user:
         # For other providers than Anthropic: the id of Claude Code is JSON with device and account ids.
         own = request.origin == DIALECT and not profile.rewrite
@@ -127,14 +129,14 @@ def _max_tokens(request: Request, profile: Profile, losses: Losses) -> int:
 
 
 def _disable_unprovable_thinking(
-    request: Request, thinking: Json | None, messages: list[Json], profile: Profile, losses: Losses
+    request: Request, thinking: Json, messages: list[Json], profile: Profile, losses: Losses
 ) -> Json | None:
     """Return `thinking`, or None if it has a budget and the running tool loop does not begin with a thinking block.
 
     Claude requires that block, and a history of another dialect has none with a valid signature. Such a tool loop is
     finished without thinking (mapping §5.4).
     """
-    if thinking is None or thinking["type"] != "enabled" or profile.thinking_replay != "verify" or len(messages) < 2:
+    if thinking["type"] != "enabled" or profile.thinking_replay != "verify" or len(messages) < 2:
         return thinking
     content = messages[-1]["content"]
     if type(content) is str or content[0]["type"] != "tool_result":
@@ -180,10 +182,7 @@ def _resolve_forced_choice(
     return thinking, effort, softer
 
 
-def _write_format(request: Request, profile: Profile, knobs: Knobs, losses: Losses, system: list[Json]) -> Json:
-    wanted = request.format
-    if wanted is None:
-        return {}
+def _write_format(wanted: OutputFormat, profile: Profile, knobs: Knobs, losses: Losses, system: list[Json]) -> Json:
     if wanted.kind == "json_object":
         if knobs.json_mode == "reject":
             raise Unsupported(wanted.at, "free JSON mode does not exist at a Messages upstream; give a schema")
@@ -238,7 +237,7 @@ def _write_sampling(request: Request, body: Json, profile: Profile, losses: Loss
 def _write_stop(request: Request, body: Json, profile: Profile, knobs: Knobs, losses: Losses) -> None:
     kept: list[str] = []
     if not profile.stop_limit:
-        if request.stop and knobs.stop_emulation != "on":
+        if knobs.stop_emulation != "on":
             losses.add(LossCode.STOP_DROPPED, request.stop_at, "the upstream takes none")
         return
     for index, entry in enumerate(request.stop):

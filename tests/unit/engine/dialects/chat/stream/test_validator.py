@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from support.defects import Change, add, double, drop, edit, move
-from support.verdicts import assert_defect_is_found
+from support.verdicts import assert_defect_is_found, golden_frames, validator
 
 TOOLS, THINKING = "two_tools", "thinking_text_tool"
 CASES: list[tuple[str, Change, str]] = [
@@ -50,3 +50,14 @@ CASES: list[tuple[str, Change, str]] = [
 @pytest.mark.parametrize(("case", "change", "rule"), CASES)
 def test_a_seeded_defect_is_found(case: str, change: Change, rule: str) -> None:
     assert_defect_is_found(Dialect.CHAT, case, change, rule)
+
+
+def test_the_ends_of_a_usual_stream_are_checked_without_parsing_them() -> None:
+    frames = [frame for frame in golden_frames("chat_from_messages/text") if frame.startswith(b"data")]
+    judge = validator(Dialect.CHAT)
+    assert judge.take_usual(b"".join(frames[:3])) == len(frames[0])
+    assert judge.matches_template(frames[1])
+    judge.feed(frames[2])
+    assert judge.take_usual(b"".join(frames[-3:])) == len(b"".join(frames[-3:]))
+    assert judge.ended
+    assert judge.position == 4

@@ -1,0 +1,60 @@
+"""`GET /ready`: whether a balancer should send new requests to this process."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from dragoman import json_dumps
+from dragoman_server.accounts.store.options import CLOSED
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.load_shedding import RETRY_AFTER
+
+DRAINING, STORE = "draining", "store_unavailable"
+SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
+_STRICT = frozenset((STORE, ALL_DOWN))
+"""Warnings that are reasons with `?strict`."""
+
+
+class Readiness:
+    """The endpoint of one gateway. It needs no key, so its response has no names of the configuration.
+
+    With several workers, each connection is answered for by the worker that accepted it.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Return 200 if new requests can be answered, else 503; the body lists the reasons, and warnings.
+
+        With `?strict`, failures of what all processes share are reasons too: of the store, and of all providers.
+        """
+        reasons, warnings = self.state()
+        if "strict" in request.query:
+            reasons += [warning for warning in warnings if warning in _STRICT]
+            warnings = [warning for warning in warnings if warning not in _STRICT]
+        body = {"ready": not reasons, "reasons": reasons, "warnings": warnings}
+        headers = {"cache-control": "no-store"}
+        if reasons:
+            headers["retry-after"] = RETRY_AFTER
+        return web.Response(
+            status=503 if reasons else 200, body=json_dumps(body), content_type="application/json", headers=headers
+        )
+
+    def state(self) -> tuple[list[str], list[str]]:
+        """Return the reasons for which the gateway is not ready, and the warnings."""
+        gateway = self._gateway
+        config = gateway.config
+        reasons: list[str] = []
+        warnings: list[str] = []
+        if gateway.stopping:
+            reasons.append(DRAINING)
+        if (exceeded := gateway.load.reason(1)) is not None:
+            reasons.append(exceeded)
+        if gateway.named_keys.unavailable:
+            # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
+            closed = config.store.on_failure == CLOSED or not gateway.named_keys.keys_known
+            (reasons if closed else warnings).append(STORE)
+        if down := gateway.provider_health.down() & config.providers.keys():
+            warnings.append(ALL_DOWN if len(down) == len(config.providers) else SOME_DOWN)
+        return reasons, warnings

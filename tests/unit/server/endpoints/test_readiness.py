@@ -1,0 +1,140 @@
+"""`GET /ready`: when a balancer should send requests elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.config.overload import Overload
+from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.endpoints.readiness import Readiness
+from dragoman_server.observability.metric_families import REQUESTS, UPSTREAM_ERRORS
+from support.fleet import fleet
+from support.gateways import CHAT, Gate, config_for, gate, until
+from support.named_keys import made, with_keys
+from support.samples import text_stream
+from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, chunk, sse_head
+
+CONFIG = config_for("http://127.0.0.1:9/v1", CHAT)
+READY: dict[str, Any] = {"ready": True, "reasons": [], "warnings": []}
+
+
+async def asked(entrance: Gate, query: str = "", **headers: str) -> tuple[int, Any, dict[str, str]]:
+    """Status, body and headers."""
+    async with entrance.session.get(f"{entrance.url}/ready{query}", headers=headers) as response:
+        assert response.content_type == "application/json"
+        return response.status, json.loads(await response.read()), {k.lower(): v for k, v in response.headers.items()}
+
+
+async def test_a_gateway_that_serves_is_ready() -> None:
+    config = replace(CONFIG, server=replace(CONFIG.server, keys=(Secret("key-of-the-gateway"),), allowed_hosts=()))
+    async with gate(config) as entrance:
+        status, body, headers = await asked(entrance, origin="https://evil.example", host="evil.example")
+        assert (status, body) == (200, READY)
+        assert headers["cache-control"] == "no-store"
+        async with entrance.session.head(f"{entrance.url}/ready") as response:
+            assert response.status == 200
+
+
+async def test_a_gateway_that_stops_is_not_ready_while_its_streams_end() -> None:
+    resume = asyncio.Event()
+    frames = [Send(chunk(frame)) for frame in text_stream(CHAT)]
+    script: list[Step] = [Send(sse_head()), *frames[:3], Wait(resume), *frames[3:], Send(LAST_CHUNK)]
+    async with ScriptedServer(script) as server, gate(config_for(server.url, CHAT)) as entrance:
+        reply = await entrance.post(CHAT, stream=True)
+        stopping = asyncio.create_task(entrance.gateway.stop(30))
+        await until(lambda: entrance.gateway.stopping)
+        status, body, headers = await asked(entrance)
+        assert (status, body) == (503, {"ready": False, "reasons": ["draining"], "warnings": []})
+        assert headers["retry-after"] == "5"
+        resume.set()
+        assert (await reply.read()).endswith(b"data: [DONE]\n\n")
+        await stopping
+
+
+@pytest.mark.parametrize("bound", ["memory", "open_requests"])
+async def test_a_gateway_at_a_bound_is_not_ready(bound: str) -> None:
+    overload = Overload(memory=1) if bound == "memory" else Overload(open_requests=1)
+    async with gate(replace(CONFIG, server=replace(CONFIG.server, overload=overload))) as entrance:
+        load = entrance.gateway.load
+        load.stop()
+        load.measure()
+        if bound == "open_requests":
+            assert (await asked(entrance))[0] == 200
+            load._open_requests = lambda: 1
+        assert (await asked(entrance))[:2] == (503, {"ready": False, "reasons": [bound], "warnings": []})
+
+
+@pytest.mark.parametrize(("policy", "status"), [("open", 200), ("closed", 503)])
+async def test_a_store_that_is_away(policy: str, status: int) -> None:
+    _, record = made(requests_per_minute=5)
+    async with gate(with_keys(CONFIG, record, store=StoreOptions(on_failure=policy))) as entrance:
+        accounts = entrance.gateway.named_keys.accounts
+        assert accounts is not None
+        assert (await asked(entrance))[1] == READY
+        for task in accounts._tasks:
+            task.cancel()
+        accounts.healthy = False
+        where = "warnings" if policy == "open" else "reasons"
+        assert (await asked(entrance))[:2] == (
+            status,
+            {**READY, "ready": status == 200, where: ["store_unavailable"]},
+        )
+        assert (await asked(entrance, "?strict"))[:2] == (
+            503,
+            {"ready": False, "reasons": ["store_unavailable"], "warnings": []},
+        )
+        accounts.healthy = True
+
+
+async def test_keys_that_could_not_be_read_make_it_unready() -> None:
+    _, record = made()
+    async with gate(with_keys(CONFIG, record)) as entrance:
+        accounts = entrance.gateway.named_keys.accounts
+        assert accounts is not None
+        accounts.healthy = False
+        accounts._read.clear()
+        assert (await asked(entrance))[0] == 503
+        accounts._read.set()
+        assert (await asked(entrance))[0] == 200
+        accounts.healthy = True
+
+
+async def test_providers_that_are_down_are_warnings() -> None:
+    other = Provider("secret-name", CHAT, "http://127.0.0.1:9/v1")
+    async with gate(replace(CONFIG, providers={**CONFIG.providers, "secret-name": other})) as entrance:
+        gateway = entrance.gateway
+        totals, health = gateway.metrics.totals, gateway.provider_health
+
+        def fail(provider: str) -> None:
+            totals.add(UPSTREAM_ERRORS, (provider, "upstream_unreachable"), 3)
+            health.compare(health._clock())
+
+        fail("of an older configuration")
+        assert (await asked(entrance))[1] == READY
+        fail("secret-name")
+        for query in ("", "?strict"):
+            assert (await asked(entrance, query))[:2] == (200, {**READY, "warnings": ["some_providers_down"]})
+        fail("up")
+        assert (await asked(entrance))[:2] == (200, {**READY, "warnings": ["all_providers_down"]})
+        assert (await asked(entrance, "?strict"))[:2] == (
+            503,
+            {"ready": False, "reasons": ["all_providers_down"], "warnings": []},
+        )
+        totals.add(REQUESTS, ("chat", "up", "*", "completed", "2xx"))
+        health.compare(health._clock())
+        assert Readiness(gateway).state() == ([], ["some_providers_down"])
+
+
+async def test_workers_answer_without_a_key_until_they_stop() -> None:
+    async with fleet("--simulate") as up:
+        for _ in range(6):
+            assert await up.get("/ready") == (200, b'{"ready":true,"reasons":[],"warnings":[]}')
+        up.signal(signal.SIGTERM)
+        assert await up.command.ends() == 0
