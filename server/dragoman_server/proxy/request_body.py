@@ -54,7 +54,9 @@ class RequestBodies:
         """Return the body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
         length, content = request.content_length, request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
-        _check_coding(request)
+        coding = request.headers.get("content-encoding")
+        if coding is not None:
+            _check_coding(coding)
         if length is not None and length > limit:
             raise _too_long(limit)
         try:
@@ -74,7 +76,7 @@ class RequestBodies:
         """
         content, seconds = request.content, self._seconds
         clock = asyncio.get_running_loop().time
-        _check_coding(request)
+        _check_coding(request.headers.get("content-encoding", ""))
         if (request.content_length or 0) > limit:
             raise LimitExceeded("upload", limit, upstream=False)
         size, due, left = 0, PIECE, seconds
@@ -134,10 +136,9 @@ class RequestBodies:
         return _invalid(408, f"the body came too slowly, or not at all: {missed}; send it again, without a pause")
 
 
-def _check_coding(request: web.Request) -> None:
-    """Raise DragomanError (415) for a body with a coding that aiohttp does not decode."""
-    coding = request.headers.get("content-encoding")
-    if coding is not None and coding.strip().lower() not in _CODINGS:
+def _check_coding(coding: str) -> None:
+    """Raise DragomanError (415) for a `content-encoding` that aiohttp does not decode."""
+    if coding.strip().lower() not in _CODINGS:
         message = f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
         raise DragomanError(unsupported(message))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping
 from dataclasses import replace
 from io import BytesIO
+from typing import Any
 
 import aiohttp
 
@@ -188,12 +189,12 @@ class AiohttpTransport:
             request_class=_Request,
         )
 
-    async def open(self, request: UpstreamRequest, timers: StreamTimers) -> AiohttpResponse:
+    def open(self, request: UpstreamRequest, timers: StreamTimers) -> Coroutine[Any, Any, AiohttpResponse]:
         """Send the request and wait for the response's head. Redirects are not followed: the base URL must be changed.
 
         Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
         """
-        return await self._open(request, _data(request), dict(request.headers), timers)
+        return self._open(request, _data(request), dict(request.headers), timers)
 
     async def open_upload(self, request: UpstreamRequest, upload: Upload, timers: StreamTimers) -> AiohttpResponse:
         """Send a request with the body `upload`, and wait for the response's head.

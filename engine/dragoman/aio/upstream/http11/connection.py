@@ -189,6 +189,8 @@ class Connection(asyncio.Protocol):
         self.parser.pieces.clear()
         self.abort()
         self._wake()
+        if self._writable is not None:
+            self.resume_writing()
 
     def resume_reading(self) -> None:
         """Continue reading from the socket: all pieces were taken."""
@@ -333,6 +335,8 @@ class Connection(asyncio.Protocol):
         if self.phase is not _HEAD:
             self._bytes_left = _OVERHEAD_BYTES
             self._wake()
+            if self._writable is not None:
+                self.resume_writing()
             if parser.pieces:
                 self.unread = len(data)
 
@@ -354,7 +358,7 @@ class Connection(asyncio.Protocol):
             self._writable = self._owner.loop.create_future()
 
     def resume_writing(self) -> None:
-        """Let `send_piece` continue."""
+        """Let `send_piece` continue, also when the response has begun or the connection has ended."""
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
@@ -379,6 +383,8 @@ class Connection(asyncio.Protocol):
             else:
                 self.error = StreamTruncated(BROKEN)
         self._wake()
+        if self._writable is not None:
+            self.resume_writing()
 
     def _was_closed_cleanly(self) -> bool:
         """Return whether a body without a length has ended. Under TLS only a close_notify proves it (RFC 8446 §6.1)."""
@@ -391,7 +397,7 @@ class Connection(asyncio.Protocol):
             return False
 
     def _wake(self) -> None:
-        """Resume the reader, or `wait_for_head` and `send_piece`."""
+        """Resume the reader, or `wait_for_head`."""
         resume = self.parked_reader
         if resume is not None:
             self.parked_reader = None
@@ -402,8 +408,6 @@ class Connection(asyncio.Protocol):
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
-        if self._writable is not None and self.phase is not _HEAD:
-            self.resume_writing()
 
 
 def _readable(fd: int) -> bool:
