@@ -15,6 +15,7 @@ from typing import Any
 from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.accounts_tables import read_keys, read_store
+from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
@@ -191,7 +192,9 @@ def simulated_config() -> Config:
     providers = {
         # The vendor's profile, so that all features are available.
         name: replace(
-            Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR_PROFILES[dialect]
+            Provider(name, dialect, "", endpoints=GROUPS),
+            profile=builtin_profile(dialect),
+            profile_name=VENDOR_PROFILES[dialect],
         )
         for dialect, name in SIMULATED.items()
     }

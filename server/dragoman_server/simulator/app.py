@@ -372,9 +372,10 @@ async def _other(request: web.Request, received: Received, request_id: str) -> w
         return web.Response(body=reply.pieces[0], headers=headers)
     response = web.StreamResponse(headers=headers)
     await response.prepare(request)
-    for piece in reply.pieces:
+    for number, piece in enumerate(reply.pieces):
+        if number:
+            await asyncio.sleep(settings.pace)
         await response.write(piece)
-        await asyncio.sleep(settings.pace)
     return response
 
 

@@ -47,13 +47,17 @@ def _first(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:
 
 
 class StreamedUsage:
-    """Reads the token counts in an event stream that is forwarded. `usage` are those of the last event with any."""
+    """Reads the token counts in an event stream that is forwarded. `usage` are those of the last event with any.
 
-    __slots__ = ("_parser", "usage")
+    `done` is True once the stream has sent `[DONE]`, after which clients read nothing.
+    """
+
+    __slots__ = ("_parser", "done", "usage")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._parser: Parser | None = Parser(limits)
         self.usage: Usage | None = None
+        self.done = False
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the stream. A stream that is not well-formed is not read further."""
@@ -63,7 +67,9 @@ class StreamedUsage:
             if frame.fault is not None:
                 self._parser = None
                 return
-            if frame.data and b'"usage"' in frame.data:
+            if frame.data == b"[DONE]":
+                self.done = True
+            elif frame.data and b'"usage"' in frame.data:
                 self._read(frame.data)
 
     def _read(self, data: bytes) -> None:

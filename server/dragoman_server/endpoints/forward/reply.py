@@ -103,6 +103,8 @@ class ForwardedReply:
                     timers.writing()
                     await response.write(data)
                     timers.written()
+                    if usage is not None and usage.done:
+                        break
                     data = await anext(batches, b"")
             except (DragomanError, ValueError) as error:
                 failure = error.failure if isinstance(error, DragomanError) else replace(DEFECT)

@@ -45,7 +45,9 @@ def test_counts_of_a_stream_whatever_the_split() -> None:
     for at in range(len(STREAM)):
         observer = StreamedUsage()
         observer.feed(STREAM[:at])
+        assert not observer.done
         observer.feed(STREAM[at:])
+        assert observer.done
         assert observer.usage == Usage(input_total=5, output_total=2)
 
 

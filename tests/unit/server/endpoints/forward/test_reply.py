@@ -62,6 +62,11 @@ async def test_events_pass_while_they_arrive() -> None:
     assert response.headers["x-accel-buffering"] == "no"
 
 
+async def test_the_reply_ends_with_done_even_if_the_upstream_does_not() -> None:
+    _, body = await fetched(*stream([EVENT, b"data: [DONE]\n\n"], end=False), Stall(), path="completions")
+    assert body == EVENT + b"data: [DONE]\n\n"
+
+
 async def test_events_that_break_off_end_in_an_error() -> None:
     _, body = await fetched(*stream([EVENT], end=False), Close(), path="completions")
     assert body.startswith(EVENT)

@@ -192,3 +192,17 @@ async def test_the_hook_chooses_the_provider() -> None:
         assert server.requests[0].body == b'{"model": "chosen"}'
         async with entrance.session.post(f"{entrance.url}/v1/rerank", json={"model": "x"}) as response:
             assert response.status == 404
+
+
+async def test_a_client_that_disconnects_in_a_form_cuts_the_upstream_request() -> None:
+    async with ScriptedServer(OK) as server, gate(renamed(server.url)) as entrance:
+        _, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
+        head = f"POST /v1/audio/translations HTTP/1.1\r\nhost: x\r\ncontent-type: {FORM_TYPE}\r\n"
+        writer.write(head.encode() + b"content-length: 999999\r\n\r\n" + NAMED + FILE[:1000])
+        await until(lambda: any(MODEL.encode() in inbox for inbox in _inboxes(server)))
+        (receipt,) = entrance.gateway.receipts._filed.values()
+        writer.transport.abort()
+        await until(lambda: receipt.ended == "abandoned")
+        await until(lambda: server.hangups == 1)
+        assert not server.requests
+        assert not entrance.gateway._open
