@@ -72,10 +72,11 @@ async def test_images_are_edited_and_varied() -> None:
         assert there.received.body == {"image": PNG}
 
 
+@pytest.mark.parametrize("transport", ["raw", "aiohttp"])
 @pytest.mark.parametrize("size", [1000, 3_000_000])
-async def test_audio_is_transcribed(size: int) -> None:
+async def test_audio_is_transcribed(size: int, transport: str) -> None:
     sound = AUDIO * (size // len(AUDIO) + 1)
-    async with forwarding() as there:
+    async with forwarding(transport=transport) as there:
         written = await there.sdk.audio.transcriptions.create(model=ALIAS, file=("talk.mp3", sound))
         assert written.text == TRANSCRIPT
         assert there.received.body == {"model": MODEL, "file": sound}
@@ -89,8 +90,9 @@ async def test_audio_is_transcribed(size: int) -> None:
         assert translated.text == TRANSCRIPT
 
 
-async def test_speech_is_streamed_as_bytes() -> None:
-    async with forwarding() as there:
+@pytest.mark.parametrize("transport", ["raw", "aiohttp"])
+async def test_speech_is_streamed_as_bytes(transport: str) -> None:
+    async with forwarding(transport=transport) as there:
         speech = there.sdk.audio.speech
         async with speech.with_streaming_response.create(model=ALIAS, voice="alloy", input="Hello") as spoken:
             assert spoken.headers["content-type"] == "audio/mpeg"

@@ -23,7 +23,10 @@ PARTS_MAX: Final = 1000
 _BOUNDARY: Final = re.compile(r';\s*boundary\s*=\s*(?:"([^"\\]*)"|([^\s";,]+))', re.IGNORECASE)
 _BOUNDARY_CHARACTERS: Final = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]\Z")
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_HEADER: Final = re.compile(rf"({_TOKEN}):([^\0-\x08\n-\x1f\x7f]*)\Z")
 _PARAMETER: Final = re.compile(rf';\s*({_TOKEN})=(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))\s*')
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:\[\]-]+\Z")
+_NAMED: Final = re.compile(r";\s*name\b|name\s*\*?\s*=", re.IGNORECASE)
 _DISPOSITION: Final = re.compile(rf"form-data\s*((?:{_PARAMETER.pattern})*);?\Z", re.IGNORECASE)
 _TEXT: Final = re.compile(r"text/plain(?:\s*;\s*charset\s*=\s*\"?(?:utf-8|us-ascii)\"?)?\s*\Z", re.IGNORECASE)
 _UNENCODED: Final = frozenset(("7bit", "8bit", "binary"))
@@ -210,12 +213,13 @@ def _headers(head: bytes) -> dict[str, str]:
     """Returns the headers of a part by lower-case name. Raises ClientRequestError."""
     headers: dict[str, str] = {}
     for line in head.decode("utf-8", "surrogateescape").split("\r\n"):
-        name, colon, value = line.partition(":")
-        if not colon or name.strip() != name or "\r" in line or "\n" in line or "\0" in line:
+        match = _HEADER.match(line)
+        if match is None:
             raise _invalid("a header of a part cannot be read")
-        if name.lower() in headers:
+        name, value = match[1].lower(), match[2]
+        if name in headers:
             raise _invalid("a header of a part is repeated")
-        headers[name.lower()] = value.strip()
+        headers[name] = value.strip()
     return headers
 
 
@@ -224,10 +228,9 @@ def _parameters(disposition: str) -> dict[str, str]:
     match = _DISPOSITION.match(disposition)
     found = _PARAMETER.findall(match[1]) if match else []
     parameters = {name.lower(): quoted or token for name, quoted, token in found}
-    name = parameters.get("name", "")
-    # Servers differ in how they read an escaped name, and which of two names counts.
-    escaped = "\\" in name or "%" in name or "name*" in parameters
-    if not name or escaped or len(parameters) != len(found) or any(p[0].lower() == "name" and p[2] for p in found):
+    # Servers differ in how they read an escaped name, which of two names counts, and where a quoted text ends.
+    plain = _NAME.match(parameters.get("name", "")) and "name*" not in parameters and len(parameters) == len(found)
+    if not plain or any((name.lower() == "name" and token) or _NAMED.search(quoted) for name, quoted, token in found):
         raise _invalid('each part needs a content-disposition such as form-data; name="file"')
     return parameters
 

@@ -206,3 +206,20 @@ async def test_a_client_that_disconnects_in_a_form_cuts_the_upstream_request() -
         await until(lambda: server.hangups == 1)
         assert not server.requests
         assert not entrance.gateway._open
+
+
+async def test_a_gateway_that_stops_rejects_forms_that_have_not_arrived() -> None:
+    arrived = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield NAMED + FILE[:1000]
+        await asyncio.wait_for(arrived.wait(), 10)
+
+    async with ScriptedServer(OK) as server, gate(renamed(server.url)) as entrance:
+        sending = asyncio.ensure_future(upload(entrance, pieces()))
+        await until(lambda: any(MODEL.encode() in inbox for inbox in _inboxes(server)))
+        await entrance.gateway.stop(5)
+        status, message = await sending
+        arrived.set()
+        assert (status, "shutting down" in message) == (503, True), message
+        assert not server.requests
