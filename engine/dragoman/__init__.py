@@ -21,7 +21,7 @@ names in `__all__` are public; those of the submodules may change:
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
     prompt caches  PromptDigest PromptAgreement
     stages         Stage ReplyPipeline Event
-    forms          FormField boundary_of StreamedUsage
+    forwarding     ForwardedEvents FormField boundary_of
     data, texts    Json json_dumps json_loads SSEFrame SSEParser EFFORTS redact quote tidy is_secret
     this package   BUILD
 """
@@ -33,7 +33,7 @@ from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
-from dragoman.dialects.openai.endpoint_usage import StreamedUsage
+from dragoman.dialects.openai.forwarded_events import ForwardedEvents
 from dragoman.dialects.shared.model_lists import (
     MODEL_LIST_PATH,
     ListedModel,
@@ -101,6 +101,7 @@ __all__ = (
     "FailureKind",
     "FailureOrigin",
     "FormField",
+    "ForwardedEvents",
     "Json",
     "Knobs",
     "LimitExceeded",
@@ -119,7 +120,6 @@ __all__ = (
     "Stage",
     "StreamMachine",
     "StreamTruncated",
-    "StreamedUsage",
     "TokenCounter",
     "TokenEstimate",
     "TooMany",

@@ -1,4 +1,4 @@
-"""The command line: `dragoman serve | run | init | check | keys | translate | explain | demo | completion | bench`."""
+"""The command line: `dragoman serve | run | init | check | keys | usage | translate | explain | demo | bench | …`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
-from dragoman_server.cli import check_config, explain_request, manage_keys, run_agent, shell_completion, starter_config
+from dragoman_server.cli import (
+    check_config,
+    explain_request,
+    manage_keys,
+    run_agent,
+    shell_completion,
+    show_usage,
+    starter_config,
+)
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
 from dragoman_server.cli.manage_keys import described
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
@@ -123,6 +131,9 @@ def _parser() -> argparse.ArgumentParser:
 
     keys = commands.add_parser("keys", help="add, list and revoke the keys of clients")
     manage_keys.add_arguments(keys)
+
+    usage = commands.add_parser("usage", help="add up the usage that a gateway has booked")
+    show_usage.add_arguments(usage)
 
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"

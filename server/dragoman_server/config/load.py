@@ -14,7 +14,7 @@ from typing import Any
 
 from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
-from dragoman_server.config.accounts_tables import read_keys, read_store
+from dragoman_server.config.accounts_tables import read_keys, read_prices, read_store, read_usage
 from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
@@ -69,6 +69,8 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
         tracing=read_tracing(root.table("tracing")),
+        usage=read_usage(root.table("usage")),
+        prices=read_prices(root.table("prices")),
         knobs_named=frozenset(knobs),
     )
     root.finish()

@@ -19,6 +19,8 @@ from dragoman import KNOBS, Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
+from dragoman_server.accounts.usage.options import UsageOptions
+from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
@@ -272,6 +274,8 @@ class Config:
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
     store: StoreOptions = field(default_factory=StoreOptions)
     tracing: Tracing = field(default_factory=Tracing)
+    usage: UsageOptions = field(default_factory=UsageOptions)
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
     @property
     def named_keys(self) -> bool:
@@ -312,6 +316,9 @@ class Config:
         found.extend(self._model_problems())
         found.extend(self.store.problems())
         found.extend(self.tracing.problems())
+        found.extend(self.usage.problems())
+        for pattern, price in self.prices.items():
+            found.extend(price.problems(join("prices", pattern)))
         found.extend(self._key_problems())
         return found
 

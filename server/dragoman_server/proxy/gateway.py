@@ -32,6 +32,7 @@ from dragoman.aio import (
     UpstreamResponse,
 )
 from dragoman_server.accounts.limits.prices import Prices
+from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
@@ -51,7 +52,7 @@ from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, ne
 from dragoman_server.proxy.exchange import Exchange, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.known_models import KnownModels
-from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
@@ -88,7 +89,7 @@ class Gateway:
         siblings: The other workers of the gateway, if there are any.
         lines: True if the server is a `HijackServer`, whose connections long replies can take over.
         hooks: The hooks of the application that embeds the gateway.
-        prices: The price table for budgets of cost.
+        prices: The price table for budgets of cost, in place of that of the configuration.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
     `provider_health` the providers that are down. `stopping` is True once `stop` was called.
@@ -117,7 +118,9 @@ class Gateway:
         self.provider_health = ProviderHealth(totals, time.monotonic)
         self.load.on_tick.append(self.provider_health.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
-        self.named_keys = NamedKeys(config, totals, prices, now)
+        self._usage_options = config.usage
+        self.usage = UsageBook(config.usage, config.prices, totals)
+        self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self._tracing = config.tracing
         self._tracer = create_tracer(config.tracing, totals)
         self.bodies = RequestBodies(config.server)
@@ -142,7 +145,8 @@ class Gateway:
         self._idle = asyncio.Event()
         self.stopping = False
         self.hooks = hooks
-        self._end_reporter = EndReporter(hooks.on_end) if hooks.on_end is not None else None
+        reports = hooks.on_end is not None or self.usage.writes
+        self._end_reporter = EndReporter(hooks.on_end, self.usage) if reports else None
 
     @property
     def config(self) -> Config:
@@ -171,10 +175,13 @@ class Gateway:
         self.prompt_cache.resize(server.prefix_diagnostics)
         self.metrics.count_violations(server.validate)
         self.load.configure(server.overload)
+        self.usage.configure(config.prices)
         if not self.named_keys.configure(config):
             ignored.append("store")
         if config.tracing != self._tracing:
             ignored.append("tracing")
+        if config.usage != self._usage_options:
+            ignored.append("usage")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -191,7 +198,11 @@ class Gateway:
         self.known_models.refresh(self.loaded)
 
     def open(self) -> None:
-        """Create the transport, and begin to measure the load. Must be called in the event loop."""
+        """Create the transport, open the file of usage, and begin to measure the load. Call it in the event loop.
+
+        Raises ConfigError if the file cannot be used.
+        """
+        self.usage.open()
         self.load.start()
         if self._upstream is None:
             server = self.config.server
@@ -233,6 +244,7 @@ class Gateway:
         await self._upstream_models.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
+        await self.usage.close()
         await self.named_keys.close()
         if self._tracer is not None:
             await self._tracer.close()
@@ -342,6 +354,8 @@ class Gateway:
         provider = target.provider
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
+        if self.usage.writes and not translation.context.input_estimate:  # a body that passes through
+            translation.context.input_estimate = estimate_by_size(translation.body)
         limits: Mapping[str, str] = NO_RATE_HEADERS
         if receipt.key is not None and receipt.key.limits and (accounts := self.named_keys.accounts) is not None:
             limits = await admit(accounts, receipt.key, receipt, self._now())

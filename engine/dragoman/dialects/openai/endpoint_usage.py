@@ -10,9 +10,6 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects.shared.json_fields import read_count
-from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Parser
 
 _INPUT = ("input_tokens", "prompt_tokens")
 _OUTPUT = ("output_tokens", "completion_tokens")
@@ -44,38 +41,3 @@ def _counts(counts: Any) -> Usage | None:
 
 def _first(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:
     return next((count for name in names if (count := read_count(counts, name)) is not None), None)
-
-
-class StreamedUsage:
-    """Reads the token counts in an event stream that is forwarded. `usage` are those of the last event with any.
-
-    `done` is True once the stream has sent `[DONE]`, after which clients read nothing.
-    """
-
-    __slots__ = ("_parser", "done", "usage")
-
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._parser: Parser | None = Parser(limits)
-        self.usage: Usage | None = None
-        self.done = False
-
-    def feed(self, data: bytes) -> None:
-        """Read the next bytes of the stream. A stream that is not well-formed is not read further."""
-        if self._parser is None:
-            return
-        for frame in self._parser.parse(data):
-            if frame.fault is not None:
-                self._parser = None
-                return
-            if frame.data == b"[DONE]":
-                self.done = True
-            elif frame.data and b'"usage"' in frame.data:
-                self._read(frame.data)
-
-    def _read(self, data: bytes) -> None:
-        try:
-            found = read_endpoint_usage(loads(data))
-        except ValueError:
-            return
-        if found is not None:
-            self.usage = found

@@ -29,7 +29,7 @@ from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
 from dragoman_server.proxy.gateway import Endpoint, Gateway
-from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 
 log = logging.getLogger("dragoman")
 
@@ -79,6 +79,8 @@ class ForwardedEndpoints:
         receipt.model = client.model or None
         target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
         translation = exchange_of(request, receipt, loaded, target, client, time.time)
+        if gateway.usage.writes:
+            translation.context.input_estimate = estimate_by_size(translation.body)
         limits = NO_RATE_HEADERS
         if receipt.key is not None and receipt.key.limits and (accounts := gateway.named_keys.accounts) is not None:
             limits = await admit(accounts, receipt.key, receipt, time.time())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, StreamedUsage, Translation, UpstreamError
+from dragoman import DragomanError, Failure, ForwardedEvents, Translation, UpstreamError
 from dragoman.aio import DEFECT, StreamTimers, UpstreamResponse
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import OWN_ID, web_response
@@ -81,13 +81,14 @@ class ForwardedReply:
     async def _stream(self, answer: UpstreamResponse, timers: StreamTimers, content_type: str) -> Sent:
         """Send the body while it arrives. The upstream is read no faster than the client reads."""
         events = content_type.lower().startswith(EVENTS)
-        usage = StreamedUsage(self.translation.context.limits) if events else None
+        context = self.translation.context
+        stream = ForwardedEvents(context.limits, context.secrets) if events else None
         headers = self._headers(answer, content_type)
         if events:
             headers["Cache-Control"] = "no-cache"
             headers["X-Accel-Buffering"] = "no"
         response = web.StreamResponse(status=answer.status, headers=headers)
-        if (length := _length(answer.headers)) is not None:
+        if stream is None and (length := _length(answer.headers)) is not None:
             response.content_length = length
         async with aclosing(answer.batches()) as batches:
             data = await anext(batches, b"")
@@ -98,20 +99,23 @@ class ForwardedReply:
             self.receipt.begin()
             try:
                 while data:
-                    if usage is not None:
-                        usage.feed(data)
-                    timers.writing()
-                    await response.write(data)
-                    timers.written()
-                    if usage is not None and usage.done:
+                    if stream is not None:
+                        data = stream.feed(data)
+                    if data:
+                        timers.writing()
+                        await response.write(data)
+                        timers.written()
+                    if stream is not None and stream.done:
                         break
                     data = await anext(batches, b"")
+                if stream is not None and (rest := stream.finish()):
+                    await response.write(rest)
             except (DragomanError, ValueError) as error:
                 failure = error.failure if isinstance(error, DragomanError) else replace(DEFECT)
                 return await self._cut(response, client, failure, events=events)
             finally:
-                if usage is not None:
-                    self.translation.record_usage(usage.usage)
+                if stream is not None:
+                    self.translation.record_usage(stream.usage)
         timers.upstream_done()
         timers.writing()
         await response.write_eof()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.openai.endpoint_usage import StreamedUsage, read_endpoint_usage
+from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
 
 
 @pytest.mark.parametrize(
@@ -32,27 +32,3 @@ from dragoman.dialects.openai.endpoint_usage import StreamedUsage, read_endpoint
 )
 def test_counts_of_a_reply(payload: Any, usage: Usage | None) -> None:
     assert read_endpoint_usage(payload) == usage
-
-
-STREAM = (
-    b'data: {"type":"transcript.text.delta","delta":"the \\"usage\\""}\n\n'
-    b'event: x\ndata: {"type":"transcript.text.done","usage":{"input_tokens":5,"output_tokens":2}}\n\n'
-    b'data: {"usage":null}\n\ndata: "usage" {\n\ndata: [DONE]\n\n'
-)
-
-
-def test_counts_of_a_stream_whatever_the_split() -> None:
-    for at in range(len(STREAM)):
-        observer = StreamedUsage()
-        observer.feed(STREAM[:at])
-        assert not observer.done
-        observer.feed(STREAM[at:])
-        assert observer.done
-        assert observer.usage == Usage(input_total=5, output_total=2)
-
-
-def test_a_stream_that_is_not_well_formed_is_not_read_further() -> None:
-    observer = StreamedUsage()
-    observer.feed(b"da\x00ta: x\n\n")
-    observer.feed(STREAM)
-    assert observer.usage is None
