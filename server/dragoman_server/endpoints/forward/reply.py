@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -9,10 +10,11 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from dragoman import DragomanError, Failure, ForwardedEvents, Translation, UpstreamError
-from dragoman.aio import DEFECT, StreamTimers, UpstreamResponse
+from dragoman.aio import DEFECT, ClientGone, StreamTimers, UpstreamResponse
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 
+log = logging.getLogger("dragoman")
 EVENTS = "text/event-stream"
 _TYPE_MAX = 200
 _ANY = "application/octet-stream"
@@ -108,18 +110,20 @@ class ForwardedReply:
                     if stream is not None and stream.done:
                         break
                     data = await anext(batches, b"")
-                if stream is not None and (rest := stream.finish()):
-                    await response.write(rest)
-            except (DragomanError, ValueError) as error:
+                timers.upstream_done()
+                timers.writing()
+                await response.write_eof(stream.finish() if stream is not None else b"")
+                timers.written()
+            except (ClientGone, ConnectionError):
+                raise
+            except Exception as error:
+                if not isinstance(error, DragomanError):
+                    log.exception("%s failed by a defect", self.receipt.request_id)
                 failure = error.failure if isinstance(error, DragomanError) else replace(DEFECT)
                 return await self._cut(response, client, failure, events=events)
             finally:
                 if stream is not None:
                     self.translation.record_usage(stream.usage)
-        timers.upstream_done()
-        timers.writing()
-        await response.write_eof()
-        timers.written()
         return Sent(response, "completed")
 
     async def _cut(

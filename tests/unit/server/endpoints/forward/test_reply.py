@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
+from dragoman.dialects.openai.forwarded_events import ForwardedEvents
 from support.gateways import config_for, gate, until, with_limits
 from support.sockets import Close, ScriptedServer, Send, Stall, Step, answer, chunk, head, stream
 
@@ -107,3 +108,17 @@ async def test_a_client_that_does_not_read_pauses_the_upstream() -> None:
             assert response.content.total_bytes < size
             response.close()
         await until(lambda: receipt.ended == "abandoned")
+
+
+async def test_a_defect_in_a_reply_ends_it_in_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def feed(self: ForwardedEvents, data: bytes) -> bytes:
+        raise KeyError("canary")
+
+    monkeypatch.setattr(ForwardedEvents, "feed", feed)
+    _, body = await fetched(*stream([EVENT]), path="completions")
+    assert body.count(b"HTTP/1.1") == 0
+    assert b'"error"' in body
+    assert b"canary" not in body
+    assert "failed by a defect" in caplog.text
