@@ -199,7 +199,7 @@ def _serve(args: argparse.Namespace) -> int:
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
-    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, wait_for_stop_signal
+    from dragoman_server.workers.serve import leave, on_hangup, reload, run_loop, running, wait_for_stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
@@ -214,6 +214,7 @@ def _serve(args: argparse.Namespace) -> int:
             notify("READY=1")
             await wait_for_stop_signal()
             notify("STOPPING=1")
+            await leave(up.gateway)
             print_line("dragoman stops")
         return 0
 

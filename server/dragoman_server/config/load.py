@@ -21,8 +21,8 @@ from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
-from dragoman_server.config.tracing import read_tracing
 
 
 class NothingConfigured(ConfigError):
@@ -68,9 +68,9 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
-        tracing=read_tracing(root.table("tracing")),
         usage=read_usage(root.table("usage")),
         prices=read_prices(root.table("prices")),
+        telemetry=read_telemetry(root.table("telemetry")),
         knobs_named=frozenset(knobs),
     )
     root.finish()
@@ -93,7 +93,7 @@ def _server(table: Table) -> Server:
     validate = table.boolean("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
     client_profiles = table.boolean("client_profiles")
-    names = ("backlog", "max_connections", "max_connections_per_address")
+    names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.report("keys", "is empty: give at least one key, or remove the line to accept all clients")

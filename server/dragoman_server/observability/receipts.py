@@ -67,6 +67,10 @@ class ReceiptTrace(Protocol):
         """Begin an attempt, and return its request with the headers of the trace."""
         ...
 
+    def fail_attempt(self, failure: Failure) -> None:
+        """End an attempt that failed and is followed by another one."""
+        ...
+
     def end(self, receipt: Receipt, failure: Failure | None) -> None:
         """Record the end. The receipt still has its translation."""
         ...

@@ -41,6 +41,7 @@ from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.metrics_export import create_metrics_export
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.provider_health import ProviderHealth
@@ -92,7 +93,8 @@ class Gateway:
         prices: The price table for budgets of cost, in place of that of the configuration.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `stopping` is True once `stop` was called.
+    `provider_health` the providers that are down. `stopping` is True once `stop` was called, and `leaving` once `leave`
+    was.
     """
 
     def __init__(
@@ -121,8 +123,9 @@ class Gateway:
         self._usage_options = config.usage
         self.usage = UsageBook(config.usage, config.prices, totals)
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
-        self._tracing = config.tracing
-        self._tracer = create_tracer(config.tracing, totals)
+        self._telemetry = config.telemetry
+        self._tracer = create_tracer(config.telemetry, totals)
+        self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -143,7 +146,7 @@ class Gateway:
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
-        self.stopping = False
+        self.stopping = self.leaving = False
         self.hooks = hooks
         reports = hooks.on_end is not None or self.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, self.usage) if reports else None
@@ -178,10 +181,10 @@ class Gateway:
         self.usage.configure(config.prices)
         if not self.named_keys.configure(config):
             ignored.append("store")
-        if config.tracing != self._tracing:
-            ignored.append("tracing")
         if config.usage != self._usage_options:
             ignored.append("usage")
+        if config.telemetry != self._telemetry:
+            ignored.append("telemetry")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -204,6 +207,8 @@ class Gateway:
         """
         self.usage.open()
         self.load.start()
+        if self._metrics_export is not None:
+            self._metrics_export.start()
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
@@ -211,9 +216,13 @@ class Gateway:
             else:
                 self._upstream = Http11Transport(server.connections)
 
+    def leave(self) -> None:
+        """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
+        self.leaving = True
+
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
-        self.stopping = True
+        self.stopping = self.leaving = True
         self.bodies.stop()
         if await self._wait_until_idle(seconds):
             return
@@ -246,8 +255,7 @@ class Gateway:
             await self._end_reporter.close(_END_HOOK)
         await self.usage.close()
         await self.named_keys.close()
-        if self._tracer is not None:
-            await self._tracer.close()
+        await asyncio.gather(*(each.close() for each in (self._tracer, self._metrics_export) if each is not None))
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
