@@ -24,6 +24,7 @@ from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
 from dragoman.translate_request import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
+from dragoman_server.config.json_schema import schema_text
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS, SHORT, Kind
 from dragoman_server.observability.metrics import REASON_KINDS
 from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
@@ -289,6 +290,7 @@ def _linked(source: str) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "directions.md": directions,
+    "dragoman.schema.json": schema_text,
     "losses.md": losses,
     "metrics.md": metrics,
     "profiles.md": profiles,

@@ -26,6 +26,7 @@ from dragoman_server.config.schema import Server
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening, running
 from oracles.simulator import strict_simulator
+from support.json_schemas import schema_problems
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -212,10 +213,14 @@ async def test_the_tutorial_s_programs_print_the_answer(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_toml_blocks_are_configurations(page: Path) -> None:
+def test_toml_blocks_are_configurations(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "openai").write_text("secret")
+    env = ENV | {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     for block in _blocks(page, "toml"):
         if not block.startswith(_CODEX):
-            assert parse_config(tomllib.loads(block), ENV).problems() == []
+            data = tomllib.loads(block)
+            assert parse_config(data, env).problems() == []
+            assert schema_problems(data) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,22 @@ def read_config(args: argparse.Namespace) -> Config:
             "--base-url" if args.base_url else "--dialect", "cannot be combined with a configuration file"
         )
     return load_config(args.config)
+
+
+def set_address(args: argparse.Namespace, env: Mapping[str, str]) -> None:
+    """Set the host and port that the command line leaves out from DRAGOMAN_HOST and DRAGOMAN_PORT.
+
+    Both take precedence over the file, as the address inside a container does not depend on what it serves. Raises
+    ConfigError for a port that is not a number. A URL is ignored: Kubernetes sets such a DRAGOMAN_PORT for a service
+    with the name `dragoman`.
+    """
+    if args.host is None:
+        args.host = env.get("DRAGOMAN_HOST") or None
+    port = env.get("DRAGOMAN_PORT", "")
+    if args.port is None and port and "://" not in port:
+        if not (port.isascii() and port.isdigit()):
+            raise ConfigError("DRAGOMAN_PORT", f'expected a port; got "{port}"')
+        args.port = int(port)
 
 
 def served_config(args: argparse.Namespace) -> Config:

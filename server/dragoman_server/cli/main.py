@@ -1,10 +1,11 @@
-"""The command line: `dragoman serve | run | init | check | keys | usage | translate | explain | demo | bench | …`."""
+"""The command line: `dragoman COMMAND`. Each command's arguments and work are in a module of this package."""
 
 from __future__ import annotations
 
 import argparse
 import errno
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -17,12 +18,14 @@ from dragoman_server.cli import (
     check_config,
     explain_request,
     manage_keys,
+    print_schema,
     run_agent,
     shell_completion,
     show_usage,
     starter_config,
 )
-from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config
+from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
+from dragoman_server.cli.imports import command as import_command
 from dragoman_server.cli.manage_keys import described
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
@@ -91,8 +94,10 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="run the gateway")
     _add_config(serve)
-    serve.add_argument("--host", help="address to listen on (default 127.0.0.1)")
-    serve.add_argument("--port", type=int, help="port to listen on, 0 for any free one (default 8080)")
+    serve.add_argument("--host", help="address to listen on (default DRAGOMAN_HOST, else 127.0.0.1)")
+    serve.add_argument(
+        "--port", type=int, help="port to listen on, 0 for any free one (default DRAGOMAN_PORT, else 8080)"
+    )
     serve.add_argument(
         "--workers",
         type=_worker_count,
@@ -103,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
         "--insecure",
         action="store_true",
         help="listen on an address that others can reach, although no key is required",
+    )
+    serve.add_argument(
+        "--watch", action="store_true", help="reload when the configuration, or a file of a secret, changes"
     )
     add_simulate(serve)
     add_log(serve)
@@ -118,6 +126,9 @@ def _parser() -> argparse.ArgumentParser:
     starter_config.add_arguments(init)
     init.set_defaults(run=starter_config.main)
 
+    imports = commands.add_parser("import", help="write a configuration from that of another gateway")
+    import_command.add_arguments(imports)
+
     demo = commands.add_parser("demo", help="show translated streams between a client and a simulated upstream")
     demo.add_argument("--once", action="store_true", help="exit after the last scene instead of serving on")
     demo.add_argument("--port", type=int, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
@@ -128,6 +139,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(check)
     check_config.add_arguments(check)
     check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of the configuration file, for editors")
+    schema.set_defaults(run=print_schema.main)
 
     keys = commands.add_parser("keys", help="add, list and revoke the keys of clients")
     manage_keys.add_arguments(keys)
@@ -195,24 +209,30 @@ def _worker_count(word: str) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    set_address(args, os.environ)
     config = served_config(args)
+    if args.watch and args.config is None:
+        raise ConfigError("--watch", "needs a configuration file: dragoman serve --watch FILE.toml")
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
+    from dragoman_server.workers.file_watch import FileWatch, watching
     from dragoman_server.workers.serve import leave, on_hangup, reload, run_loop, running, wait_for_stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
+    watch = FileWatch(args.config) if args.watch else None
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until a handler is set: by default the signal ends the process
 
     async def serve() -> int:
-        async with running(config) as up:
+        async with running(config, drain=config.server.stop_drain) as up:
             on_hangup(lambda: reload(up.gateway, load))
             print_line(f"dragoman listens on {up.url}")
             _describe(up.config)
             notify("READY=1")
-            await wait_for_stop_signal()
+            async with watching(watch, lambda: reload(up.gateway, load)):
+                await wait_for_stop_signal()
             notify("STOPPING=1")
             await leave(up.gateway)
             print_line("dragoman stops")
@@ -224,6 +244,7 @@ def _serve(args: argparse.Namespace) -> int:
 def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     if sys.platform == "win32":
         raise ConfigError("server.workers", "more than one needs a POSIX system; leave it out, or set it to 1")
+    from dragoman_server.workers.file_watch import FileWatch, watching
     from dragoman_server.workers.serve import run_loop
     from dragoman_server.workers.supervisor import Supervisor, cores
 
@@ -231,10 +252,13 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
         print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
         _describe(config)
 
+    watch = FileWatch(args.config) if args.watch else None
+
     async def supervise() -> int:
         load = partial(served_config, args)
         supervisor = Supervisor(config, load, announce, log_level=_level(args), log_format=args.log_format)
-        return await supervisor.run()
+        async with watching(watch, supervisor.reload):
+            return await supervisor.run()
 
     return run_loop(supervise())
 

@@ -7,8 +7,13 @@ import sys
 from pathlib import Path
 
 from dragoman_server.cli.config_source import DEFAULT_FILE
+from dragoman_server.config.json_schema import DIRECTIVE, SCHEMA_FILE, schema_text
 
-STARTER = """\
+STARTER = (
+    f"""\
+{DIRECTIVE}
+"""
+    + """\
 # The configuration of a Dragoman gateway. All keys: docs/reference/configuration.md
 #   dragoman check FILE             validates and describes it
 #   dragoman check --connect FILE   also sends each upstream a request
@@ -21,7 +26,7 @@ port = 8080
 # keys = ["${GATEWAY_KEY}"]
 # Keys with a name, models, limits and budgets: `dragoman keys add NAME --toml` prints a table for the end of this file.
 
-# --- Upstreams: one table for each. ${NAME} is read from the environment. ------------------------------------------
+# --- Upstreams: one table for each. ${NAME} is read from the environment, file:/PATH from a file. -------------------
 
 # Your own server with the Chat Completions API: Ollama, vLLM, llama.cpp, LM Studio, ...
 [providers.local]
@@ -62,6 +67,7 @@ provider = "local"
 # A field that the upstream does not have: "record" drops it and records the loss, "reject" returns a 400.
 # on_loss = "record"
 """
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write the starter configuration. Returns 1 if the file exists. Raises OSError."""
+    """Write the starter configuration, and its schema next to it. Returns 1 if the file exists. Raises OSError."""
     if args.file == "-":
         sys.stdout.write(STARTER)
         return 0
@@ -85,6 +91,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         with path.open("w" if args.force else "x", encoding="utf-8") as file:
             file.write(STARTER)
+        path.with_name(SCHEMA_FILE).write_text(schema_text(), "utf-8")
     except FileExistsError:
         print(f"dragoman: {path} exists; --force overwrites it, - writes to standard output", file=sys.stderr)
         return 1

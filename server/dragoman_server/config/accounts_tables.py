@@ -23,7 +23,7 @@ def read_store(table: Table) -> StoreOptions:
     given: dict[str, Any] = {
         "kind": table.word("kind", KINDS),
         "path": table.text("path"),
-        "url": table.text("url"),
+        "url": table.secret("url"),
         "prefix": table.text("prefix"),
         "timeout": table.number("timeout"),
         "on_failure": table.word("on_failure", ON_FAILURE),

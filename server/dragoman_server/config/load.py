@@ -57,9 +57,23 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
     """Return the configuration of a dict shaped like the TOML file. Raises `ConfigError` with all problems."""
     problems: list[Problem] = []
     root = Table(without_common_mistakes(data, problems), "", env, problems)
+    config = read_tables(root, env)
+    root.finish()
+    # A key that could not be read has its default here: report no further problems of it.
+    reported = tuple(path + end for path, _ in problems for end in (".", "["))
+    if "providers." in reported:  # no provider was read: do not report unknown providers of routes
+        reported += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
+    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(reported)]
+    if problems:
+        raise ConfigError.of(problems)
+    return config
+
+
+def read_tables(root: Table, env: Mapping[str, str]) -> Config:
+    """Return the configuration that the tables of a file describe; problems go to the tables."""
     knobs = root.table("knobs").values_of(Knobs)
     models, listed = _models(root.table("models"), env)
-    config = Config(
+    return Config(
         server=_server(root.table("server")),
         knobs=Knobs(**knobs),
         providers=_providers(root.table("providers")),
@@ -73,27 +87,18 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
         telemetry=read_telemetry(root.table("telemetry")),
         knobs_named=frozenset(knobs),
     )
-    root.finish()
-    # A key that could not be read has its default here: report no further problems of it.
-    reported = tuple(path + end for path, _ in problems for end in (".", "["))
-    if "providers." in reported:  # no provider was read: do not report unknown providers of routes
-        reported += tuple(f"routes[{index}].provider." for index in range(len(config.routes)))
-    problems += [problem for problem in config.problems() if not f"{problem[0]}.".startswith(reported)]
-    if problems:
-        raise ConfigError.of(problems)
-    return config
 
 
 def _server(table: Table) -> Server:
     default = Server()
-    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys")
+    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys", secret=True)
     allowed_hosts, cors_origins = table.texts("allowed_hosts"), table.texts("cors_origins")
     receipts = table.integer("receipts")
     workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
     validate = table.boolean("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
     client_profiles = table.boolean("client_profiles")
-    names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay")
+    names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay", "stop_drain")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.report("keys", "is empty: give at least one key, or remove the line to accept all clients")
@@ -128,7 +133,7 @@ def _provider(name: str, table: Table) -> Provider:
     word = table.word("dialect", Dialect, required=True, hints=DIALECTS)
     dialect = Dialect(word or Dialect.CHAT)
     base_url = table.text("base_url", required=True) or ""
-    key = (table.text("api_key") or "").strip()
+    key = (table.secret("api_key") or "").strip()
     auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
     # Without a valid dialect, accept the profiles of all dialects.
     chosen = table.word(
@@ -139,7 +144,7 @@ def _provider(name: str, table: Table) -> Provider:
         chosen = default_profile(dialect, base_url)
     flags = table.table("profile_flags").values_of(Profile)
     extra = table.table("headers")
-    headers = {header.lower(): value for header in extra if (value := extra.text(header)) is not None}
+    headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
     endpoints = table.texts("endpoints")
     table.finish()
     return Provider(

@@ -161,10 +161,10 @@ class Server:
 
     `workers` is the number of processes of `dragoman serve` (0: one for each core); after a reload, the old ones have
     `reload_drain` seconds for their open replies. A gateway that is to stop serves for `shutdown_delay` seconds more,
-    and is not ready meanwhile. `transport` and `connections` concern upstreams. With `validate`, translated streams are
-    checked against the grammar of the client's dialect; with `client_profiles`, known clients
-    get the knobs that they need (`routing.client_profiles`). `prefix_diagnostics` is the number of conversations whose
-    prompt prefixes are tracked (`observability.prompt_cache`).
+    and is not ready meanwhile; then open replies have `stop_drain` seconds. `transport` and `connections` concern
+    upstreams. With `validate`, translated streams are checked against the grammar of the client's dialect; with
+    `client_profiles`, known clients get the knobs that they need (`routing.client_profiles`). `prefix_diagnostics` is
+    the number of conversations whose prompt prefixes are tracked (`observability.prompt_cache`).
 
     `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves at most
     `max_connections` connections (0: half of its limit of open files), at most `max_connections_per_address` of them
@@ -183,6 +183,7 @@ class Server:
     workers: int = 1
     reload_drain: int = 600
     shutdown_delay: int = 0
+    stop_drain: int = 10
     transport: str = "raw"
     connections: PoolOptions = field(default_factory=PoolOptions)
     validate: bool = True
@@ -226,6 +227,8 @@ class Server:
             yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
         if self.shutdown_delay < 0:
             yield "server.shutdown_delay", f"expected 0 seconds or more; got {self.shutdown_delay}"
+        if self.stop_drain < 0:
+            yield "server.stop_drain", f"expected 0 seconds or more; got {self.stop_drain}"
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
         for what in fields(PoolOptions):

@@ -93,7 +93,7 @@ def read_telemetry(table: Table) -> Telemetry:
         "traces": table.boolean("traces"),
         "metrics": table.boolean("metrics"),
         "endpoint": table.text("endpoint"),
-        "headers": {name: value for name in headers if (value := headers.text(name)) is not None},
+        "headers": {name: value for name in headers if (value := headers.secret(name)) is not None},
         "service_name": table.text("service_name"),
         "sample": table.number("sample"),
         "queue": table.integer("queue"),

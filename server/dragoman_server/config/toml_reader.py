@@ -1,8 +1,8 @@
 """Reader of TOML tables that collects all problems: a getter that fails returns None, and reading goes on.
 
 A table records the keys that its getters read. At the end all other keys are reported as unknown, with the closest
-known key as a suggestion. Environment references are resolved here; messages show the text of the file, never the
-resolved value, which may be a key.
+known key as a suggestion. References to the environment and to files are resolved here; messages show the text of the
+configuration, never the resolved value, which may be a key.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from dragoman import EFFORTS
+from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
 
 Problem = tuple[str, str]
 """Path in the configuration, and message."""
@@ -215,6 +216,24 @@ class Table:
         out = _REFERENCE.sub(value, text)
         return None if failed else out
 
+    def _secret(self, text: str, where: str) -> str | None:
+        """Return the text with references resolved, or the content of the file that it names as `file:/PATH`."""
+        if not text.startswith(PREFIX):
+            return self._resolve(text, where)
+        path = self._resolve(text.removeprefix(PREFIX), where)
+        if path is None:
+            return None
+        try:
+            return read_secret(path)
+        except SecretFileError as error:
+            self.problems.append((where, str(error)))
+            return None
+
+    def secret(self, key: str) -> str | None:
+        """Return a string with environment references resolved; `file:/PATH` stands for the content of a file."""
+        value = self._get(key, str)
+        return None if value is None else self._secret(value, self.at(key))
+
     def text(self, key: str, *, required: bool = False, literal: bool = False) -> str | None:
         """Return a string with environment references resolved, or with `literal` unchanged."""
         value = self._get(key, str)
@@ -224,15 +243,16 @@ class Table:
             return None
         return value if literal else self._resolve(value, self.at(key))
 
-    def texts(self, key: str) -> list[str] | None:
-        """Return an array of strings, or None if it is absent."""
+    def texts(self, key: str, *, secret: bool = False) -> list[str] | None:
+        """Return an array of strings, or None if it is absent. With `secret`, `file:/PATH` stands for a file."""
         values = self._get(key, list)
         if values is None:
             return None
         out = []
         for index, value in enumerate(values):
             if type(value) is str:
-                resolved = self._resolve(value, f"{self.at(key)}[{index}]")
+                resolve = self._secret if secret else self._resolve
+                resolved = resolve(value, f"{self.at(key)}[{index}]")
                 if resolved is not None:
                     out.append(resolved)
             else:

@@ -3,7 +3,7 @@
 It owns the listening sockets and serves no requests. Workers are new processes, not forks: each receives its
 configuration over a socket pair, and reaches the other workers through the supervisor.
 
-    SIGTERM, SIGINT   stop after `server.shutdown_delay`: open replies have `drain` seconds; a second one kills the
+    SIGTERM, SIGINT   stop after `server.shutdown_delay`: open replies have `stop_drain` seconds; a second one kills the
                       workers
     SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones drain
 """
@@ -25,7 +25,6 @@ from dragoman_server.proxy.error_response import new_request_id
 from dragoman_server.workers.drain import LINGER
 from dragoman_server.workers.listeners import BALANCED, Listeners
 from dragoman_server.workers.registry import WorkerRegistry
-from dragoman_server.workers.serve import DRAIN
 from dragoman_server.workers.systemd import notify
 from dragoman_server.workers.worker import Assignment
 from dragoman_server.workers.worker_process import WorkerFailed, WorkerProcess
@@ -57,7 +56,8 @@ class Supervisor:
     """Runs `config.server.workers` workers (0: as many as `cores()`).
 
     `load()` returns the configuration for a reload, or raises ConfigError; `announce(url, config)` is called once, when
-    all workers are ready. `drain` and `linger` are in seconds (`worker.Assignment`).
+    all workers are ready. `drain` and `linger` are in seconds (`worker.Assignment`); `drain` replaces the
+    configuration's `stop_drain`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Supervisor:
         *,
         log_level: int = logging.INFO,
         log_format: str = "text",
-        drain: float = DRAIN,
+        drain: float | None = None,
         linger: float = LINGER,
         balanced: bool = BALANCED,
     ) -> None:
@@ -76,7 +76,7 @@ class Supervisor:
         self._load = load
         self._announce = announce
         self._log_level, self._log_format = log_level, log_format
-        self._drain = drain
+        self._fixed_drain = drain
         self._linger = linger
         self._balanced = balanced
         self._sender = new_request_id()
@@ -104,6 +104,9 @@ class Supervisor:
     def pids(self) -> list[int]:
         """Return the process ids of the workers that accept connections."""
         return [worker.process.pid for worker in self._registry.serving.values()]
+
+    def _drain(self, config: Config) -> float:
+        return config.server.stop_drain if self._fixed_drain is None else self._fixed_drain
 
     async def run(self) -> int:
         """Run until stopped. Returns the exit status. Raises OSError if the address cannot be bound."""
@@ -186,7 +189,7 @@ class Supervisor:
             self._sender,
             self._log_level,
             self._log_format,
-            drain=self._drain,
+            drain=self._drain(config),
             linger=self._linger,
         )
         worker = await WorkerProcess.start(assignment, self._registry.answer)
@@ -305,7 +308,9 @@ class Supervisor:
             worker.dismiss("stop")
         if workers:
             waits = [asyncio.create_task(event.wait()) for event in (self._all_ended, self._kill_now)]
-            await asyncio.wait(waits, timeout=self._drain + KILL_AFTER, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                waits, timeout=self._drain(self._config) + KILL_AFTER, return_when=asyncio.FIRST_COMPLETED
+            )
             for wait in waits:
                 wait.cancel()
         for worker in workers:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.cli.config_source import DEFAULT_FILE, read_config, served_config
+from dragoman_server.cli.config_source import DEFAULT_FILE, read_config, served_config, set_address
 from dragoman_server.cli.starter_config import STARTER
 from dragoman_server.config.toml_reader import ConfigError
 
@@ -57,3 +57,19 @@ def test_sources_exclude_each_other(given: dict[str, Any], option: str) -> None:
 def test_options_take_precedence_over_the_configuration() -> None:
     config = served_config(args(simulate=True, host="::1", port=0, workers=None))
     assert (config.server.host, config.server.port) == ("::1", 0)
+
+
+def test_the_environment_sets_the_address_that_the_command_line_leaves_out() -> None:
+    env = {"DRAGOMAN_HOST": "0.0.0.0", "DRAGOMAN_PORT": "9000"}
+    found = args(host=None, port=None)
+    set_address(found, env)
+    assert (found.host, found.port) == ("0.0.0.0", 9000)
+    found = args(host="::1", port=0)
+    set_address(found, env)
+    assert (found.host, found.port) == ("::1", 0)
+    found = args(host=None, port=None)
+    # The second is what Kubernetes sets for a service with the name `dragoman`.
+    set_address(found, {"DRAGOMAN_HOST": "", "DRAGOMAN_PORT": "tcp://10.0.0.1:8080"})
+    assert (found.host, found.port) == (None, None)
+    with pytest.raises(ConfigError, match='DRAGOMAN_PORT: expected a port; got "http"'):
+        set_address(args(host=None, port=None), {"DRAGOMAN_PORT": "http"})

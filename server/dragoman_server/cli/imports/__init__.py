@@ -1,0 +1,1 @@
+"""`dragoman import`: configurations of other gateways, written as a configuration of this one."""

@@ -1,0 +1,113 @@
+"""`dragoman import litellm | ccr FILE`: writes the configuration, and lists what has no counterpart."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dragoman_server.cli.imports.claude_code_router import import_router, read_json5
+from dragoman_server.cli.imports.imported import Imported, printable
+from dragoman_server.cli.imports.litellm import import_litellm
+from dragoman_server.config.json_schema import SCHEMA_FILE, schema_text
+from dragoman_server.config.toml_reader import ConfigError
+
+
+class _YamlError(ValueError):
+    """Text that is not YAML. The message is the position of the error."""
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        message = "LiteLLM's configuration is YAML, which needs PyYAML: pip install 'dragoman[import]'"
+        raise ConfigError("", message) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise _YamlError(f"line {mark.line + 1}" if mark is not None else "its position is not known") from None
+
+
+ORIGINS: dict[str, tuple[str, str, Callable[[str], Any], Callable[[Mapping[str, Any]], Imported]]] = {
+    "litellm": ("LiteLLM's proxy", "YAML", _read_yaml, import_litellm),
+    "ccr": ("Claude Code Router", "JSON", read_json5, import_router),
+}
+"""Origin → its title, format, reader and importer."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the origins and their arguments."""
+    origins = parser.add_subparsers(title="origins", required=True, metavar="ORIGIN")
+    for name, (title, form, _, _) in ORIGINS.items():
+        origin = origins.add_parser(name, help=f"the configuration of {title} ({form})")
+        origin.add_argument("file", metavar="FILE", help="file to import, - for standard input")
+        origin.add_argument("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
+        origin.add_argument("--force", action="store_true", help="overwrite the output if it exists")
+        origin.set_defaults(run=main, origin=name)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Import a file. Returns 0, or 1 if no provider was found or the output exists. Raises ConfigError, OSError."""
+    title, form, read, convert = ORIGINS[args.origin]
+    raw = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    try:
+        data = read(raw.decode("utf-8-sig"))
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(args.file, f"is not {form}{_position(error)}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(args.file, f"is not a configuration of {title}: expected a table")
+    found = convert(data)
+    if not found.providers:
+        _report(found)
+        print(f"dragoman: no provider of {args.file} can be imported", file=sys.stderr)
+        return 1
+    if not _write(found.toml(), args.output, force=args.force):
+        return 1
+    _report(found)
+    return 0
+
+
+def _position(error: Exception) -> str:
+    """Return the place of an error, without its message: that may quote a key."""
+    if isinstance(error, json.JSONDecodeError):
+        return f": line {error.lineno}, column {error.colno}"
+    return f": {error}" if isinstance(error, _YamlError) else ""
+
+
+def _write(text: str, output: str | None, *, force: bool) -> bool:
+    if output is None or output == "-":
+        sys.stdout.write(text)
+        return True
+    path = Path(output)
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        print(f"dragoman: {path} exists; --force overwrites it", file=sys.stderr)
+        return False
+    path.with_name(SCHEMA_FILE).write_text(schema_text(), "utf-8")
+    print(f"wrote {path}. Check it: dragoman check {path}", file=sys.stderr)
+    return True
+
+
+def _report(found: Imported) -> None:
+    """Print what the file needs, and what has no counterpart, to standard error."""
+    parts = [
+        ("to correct by hand", found.problems() if found.providers else []),
+        ("notes", found.notes),
+        ("without a counterpart", found.unmatched),
+    ]
+    if variables := found.variables():
+        print(f"environment variables to set: {', '.join(variables)}", file=sys.stderr)
+    for title, rows in parts:
+        if rows:
+            print(f"{title}:", file=sys.stderr)
+        for path, text in rows:
+            print(f"  {printable(path)}: {printable(text)}", file=sys.stderr)

@@ -1,0 +1,162 @@
+"""The result of an import: providers, routes and settings, and the settings of the origin without a counterpart."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman_server.config.json_schema import DIRECTIVE
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.toml_reader import ConfigError, Problem, join
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+
+
+@dataclass(slots=True)
+class ImportedProvider:
+    """A provider as in the file. Values are texts of the configuration: keys are references to the environment."""
+
+    dialect: str
+    base_url: str
+    api_key: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRoute:
+    """A route as in the file."""
+
+    model: str
+    provider: str
+    upstream_model: str | None = None
+
+
+@dataclass(slots=True)
+class Imported:
+    """The content of another gateway's configuration.
+
+    `notes` explain settings that became something else, `unmatched` are the settings without a counterpart. Both are
+    pairs of a path in the origin and a sentence, and hold no values, which may be keys.
+    """
+
+    origin: str
+    server: dict[str, Any] = field(default_factory=dict)
+    timeouts: dict[str, float] = field(default_factory=dict)
+    providers: dict[str, ImportedProvider] = field(default_factory=dict)
+    routes: list[ImportedRoute] = field(default_factory=list)
+    knobs: dict[str, Any] = field(default_factory=dict)
+    listed: list[str] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+    unmatched: list[Problem] = field(default_factory=list)
+
+    def note(self, path: str, text: str) -> None:
+        """Add a note on what a setting became."""
+        self.notes.append((path, text))
+
+    def skip(self, path: str, why: str = "has no counterpart") -> None:
+        """Add a setting without a counterpart."""
+        self.unmatched.append((path, why))
+
+    def add_provider(self, name: str, provider: ImportedProvider) -> str:
+        """Add a provider, unless there is an equal one. Returns its name, which is `name` or begins with it."""
+        base = provider_name(name)
+        number, chosen = 1, base
+        while (present := self.providers.get(chosen)) is not None:
+            if present == provider:
+                return chosen
+            number += 1
+            chosen = f"{base}-{number}"
+        self.providers[chosen] = provider
+        return chosen
+
+    def variables(self) -> list[str]:
+        """Return the environment variables to which the file refers, in its order."""
+        return list(dict.fromkeys(_VARIABLE.findall("\n".join(_lines_without_comments(self.toml())))))
+
+    def problems(self) -> list[Problem]:
+        """Return what `dragoman check` would report if all variables were set."""
+        try:
+            parse_config(tomllib.loads(self.toml()), dict.fromkeys(self.variables(), "http://example.com"))
+        except ConfigError as error:
+            return error.problems
+        return []
+
+    def toml(self) -> str:
+        """Return the configuration file."""
+        lines = [DIRECTIVE, f"# Imported from {self.origin}. Check it: dragoman check FILE"]
+        lines += ["", "[server]", *_pairs(self.server)]
+        if self.timeouts:
+            lines += ["", "[server.timeouts]", *_pairs(self.timeouts)]
+        if self.knobs:
+            lines += ["", "[knobs]", *_pairs(self.knobs)]
+        for name, provider in self.providers.items():
+            lines += ["", f"[{join('providers', name)}]"]
+            lines += _pairs({"dialect": provider.dialect, "base_url": provider.base_url})
+            if provider.api_key is not None:
+                lines += _pairs({"api_key": provider.api_key})
+            if provider.headers:
+                lines += [f"headers = {{ {', '.join(_pairs(provider.headers))} }}"]
+            if provider.max_output_tokens is not None:
+                lines += [f"profile_flags = {{ max_output_tokens = {provider.max_output_tokens} }}"]
+        for route in self.routes:
+            lines += ["", "[[routes]]", *_pairs({"model": route.model, "provider": route.provider})]
+            if route.upstream_model is not None:
+                lines += _pairs({"upstream_model": route.upstream_model})
+        if self.listed:
+            lines += ["", "[models]", *_pairs({"listed": self.listed})]
+        lines += _remarks("Notes:", self.notes)
+        lines += _remarks("Without a counterpart here:", self.unmatched)
+        return "\n".join(lines) + "\n"
+
+
+def provider_name(name: str) -> str:
+    """Return the name with only the characters that a provider's name may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "upstream"
+
+
+def variable_name(*words: str) -> str:
+    """Return the name of an environment variable made of the words."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words)).strip("_").upper()
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def exact_model(name: str) -> str:
+    """Return a route's `model` that matches exactly this name, in which only `*` is a placeholder."""
+    if any(mark in name for mark in "?[") or (len(name) > 2 and name[0] == name[-1] == "/"):
+        return f"/{re.escape(name).replace(re.escape('*'), '(.*)')}/"
+    return name
+
+
+def toml_value(value: Any) -> str:
+    """Return a string, number, boolean or list as TOML."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _pairs(values: Mapping[str, Any]) -> list[str]:
+    return [f"{join('', key)} = {toml_value(value)}" for key, value in values.items()]
+
+
+def _remarks(title: str, remarks: list[Problem]) -> list[str]:
+    if not remarks:
+        return []
+    return ["", f"# {title}", *(f"#   {printable(path)}: {printable(text)}" for path, text in remarks)]
+
+
+def printable(text: str) -> str:
+    """Return the text without characters that could end a comment's line."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _lines_without_comments(text: str) -> Iterator[str]:
+    return (line for line in text.splitlines() if not line.startswith("#"))

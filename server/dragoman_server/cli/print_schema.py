@@ -1,0 +1,14 @@
+"""`dragoman schema`: prints the JSON Schema of the configuration file, for editors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from dragoman_server.config.json_schema import schema_text
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the schema. Returns the exit status."""
+    sys.stdout.write(schema_text())
+    return 0

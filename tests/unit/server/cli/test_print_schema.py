@@ -1,0 +1,15 @@
+"""`dragoman schema`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dragoman_server.cli.main import main
+from dragoman_server.config.json_schema import json_schema
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == json_schema()
