@@ -81,7 +81,8 @@ _METRICS = """\
 an admin's. With [several workers](../howto/many-cores.md) any of them answers for all: numbers
 are added up (of lags, the longest counts), and counters keep what was counted by workers that have left.
 
-Labels are dialects, names of the configuration and the words below, so there are only as many series as the
+Labels are dialects, names of the configuration and the words below (`client` also the paths of
+[forwarded endpoints](http-api.md#forwarded-endpoints)), so there are only as many series as the
 configuration has names. Nothing is counted while a stream runs: a request is counted when it is taken, when its first
 event comes and when it ends.
 

@@ -12,7 +12,7 @@
 Importing this package imports neither aiohttp nor uvloop, and nothing here does I/O; that is in `dragoman.aio`. The
 names in `__all__` are public; those of the submodules may change:
 
-    translation    translate parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
+    translation    translate forward parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
     its options    Knobs KNOBS DEFAULT_KNOBS Limits DEFAULT_LIMITS Profile PROFILE_FIELDS builtin_profile
                    BUILTIN_PROFILES VENDOR_PROFILES
     its results    Loss LossCode Losses Usage Violation ErrorResponse
@@ -21,6 +21,7 @@ names in `__all__` are public; those of the submodules may change:
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event
+    forwarding     ForwardedEvents FormField boundary_of
     data, texts    Json json_dumps json_loads SSEFrame SSEParser EFFORTS redact quote tidy is_secret
     this package   BUILD
 """
@@ -32,6 +33,7 @@ from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest
 from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
+from dragoman.dialects.openai.forwarded_events import ForwardedEvents
 from dragoman.dialects.shared.model_lists import (
     MODEL_LIST_PATH,
     ListedModel,
@@ -64,11 +66,12 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_P
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation
-from dragoman.translate_request import parse_body, translate
+from dragoman.translate_request import forward, parse_body, translate
 from dragoman.translation import Translation
 from dragoman.wire import sse as _sse
 from dragoman.wire.json_codec import dumps as json_dumps
 from dragoman.wire.json_codec import loads as json_loads
+from dragoman.wire.multipart import FormField, boundary_of
 from dragoman.wire.sse import Frame as SSEFrame
 from dragoman.wire.sse import Parser as SSEParser
 
@@ -97,6 +100,8 @@ __all__ = (
     "Failure",
     "FailureKind",
     "FailureOrigin",
+    "FormField",
+    "ForwardedEvents",
     "Json",
     "Knobs",
     "LimitExceeded",
@@ -127,10 +132,12 @@ __all__ = (
     "UpstreamUnreachable",
     "Usage",
     "Violation",
+    "boundary_of",
     "builtin_profile",
     "conversation_digest",
     "direction",
     "error_response",
+    "forward",
     "is_secret",
     "json_dumps",
     "json_loads",

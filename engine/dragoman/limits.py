@@ -25,6 +25,10 @@ class Limits:
     reply_body: int = documented(
         64 * MIB, "whole (non-streamed) reply body; also what block_order may hold back of a stream (characters)"
     )
+    upload: int = documented(
+        512 * MIB, "a form with files for an endpoint such as audio/transcriptions; it is not held in memory"
+    )
+    upload_held: int = documented(32 * MIB, "of such a form before its field model; this part is held in memory")
     sse_line: int = documented(8 * MIB, "one line of an event stream")
     sse_frame: int = documented(16 * MIB, "one frame (all its lines) of an event stream")
     blocks: int = documented(4096, "blocks in one streamed reply (a count)")

@@ -8,7 +8,7 @@ from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.dialects.shared.request_size import check_parts, check_stops
-from dragoman.directions import Direction
+from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, LimitExceeded, TooMany
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -26,7 +26,7 @@ from dragoman.tools.names import NameTable, all_valid
 from dragoman.translation import Translation
 from dragoman.wire.json_codec import dumps, loads
 
-__all__ = ("Translation", "parse_body", "translate")
+__all__ = ("Translation", "forward", "parse_body", "translate")
 
 
 def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:
@@ -151,3 +151,42 @@ def translate(
 def _stops_sent(written: Json) -> tuple[str, ...]:
     stops = written.get("stop") or written.get("stop_sequences") or ()
     return (stops,) if type(stops) is str else tuple(stops)
+
+
+def forward(
+    body: bytes,
+    payload: Json | None,
+    *,
+    model: str,
+    upstream_model: str,
+    knobs: Knobs = DEFAULT_KNOBS,
+    limits: Limits = DEFAULT_LIMITS,
+    created: int = 0,
+    request_id: str = "",
+    clock: Callable[[], float] | None = None,
+    secrets: Sequence[str] = (),
+) -> Translation:
+    """Returns the exchange of a request to one of OpenAI's other endpoints, such as embeddings: nothing is translated.
+
+    Errors and headers are those of Chat Completions, which these endpoints share. `Translation.forwarded_reply` reads
+    the token counts of a complete reply.
+
+    Args:
+        body: the client's request body; empty if it is a form, which is forwarded while it arrives.
+        payload: the parsed body; None for a form.
+        model: the name of the model that the client requested; empty if the request has none.
+        upstream_model: the model's name at the upstream.
+        knobs: the operator's choices. Only those that concern errors have an effect.
+        limits: as for `translate`; and so are `created`, `request_id`, `clock` and `secrets`.
+
+    Raises ClientRequestError for a body with a repeated key.
+    """
+    stream = False
+    if payload is not None:
+        check_keys(body, payload)
+        stream = payload.get("stream") is True or payload.get("stream_format") == "sse"
+        if model:
+            body = rename_model(body, payload, upstream_model)
+    context = ReplyContext(model, created, request_id, knobs=knobs, limits=limits, validate=False)
+    context.clock, context.secrets = clock, tuple(secrets)
+    return Translation(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, stream, context, upstream_model)

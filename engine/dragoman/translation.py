@@ -13,8 +13,9 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure
-from dragoman.dialects.errors.redact import redact_json
+from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
+from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
 from dragoman.directions import Direction
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
@@ -252,6 +253,26 @@ class Translation:
             return body
         reply = self._read_reply(body, headers)
         return dumps(self.direction.client.write_reply(reply, context))
+
+    def forwarded_reply(self, body: bytes) -> bytes:
+        """Returns the client's response body for a complete reply of an endpoint that is not translated.
+
+        The body is returned unchanged, apart from secrets in an error, or in a body that is not JSON. Token counts are
+        read if it is a JSON object.
+        """
+        secrets = self.context.secrets
+        try:
+            payload = loads(body)
+        except ValueError:
+            return redact(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
+        self.context.usage = read_endpoint_usage(payload)
+        if type(payload) is dict and payload.get("error"):
+            return redact_json(body, secrets)
+        return body
+
+    def record_usage(self, usage: Usage | None) -> None:
+        """Set the token counts that were read from a stream which is not translated."""
+        self.context.usage = usage
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """Returns a complete reply as the client's whole event stream.

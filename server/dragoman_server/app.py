@@ -9,10 +9,12 @@ from aiohttp import web
 from aiohttp.web import AbstractResource
 
 from dragoman import Dialect, DragomanError, FailureKind
+from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.count_tokens import TokenCounts
 from dragoman_server.endpoints.diagnostics import Diagnostics
+from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import no_websocket, stored_objects
 from dragoman_server.endpoints.readiness import Readiness
@@ -82,6 +84,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         ("responses", gateway.responses),
         ("messages/count_tokens", counting.messages),
         ("responses/input_tokens", counting.responses),
+        *ForwardedEndpoints(gateway).paths.items(),
     ):
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
@@ -208,7 +211,7 @@ async def _unknown_path(request: web.Request) -> web.Response:
 
 def _base_url_hint(path: str) -> str:
     """Return a hint for a path whose base URL lacks `/v1` or has it twice; the vendors' clients differ in this."""
-    for endpoint in ("chat/completions", "messages", "messages/count_tokens", "responses", "models"):
+    for endpoint in ("chat/completions", "messages", "messages/count_tokens", "responses", "models", *FORWARDED):
         if path.rstrip("/").endswith(f"/{endpoint}"):
             return f", but /v1/{endpoint}: the base URL of OpenAI's clients ends in /v1, that of Anthropic's does not"
     return ""

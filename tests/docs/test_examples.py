@@ -31,7 +31,9 @@ from support.paths import ROOT
 
 DOCS = ROOT / "docs"
 ENV = {
-    **dict.fromkeys(("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"), "secret"),
+    **dict.fromkeys(
+        ("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"), "secret"
+    ),
     "OPENAI_KEY_TEAM": "secret",
     "OPENAI_KEY_RESEARCH": "another secret",
     "REDIS_URL": "redis://:secret@redis:6379/0",

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ import pytest
 
 from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 from dragoman.dialects import Dialect
+from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.cli.main import main
+from dragoman_server.config.forwarded_endpoints import FORMS
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
 from support.commands import command
 from support.directions import ask
+from support.forms import FORM_TYPE, form, part
 from support.gateways import Gate, gate
 from support.samples import PATHS, text_stream
 from support.sockets import Close, ScriptedServer, Send, Step, answer, stream
@@ -148,6 +152,44 @@ async def test_a_canary_that_the_upstream_echoes_is_nowhere(
     leaks = {name: text for name, text in seen.items() if "canary" in text}
     assert not leaks, json.dumps(leaks, indent=1)
     assert all(len(line) < 1500 for line in seen["log"].splitlines())
+
+
+@pytest.mark.parametrize("transport", ["raw", "aiohttp"])
+@pytest.mark.parametrize("path", ["embeddings", "completions", "audio/transcriptions"])
+async def test_a_canary_is_nowhere_in_a_forwarded_exchange(
+    path: str, transport: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.INFO, "asyncio")
+    seen: dict[str, str] = {}
+    sent = {"x-api-key": CLIENT}
+    usage = UsageOptions("jsonl", str(tmp_path / "usage.jsonl"))
+    chosen = scripts(CHAT)
+    # A text may be the model's own: only errors, and what claims to be JSON, are searched for keys.
+    del chosen["text in 200"], chosen["bad event"], chosen["cut"]
+    for name, script in chosen.items():
+        async with ScriptedServer(script) as server:
+            config = replace(config_of(server.url, CHAT), usage=usage)
+            async with entered(config, transport) as entrance:
+                data = form(part("model", b"m"), part("file", b"canary-prompt", filename="a"))
+                body: Any = {"data": data} if path in FORMS else {"json": {"model": "m", "input": "canary-prompt"}}
+                headers = {**sent, "content-type": FORM_TYPE} if path in FORMS else sent
+                async with (
+                    asyncio.timeout(20),
+                    entrance.session.post(f"{entrance.url}/v1/{path}", headers=headers, **body) as response,
+                ):
+                    own_id = response.headers["x-dragoman-request-id"]
+                    seen[name] = f"{response.status} {dict(response.headers)} {await response.read()!r}"
+                receipt = entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own_id}", headers=sent)
+                async with receipt as response:
+                    seen[f"receipt {name}"] = await response.text()
+                async with entrance.session.get(f"{entrance.url}/metrics", headers=sent) as response:
+                    seen[f"metrics {name}"] = await response.text()
+            assert server.requests
+    seen["log"], seen["usage"] = said(caplog), (tmp_path / "usage.jsonl").read_text()
+    assert seen["usage"].count(f'"{path}"') == len(chosen)
+    leaks = {name: text for name, text in seen.items() if "canary" in text}
+    assert not leaks, json.dumps(leaks, indent=1)
 
 
 @pytest.mark.parametrize("transport", ["raw", "aiohttp"])

@@ -112,7 +112,8 @@ async def test_unknown_paths_and_methods_answer_in_the_clients_envelope(
         ("/responses", "/v1/responses"),
         ("/v1/v1/messages", "/v1/messages"),
         ("/v1/v1/messages/count_tokens", "/v1/messages/count_tokens"),
-        ("/v1/embeddings", None),
+        ("/audio/speech", "/v1/audio/speech"),
+        ("/v1/files", None),
         ("/v1/messages/batches", None),
     ],
 )

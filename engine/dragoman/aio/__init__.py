@@ -35,7 +35,7 @@ from dragoman.aio.proxy_stream import (
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.upstream.http11.transport import Http11Transport
-from dragoman.aio.upstream.interface import PushedResponse, Transport, UpstreamRequest, UpstreamResponse
+from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 
 if TYPE_CHECKING:
     from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue
@@ -73,6 +73,7 @@ __all__ = (
     "Timeouts",
     "TooManyConnections",
     "Transport",
+    "Upload",
     "UpstreamRequest",
     "UpstreamResponse",
     "abandon_body",

@@ -89,6 +89,7 @@ DESCRIPTIONS = {
     "providers.NAME.profile_flags": "Single flags of the profile.",
     "providers.NAME.headers": f"Additional headers for every request. {_SECRET}",
     "providers.NAME.headers.NAME": "Value of the header.",
+    "providers.NAME.endpoints": "Endpoints that are forwarded to it, such as embeddings; else its dialect decides.",
     "routes": "Routes from a model's name to a provider. Exact names come first, then patterns in the file's order.",
     "routes.model": "An exact name, a pattern (*, ?, [a-z]) or a /regex/; it must match the whole name.",
     "routes.provider": "Name of the provider that gets the request.",

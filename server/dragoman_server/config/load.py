@@ -15,6 +15,7 @@ from typing import Any
 from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.accounts_tables import read_keys, read_prices, read_store, read_usage
+from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
@@ -150,6 +151,7 @@ def _provider(name: str, table: Table) -> Provider:
     extra = table.table("headers")
     headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
     limits = read_provider_limits(table)
+    endpoints = table.texts("endpoints")
     table.finish()
     return Provider(
         name=name,
@@ -161,6 +163,7 @@ def _provider(name: str, table: Table) -> Provider:
         headers=headers,
         profile_name=chosen,
         **limits,
+        endpoints=None if endpoints is None else tuple(endpoints),
     )
 
 
@@ -210,7 +213,9 @@ def simulated_config() -> Config:
     providers = {
         # The vendor's profile, so that all features are available.
         name: replace(
-            Provider(name, dialect, ""), profile=builtin_profile(dialect), profile_name=VENDOR_PROFILES[dialect]
+            Provider(name, dialect, "", endpoints=GROUPS),
+            profile=builtin_profile(dialect),
+            profile_name=VENDOR_PROFILES[dialect],
         )
         for dialect, name in SIMULATED.items()
     }

@@ -12,16 +12,17 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 from dragoman import PROFILE_FIELDS, Dialect, Profile, builtin_profile
+from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import Problem, join, value_problem
+from dragoman_server.config.toml_reader import Problem, join, unknown, value_problem
 
 VENDOR_URL = {
     Dialect.CHAT: "https://api.openai.com/v1",
     Dialect.MESSAGES: "https://api.anthropic.com",
     Dialect.RESPONSES: "https://api.openai.com/v1",
 }
-_ENDPOINTS = ("/chat/completions", "/messages", "/responses", "/models")
+_ENDPOINTS = ("/chat/completions", "/messages", "/responses", "/models", *(f"/{path}" for path in FORWARDED))
 _FRAMING = frozenset(
     {
         "connection",
@@ -79,7 +80,8 @@ class Provider:
 
     `base_url` has the form that the vendor's SDK expects. Without a `profile`, the host selects one. A profile without
     a `family` gets the provider's name as its family: encrypted reasoning of this upstream returns to it only.
-    `profile_name` is for display; it is never looked up. `headers` are extra request headers.
+    `profile_name` is for display; it is never looked up. `headers` are extra request headers. `endpoints` are the
+    groups of forwarded endpoints that it serves (`config.forwarded_endpoints`); None for those of its dialect.
 
     With `api_keys`, requests are shared between these keys; the first one is the `api_key`. At most `concurrent`
     requests are at the provider at once (0: no limit), and `queue` more wait for up to `queue_seconds`.
@@ -98,6 +100,7 @@ class Provider:
     concurrent: int = 0
     queue: int = 0
     queue_seconds: float = 10.0
+    endpoints: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -149,6 +152,10 @@ class Provider:
             versioned = "/" in base.partition("://")[2]
         return f"{base}{'' if versioned else '/v1'}/{path.lstrip('/')}{'?' if queries else ''}{queries}"
 
+    def serves(self, group: str) -> bool:
+        """True if requests to the forwarded endpoints of a group may be sent to it."""
+        return group in (default_groups(self.dialect) if self.endpoints is None else self.endpoints)
+
     def problems(self, at: str) -> Iterator[Problem]:
         """Yield the problems of this provider; `at` is its path in the configuration."""
         if not _NAME.match(self.name):
@@ -167,6 +174,9 @@ class Provider:
                 yield join(f"{at}.headers", name), "is set by the HTTP connection itself"
             elif not _VALUE.match(value):
                 yield join(f"{at}.headers", name), "has characters that are not allowed in a header"
+        for index, group in enumerate(self.endpoints or ()):
+            if group not in GROUPS:
+                yield f"{at}.endpoints[{index}]", unknown("endpoint", group, GROUPS)
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong

@@ -33,7 +33,8 @@ class RequestLine(NamedTuple):
 
     `summary` is the direction and the result, `cause` the reason of a failure, `note` an addition for the operator.
     `duration` is the number of seconds since the request arrived, `first_event` that until the first event of a stream.
-    `estimated` names the token counts that are Dragoman's estimates.
+    `estimated` names the token counts that are Dragoman's estimates. `endpoint` is that of a request which is forwarded
+    without translation.
     """
 
     request_id: str
@@ -58,6 +59,7 @@ class RequestLine(NamedTuple):
     cause: str
     note: str
     trace_id: str | None = None
+    endpoint: str = ""
 
     def __str__(self) -> str:
         line = f"{self.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
@@ -143,6 +145,7 @@ def request_line(
         cause,
         note,
         receipt.trace.trace_id if receipt.trace is not None else None,
+        receipt.endpoint,
     )
 
 
@@ -161,9 +164,18 @@ def direction_text(translation: Translation) -> str:
 def without_reply(receipt: Receipt, result: str) -> str:
     """Return the summary of a request that ended before its reply: `messages→chat claude-x → qwen3 failed`."""
     if receipt.translation is not None:
-        return f"{direction_text(receipt.translation)} {result}"
+        return f"{exchange_text(receipt, receipt.translation)} {result}"
     model = f" {quote(receipt.model)}" if receipt.model else ""
-    return f"{receipt.client}{model} {result}"
+    return f"{receipt.endpoint or receipt.client}{model} {result}"
+
+
+def exchange_text(receipt: Receipt, translation: Translation) -> str:
+    """Return the direction or the forwarded endpoint, and the model's names: `embeddings small → nomic-embed`."""
+    if not receipt.endpoint:
+        return direction_text(translation)
+    if not translation.model:
+        return receipt.endpoint
+    return f"{receipt.endpoint} {quote(translation.model)} → {quote(translation.upstream_model)}"
 
 
 def cause_of(receipt: Receipt, error: DragomanError, failure: Failure) -> str:

@@ -76,3 +76,5 @@ class ExchangeRecord:
     """The number of requests that were prepared for an upstream: more than one after a retry or a fallback."""
     cost: Decimal | None = None
     """The cost of `usage` by the price table; None if the model has no price there."""
+    endpoint: str = ""
+    """The path of an endpoint that is forwarded without translation, such as `embeddings`; else empty."""

@@ -94,13 +94,13 @@ class Metrics:
         """Count a request that has arrived. Its receipt reports its further course."""
         receipt.metrics = self
         receipt.opened_at = self._clock()
-        self._open_requests[(receipt.client,)][0] += 1
+        self._open_requests[(receipt.endpoint or receipt.client,)][0] += 1
 
     def begun(self, receipt: Receipt) -> None:
         """Count the first event of a streamed reply."""
         if receipt.begun_at is None:
             receipt.begun_at = self._clock()
-            self._open_streams[(receipt.client,)][0] += 1
+            self._open_streams[(receipt.endpoint or receipt.client,)][0] += 1
 
     def seconds(self, receipt: Receipt) -> float:
         """Return the seconds since the request arrived."""
@@ -108,7 +108,7 @@ class Metrics:
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
         """Count the end of a request. Its receipt must be complete and still have its translation."""
-        client, provider, route = receipt.client, receipt.provider or "", receipt.route
+        client, provider, route = receipt.endpoint or receipt.client, receipt.provider or "", receipt.route
         self._open_requests[(client,)][0] -= 1
         if receipt.begun_at is not None:
             self._open_streams[(client,)][0] -= 1

@@ -155,6 +155,8 @@ class Receipt:
     """The upstream requests, if there may be several."""
     trace: ReceiptTrace | None = field(default=None, repr=False)
     """The trace of the request, if it is traced, until it has ended."""
+    endpoint: str = ""
+    """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0
     begun_at: float | None = None
     _facts: Json | None = field(default=None, repr=False)
@@ -243,6 +245,7 @@ class Receipt:
             key=self.key.name if self.key is not None else None,
             attempts=len(self.attempts) or int(translation is not None),
             cost=cost,
+            endpoint=self.endpoint,
         )
 
     @property
@@ -268,6 +271,7 @@ class Receipt:
             "created": self.created,
             "client": self.client.value,
             "client_profile": self.client_profile,
+            "endpoint": self.endpoint or None,
             "upstream": None,
             "provider": self.provider,
             "model": self.model[:TEXT_MAX] if self.model else None,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from dragoman.aio import (
     Http11Transport,
     StreamTimers,
     Transport,
+    Upload,
     UpstreamRequest,
     UpstreamResponse,
 )
@@ -443,6 +445,38 @@ class Gateway:
             answer = await self._upstream.open(call, timers)
             try:
                 return answer.status, answer.headers, await answer.read(limit)
+            finally:
+                await answer.close()
+        finally:
+            self._remove_timers(timers)
+
+    def new_receipt(self, request: web.Request, endpoint: str) -> Receipt:
+        """Return the receipt of a request to a forwarded endpoint, which is counted as open."""
+        receipt = Receipt(self.new_id(), Dialect.CHAT, int(self._now()), endpoint=endpoint)
+        receipt.on_end = self._end_reporter
+        if self._tracer is not None:
+            receipt.trace = self._tracer.begin(request.headers, endpoint)
+        self.metrics.opened(receipt)
+        return receipt
+
+    @asynccontextmanager
+    async def opened(
+        self, call: UpstreamRequest, request: web.Request, upload: Upload | None = None
+    ) -> AsyncIterator[tuple[UpstreamResponse, StreamTimers]]:
+        """Send a request, with the body `upload` if there is one, and close its response at the end of the block.
+
+        `request` is the client's; `stop` waits for the block. Raises UpstreamError, and what `upload` raises.
+        """
+        if self._upstream is None:
+            raise UpstreamUnreachable("the gateway is not open")
+        timers = self._new_timers(request, call)
+        try:
+            if upload is None:
+                answer = await self._upstream.open(call, timers)
+            else:
+                answer = await self._upstream.open_upload(call, upload, timers)
+            try:
+                yield answer, timers
             finally:
                 await answer.close()
         finally:

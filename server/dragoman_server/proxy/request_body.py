@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,23 +55,59 @@ class RequestBodies:
         length, content = request.content_length, request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
         coding = request.headers.get("content-encoding")
-        if coding is not None and coding.strip().lower() not in _CODINGS:
-            message = (
-                f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
-            )
-            raise DragomanError(unsupported(message))
+        if coding is not None:
+            _check_coding(coding)
         if length is not None and length > limit:
             raise _too_long(limit)
         try:
             body = content.read_nowait() if content.is_eof() else await self._arriving(content, limit, seconds)
         except web.RequestPayloadError as error:
-            reason = getattr(error.__cause__, "message", error)
-            raise _closing(request, _invalid(400, f"the body cannot be read: {reason}")) from None
+            raise _closing(request, _unreadable(error)) from None
         except TimeoutError:
             raise _closing(request, self._late(seconds)) from None
         if len(body) > limit:
             raise _too_long(limit)
         return body
+
+    async def pieces(self, request: web.Request, limit: int) -> AsyncGenerator[bytes, None]:
+        """Yield a body of at most `limit` bytes (`limits.upload`) as it arrives. Raises as `read` does.
+
+        Time that the caller needs for a piece does not count as the client's.
+        """
+        content, seconds = request.content, self._seconds
+        clock = asyncio.get_running_loop().time
+        _check_coding(request.headers.get("content-encoding", ""))
+        if (request.content_length or 0) > limit:
+            raise LimitExceeded("upload", limit, upstream=False)
+        size, due, left = 0, PIECE, seconds
+        while True:
+            begun = clock()
+            try:
+                piece = await self._next_piece(content, left)
+            except web.RequestPayloadError as error:
+                raise _closing(request, _unreadable(error)) from None
+            except TimeoutError:
+                raise _closing(request, self._late(seconds)) from None
+            left -= clock() - begun
+            if not piece:
+                return
+            size += len(piece)
+            if size > limit:
+                raise LimitExceeded("upload", limit, upstream=False)
+            if size >= due:
+                due, left = size + PIECE, seconds
+            yield piece
+
+    async def _next_piece(self, content: StreamReader, seconds: float) -> bytes:
+        """Return what has arrived, or arrives next. Raises TimeoutError, also if the gateway stops."""
+        if self._stopped and not content.is_eof():
+            raise TimeoutError
+        async with asyncio.timeout(seconds) as timer:
+            self._timers.add(timer)
+            try:
+                return await content.readany()
+            finally:
+                self._timers.discard(timer)
 
     async def _arriving(self, content: StreamReader, limit: int, seconds: float) -> bytes:
         """Read the body as it arrives. Raises TimeoutError if it arrives too slowly, or if the gateway stops."""
@@ -98,6 +134,18 @@ class RequestBodies:
             return replace(STOPPING, headers={"retry-after": "1"})
         missed = f"neither its end nor the next {PIECE >> 10} KiB within {seconds:g} s (timeouts.body)"
         return _invalid(408, f"the body came too slowly, or not at all: {missed}; send it again, without a pause")
+
+
+def _check_coding(coding: str) -> None:
+    """Raise DragomanError (415) for a `content-encoding` that aiohttp does not decode."""
+    if coding.strip().lower() not in _CODINGS:
+        message = f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
+        raise DragomanError(unsupported(message))
+
+
+def _unreadable(error: web.RequestPayloadError) -> Failure:
+    reason = getattr(error.__cause__, "message", error)
+    return _invalid(400, f"the body cannot be read: {reason}")
 
 
 def _too_long(limit: int) -> LimitExceeded:

@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman_server.simulator import render_chat, render_messages, render_responses
+from dragoman_server.simulator import other_endpoints, render_chat, render_messages, render_responses
 from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
 from dragoman_server.simulator.parse_request import Json, Turn, read_chat, read_messages, read_responses
@@ -138,6 +138,8 @@ def make_simulator(
         app.router.add_post(path, _recorded(_create))
     for path in ("/v1/messages/count_tokens", "/v1/responses/input_tokens"):
         app.router.add_post(path, _recorded(_count))
+    for path in other_endpoints.PATHS:
+        app.router.add_post(f"/v1/{path}", _recorded(_other))
     app.router.add_get("/v1/models", _recorded(_models))
     app.router.add_get("/v1/models/{id:.+}", _recorded(_model))
     app.router.add_get("/v1/responses", _no_websocket)
@@ -225,8 +227,7 @@ def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
 
 def _checked(request: web.Request, dialect: str, body: object, *, counting: bool = False) -> Json:
     """Return the body if it is an object that the configured check accepts. Raises RequestRejected."""
-    if not isinstance(body, dict):
-        raise RequestRejected("We could not parse the JSON body of your request: expected an object.")
+    body = _checked_fields(body)
     if (check := request.app[_SETTINGS].check) is not None:
         check(dialect, body, request.headers, counting=counting)
     return body
@@ -358,6 +359,30 @@ async def _count(request: web.Request, received: Received, request_id: str) -> w
     answer["input_tokens"] = max(1, len(orjson.dumps(counted)) // 4)
     headers = reply_headers(dialect, request_id, request.app[_SETTINGS].clock())
     return web.Response(body=orjson.dumps(answer), headers=headers, content_type="application/json")
+
+
+async def _other(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:
+    """Answer a request to one of the endpoints that are not conversations."""
+    if request.content_type == "multipart/form-data":
+        received.body = other_endpoints.parse_form(request.headers["Content-Type"], await request.read())
+    reply = other_endpoints.reply_to(request.path.removeprefix("/v1/"), _checked_fields(received.body))
+    settings = request.app[_SETTINGS]
+    headers = {**reply_headers("chat", request_id, settings.clock()), "Content-Type": reply.content_type}
+    if len(reply.pieces) == 1:
+        return web.Response(body=reply.pieces[0], headers=headers)
+    response = web.StreamResponse(headers=headers)
+    await response.prepare(request)
+    for number, piece in enumerate(reply.pieces):
+        if number:
+            await asyncio.sleep(settings.pace)
+        await response.write(piece)
+    return response
+
+
+def _checked_fields(body: object) -> Json:
+    if not isinstance(body, dict):
+        raise RequestRejected("We could not parse the JSON body of your request: expected an object.")
+    return body
 
 
 async def _models(request: web.Request, received: Received, request_id: str) -> web.StreamResponse:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping
+from dataclasses import replace
 from io import BytesIO
+from typing import Any
 
 import aiohttp
 
 from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
-from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.aio.upstream.interface import Upload, UpstreamRequest
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 
 _BYTES_BODY_MAX = 2**20
 """aiohttp emits a ResourceWarning for a longer body of type bytes."""
 _BROKEN = (aiohttp.ClientError, OSError)
+_UPLOAD_SECONDS = 3600.0
+"""Longest time that the body of an upload may take, in seconds."""
 _ATTEMPTS = 8
 """Unusable pooled connections after which a request fails. Each is closed, and nothing was sent on it."""
 
@@ -130,6 +134,22 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
+_Data = bytes | BytesIO | AsyncGenerator[bytes, None] | None
+
+
+async def _recorded(
+    pieces: AsyncIterable[bytes], failures: list[BaseException], timers: StreamTimers
+) -> AsyncGenerator[bytes, None]:
+    """Yield the pieces of a body. An exception is added to `failures`, as aiohttp raises another one for it."""
+    try:
+        async for piece in pieces:
+            yield piece
+            timers.written()
+    except Exception as error:
+        failures.append(error)
+        raise
+
+
 def _data(request: UpstreamRequest) -> bytes | BytesIO | None:
     """Return the body in the form that aiohttp's client takes."""
     if request.method == "GET":
@@ -169,12 +189,35 @@ class AiohttpTransport:
             request_class=_Request,
         )
 
-    async def open(self, request: UpstreamRequest, timers: StreamTimers) -> AiohttpResponse:
+    def open(self, request: UpstreamRequest, timers: StreamTimers) -> Coroutine[Any, Any, AiohttpResponse]:
         """Send the request and wait for the response's head. Redirects are not followed: the base URL must be changed.
 
         Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
         """
+        return self._open(request, _data(request), dict(request.headers), timers)
+
+    async def open_upload(self, request: UpstreamRequest, upload: Upload, timers: StreamTimers) -> AiohttpResponse:
+        """Send a request with the body `upload`, and wait for the response's head.
+
+        Raises as `open` does, and what `upload.pieces` raises.
+        """
         headers = dict(request.headers)
+        if upload.length is not None:
+            headers["content-length"] = str(upload.length)
+        failures: list[BaseException] = []
+        # The time for the response begins when the body was sent.
+        timeouts = replace(request.timeouts, first_byte=_UPLOAD_SECONDS + request.timeouts.first_byte)
+        try:
+            data = _recorded(upload.pieces, failures, timers)
+            return await self._open(replace(request, timeouts=timeouts), data, headers, timers)
+        except UpstreamUnreachable:
+            if failures:
+                raise failures[0] from None
+            raise
+
+    async def _open(
+        self, request: UpstreamRequest, data: _Data, headers: dict[str, str], timers: StreamTimers
+    ) -> AiohttpResponse:
         if request.stream:
             headers["accept-encoding"] = "identity"
         timeouts = request.timeouts
@@ -187,7 +230,7 @@ class AiohttpTransport:
                     timeout.reschedule(0)
 
                 timers.attach(fail)
-                response = await self._request(request, headers)
+                response = await self._request(request, data, headers)
         except TimeoutError as error:
             if failures:
                 raise failures[0] from None
@@ -211,7 +254,7 @@ class AiohttpTransport:
         timers.attach(content.set_exception, broken)
         return AiohttpResponse(response, timers)
 
-    async def _request(self, request: UpstreamRequest, headers: dict[str, str]) -> aiohttp.ClientResponse:
+    async def _request(self, request: UpstreamRequest, data: _Data, headers: dict[str, str]) -> aiohttp.ClientResponse:
         attempts = 0
         while True:
             attempts += 1
@@ -219,7 +262,7 @@ class AiohttpTransport:
                 return await self._session.request(
                     request.method,
                     request.url,
-                    data=_data(request),
+                    data=data,
                     headers=headers,
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect),

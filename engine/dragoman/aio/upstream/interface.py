@@ -9,7 +9,7 @@ Two transports implement it and pass the same tests: `Http11Transport` on plain 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +31,17 @@ class UpstreamRequest:
     stream: bool
     timeouts: Timeouts
     method: str = "POST"
+
+
+@dataclass(slots=True)
+class Upload:
+    """A request's body that is sent while it arrives. `length` is its length in bytes, None if that is not known yet.
+
+    An exception of `pieces` cuts the request, so that the upstream does not act on it, and is raised by `open_upload`.
+    """
+
+    pieces: AsyncIterable[bytes]
+    length: int | None
 
 
 class UpstreamResponse(Protocol):
@@ -76,6 +87,13 @@ class Transport(Protocol):
         """Send the request and wait for the response's head. `timers` can end the request from the start.
 
         Raises UpstreamUnreachable, UpstreamTimeout, or the error by which the timers end the request.
+        """
+        ...
+
+    async def open_upload(self, request: UpstreamRequest, upload: Upload, timers: StreamTimers) -> UpstreamResponse:
+        """Send a request with the body `upload` in place of its own, and wait for the response's head.
+
+        A response that arrives before the end of the body ends the sending. Raises as `open` does.
         """
         ...
 

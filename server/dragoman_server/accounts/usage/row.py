@@ -43,6 +43,8 @@ def row_of(record: ExchangeRecord) -> Json:
     for name, attribute in TEXTS:
         value = getattr(record, attribute)
         row[name] = value[:TEXT_MAX] if value is not None else None
+    if record.endpoint:
+        row["client"] = record.endpoint
     row["principal"] = record.principal.id[:TEXT_MAX] if record.principal is not None else None
     row["status"], row["stream"], row["attempts"] = record.status, record.stream, record.attempts
     usage = record.usage

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Protocol
 
 from dragoman import UpstreamError
-from dragoman.aio import StreamTimers, Transport, UpstreamRequest, UpstreamResponse
+from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
 
 
 class Listener(Protocol):
@@ -44,6 +44,10 @@ class RecordingTransport:
             return await self._inner.open(call, watch)
         listener.sent(call)
         return _RecordedResponse(await self._inner.open(call, watch), listener)
+
+    async def open_upload(self, call: UpstreamRequest, upload: Upload, watch: StreamTimers) -> UpstreamResponse:
+        """Send a request with the body `upload`, which is not reported."""
+        return await self._inner.open_upload(call, upload, watch)
 
     async def close(self) -> None:
         """Close all connections."""

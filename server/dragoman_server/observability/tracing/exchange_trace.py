@@ -21,8 +21,10 @@ from dragoman_server.observability.tracing.trace_context import TraceContext, ne
 if TYPE_CHECKING:
     from dragoman_server.observability.receipts import Receipt
 
-_OPERATION = "chat"
+CHAT = "chat"
 """The operation of all three dialects in the conventions."""
+_OPERATIONS = {"completions": "text_completion"}
+"""Operations of forwarded endpoints in the conventions that differ from the first part of their paths."""
 _NAMES = {"azure": "azure.ai.openai", "bedrock": "aws.bedrock"}
 """Names of providers in the conventions that differ from those of our profiles."""
 _USAGE = (
@@ -51,13 +53,20 @@ class ExchangeTrace:
         parent: The client's span, or None.
         now: Returns Unix nanoseconds.
         sink: Takes the spans; None if they are not recorded.
+        endpoint: The path of a forwarded endpoint below `/v1`, which names the operation.
     """
 
-    __slots__ = ("_attempt", "_attempts", "_now", "_parent", "_sink", "_start", "context")
+    __slots__ = ("_attempt", "_attempts", "_now", "_operation", "_parent", "_sink", "_start", "context")
 
     def __init__(
-        self, context: TraceContext, parent: TraceContext | None, now: Callable[[], int], sink: SpanSink | None
+        self,
+        context: TraceContext,
+        parent: TraceContext | None,
+        now: Callable[[], int],
+        sink: SpanSink | None,
+        endpoint: str = "",
     ) -> None:
+        self._operation = _OPERATIONS.get(endpoint, endpoint.partition("/")[0]) or CHAT
         self.context = context
         self._parent = parent
         self._now = now
@@ -90,7 +99,7 @@ class ExchangeTrace:
         provider, model = attempt.provider, quote(attempt.model)
         host, _, port = provider.address().rpartition(":")
         attributes: dict[str, Value] = {
-            "gen_ai.operation.name": _OPERATION,
+            "gen_ai.operation.name": self._operation,
             "gen_ai.provider.name": _provider_name(provider),
             "gen_ai.request.model": model,
             "server.address": host.strip("[]"),
@@ -104,7 +113,7 @@ class ExchangeTrace:
             attributes["error.type"] = error_word(failure)
         sink.put(
             Span(
-                f"{_OPERATION} {model}",
+                f"{self._operation} {model}",
                 attempt.context,
                 self.context.span_id,
                 remote=False,
@@ -126,7 +135,7 @@ class ExchangeTrace:
         if attempt is not None:
             self._put_attempt(sink, attempt, failure, self._reply_attributes(receipt, attempt))
         status = receipt.status or 0
-        path = f"/v1/{receipt.client.path}"
+        path = f"/v1/{receipt.endpoint or receipt.client.path}"
         sink.put(
             Span(
                 f"POST {path}",
@@ -148,7 +157,7 @@ class ExchangeTrace:
             "http.route": path,
             "url.path": path,
             "http.response.status_code": status,
-            "gen_ai.operation.name": _OPERATION,
+            "gen_ai.operation.name": self._operation,
             "dragoman.request_id": receipt.request_id,
             "dragoman.client.dialect": receipt.client.value,
             "dragoman.ended": receipt.ended,

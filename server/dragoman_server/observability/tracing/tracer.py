@@ -38,14 +38,17 @@ class Tracer:
         self._now = now
         self._chance = chance
 
-    def begin(self, headers: Mapping[str, str]) -> ExchangeTrace:
-        """Return the trace of a request that has just arrived: the client's, or a new one."""
+    def begin(self, headers: Mapping[str, str], endpoint: str = "") -> ExchangeTrace:
+        """Return the trace of a request that has just arrived: the client's, or a new one.
+
+        `endpoint` is the path of a forwarded endpoint.
+        """
         parent = read_context(headers)
         if parent is None:
             context = TraceContext(new_trace_id(), new_span_id(), self._chance() < self._sample)
         else:
             context = parent._replace(span_id=new_span_id())
-        return ExchangeTrace(context, parent, self._now, self._sink if context.sampled else None)
+        return ExchangeTrace(context, parent, self._now, self._sink if context.sampled else None, endpoint)
 
     async def close(self) -> None:
         """Send the last spans."""

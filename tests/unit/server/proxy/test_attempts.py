@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Dialect, DragomanError, UpstreamUnreachable, translate
-from dragoman.aio import STOPPING, StreamTimers, Timeouts, UpstreamRequest, UpstreamResponse
+from dragoman.aio import STOPPING, StreamTimers, Timeouts, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.directions import direction
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
@@ -72,6 +72,10 @@ class Script:
         dialect = MESSAGES if call.url.endswith("messages") else CHAT
         self.responses.append(Response(status, dialect, self.headers))
         return self.responses[-1]
+
+    async def open_upload(self, call: UpstreamRequest, upload: Upload, timers: StreamTimers) -> UpstreamResponse:
+        """Attempts have whole bodies."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Nothing is open."""

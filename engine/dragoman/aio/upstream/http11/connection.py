@@ -76,6 +76,7 @@ class Connection(asyncio.Protocol):
         "_socket",
         "_transport",
         "_waiter",
+        "_writable",
         "error",
         "parked_reader",
         "parser",
@@ -91,6 +92,8 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._socket = -1
         self._waiter: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        """Done when the upstream reads again; None while it does."""
         self._drain_timer: asyncio.TimerHandle | None = None
         self._bytes_left = 0
         """Bytes that are still accepted: of the head in HEAD, between two pieces in BODY, of the rest in DRAINING."""
@@ -144,6 +147,21 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.writelines((head, body))
 
+    async def send_piece(self, data: bytes) -> bool:
+        """Send a part of a body, and wait until the upstream reads. Returns False if no more is to be sent.
+
+        That is so when the response's head has arrived, or the connection has ended.
+        """
+        if self.phase is _HEAD:
+            self._transport.write(data)
+            while self._writable is not None and self.phase is _HEAD:
+                await self._writable
+        return self.phase is _HEAD
+
+    def cut_short(self) -> None:
+        """Keep the connection from being reused, as its request was not sent to the end."""
+        self.parser.keep_seconds = 0.0
+
     async def wait_for_head(self) -> None:
         """Wait for the response's head. A cancellation closes the connection.
 
@@ -171,6 +189,8 @@ class Connection(asyncio.Protocol):
         self.parser.pieces.clear()
         self.abort()
         self._wake()
+        if self._writable is not None:
+            self.resume_writing()
 
     def resume_reading(self) -> None:
         """Continue reading from the socket: all pieces were taken."""
@@ -315,6 +335,8 @@ class Connection(asyncio.Protocol):
         if self.phase is not _HEAD:
             self._bytes_left = _OVERHEAD_BYTES
             self._wake()
+            if self._writable is not None:
+                self.resume_writing()
             if parser.pieces:
                 self.unread = len(data)
 
@@ -329,6 +351,17 @@ class Connection(asyncio.Protocol):
         """Close this side as well, as the server has closed its own; unsent bytes are dropped."""
         self._end(None)
         self._transport.abort()
+
+    def pause_writing(self) -> None:
+        """Let `send_piece` wait, as the upstream does not read."""
+        if self._writable is None:
+            self._writable = self._owner.loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Let `send_piece` continue, also when the response has begun or the connection has ended."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the response and leave the pool."""
@@ -350,6 +383,8 @@ class Connection(asyncio.Protocol):
             else:
                 self.error = StreamTruncated(BROKEN)
         self._wake()
+        if self._writable is not None:
+            self.resume_writing()
 
     def _was_closed_cleanly(self) -> bool:
         """Return whether a body without a length has ended. Under TLS only a close_notify proves it (RFC 8446 §6.1)."""

@@ -68,8 +68,10 @@ def parse_url(url: str, method: str = "POST") -> tuple[Origin, str]:
     return Origin(scheme == "https", host, port or default), f"{method} {target} HTTP/1.1\r\nhost: {shown}\r\n"
 
 
-def request_head(start: str, headers: Mapping[str, str], length: int, *, stream: bool) -> bytes:
+def request_head(start: str, headers: Mapping[str, str], length: int | None, *, stream: bool) -> bytes:
     """Return the complete head. `start` are the lines of `parse_url`, `length` is the body's length in bytes.
+
+    Without a `length` the body is sent in chunks.
 
     Event streams are requested uncompressed, other responses compressed. Raises ValueError for a header with a line end
     or a NUL; configuration and credentials are checked for these before.
@@ -82,7 +84,8 @@ def request_head(start: str, headers: Mapping[str, str], length: int, *, stream:
             defaults.pop(lower, None)
             lines.append(f"{name}: {value}\r\n")
     lines.extend(defaults.values())
-    lines.append(f"accept-encoding: {'identity' if stream else ACCEPTED}\r\ncontent-length: {length}\r\n\r\n")
+    framing = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
+    lines.append(f"accept-encoding: {'identity' if stream else ACCEPTED}\r\n{framing}\r\n\r\n")
     text = "".join(lines)
     # Two line ends in `start`, three in the last item, one per header; any other came with a header's value.
     line_ends = len(lines) + 3

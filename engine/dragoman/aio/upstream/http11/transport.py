@@ -12,11 +12,12 @@ from contextlib import suppress
 
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
+from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.connector import Connector
 from dragoman.aio.upstream.http11.pool import Pool
-from dragoman.aio.upstream.http11.request_head import Origin, RequestHeadEncoder, parse_url
+from dragoman.aio.upstream.http11.request_head import Origin, RequestHeadEncoder, parse_url, request_head
 from dragoman.aio.upstream.http11.response import Http11Response
-from dragoman.aio.upstream.interface import UpstreamRequest
+from dragoman.aio.upstream.interface import Upload, UpstreamRequest
 
 _TARGETS_MAX = 1024
 _CLOSE_SECONDS = 1.0
@@ -60,6 +61,27 @@ class Http11Transport:
         await connection.wait_for_head()
         return Http11Response(connection, timers)
 
+    async def open_upload(self, request: UpstreamRequest, upload: Upload, timers: StreamTimers) -> Http11Response:
+        """Send a request with the body `upload`, and wait for the response's head.
+
+        Raises as `open` does, and what `upload.pieces` raises.
+        """
+        _, start = parse_url(request.url, request.method)
+        pool, _ = self._target(request.url, request.method)
+        head = request_head(start, request.headers, upload.length, stream=request.stream)
+        connection = pool.acquire_idle()
+        if connection is None:
+            connection = await pool.acquire(request.timeouts.connect, timers)
+        timers.attach(connection.fail)
+        connection.send(head, b"")
+        try:
+            await _send_pieces(connection, upload, timers)
+        except BaseException:
+            connection.abort()
+            raise
+        await connection.wait_for_head()
+        return Http11Response(connection, timers)
+
     def _target(self, url: str, method: str = "POST") -> tuple[Pool, RequestHeadEncoder]:
         """Return the pool and the head encoder of a URL, and keep them for further requests to it."""
         origin, start = parse_url(url, method)
@@ -81,3 +103,15 @@ class Http11Transport:
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+
+
+async def _send_pieces(connection: Connection, upload: Upload, timers: StreamTimers) -> None:
+    """Send a body while it arrives, in chunks if its length is not known. Stops when the response begins."""
+    chunked = upload.length is None
+    async for piece in upload.pieces:
+        if piece and not await connection.send_piece(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece):
+            connection.cut_short()
+            return
+        timers.written()  # the time for the response begins when the body was sent
+    if chunked and not await connection.send_piece(b"0\r\n\r\n"):
+        connection.cut_short()

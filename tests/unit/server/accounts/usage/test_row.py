@@ -55,3 +55,7 @@ def test_an_exchange_without_usage_has_no_counts(record: Callable[..., Any]) -> 
 
 def test_texts_of_clients_are_cut(record: Callable[..., Any]) -> None:
     assert len(row_of(record(model="x" * 10_000))["model"]) == TEXT_MAX
+
+
+def test_a_forwarded_endpoint_is_named_in_place_of_the_dialect(record: Callable[..., Any]) -> None:
+    assert row_of(record(endpoint="audio/speech"))["client"] == "audio/speech"

@@ -165,3 +165,21 @@ def test_names_of_models_are_quoted() -> None:
     assert "\n" not in recorded.spans[0].name
     assert "\x1b" not in recorded.spans[0].name
     assert len(recorded.spans[0].name) < 500
+
+
+def test_a_forwarded_endpoint_names_the_operation() -> None:
+    for endpoint, operation in (
+        ("embeddings", "embeddings"),
+        ("completions", "text_completion"),
+        ("audio/speech", "audio"),
+    ):
+        recorded = Recorded()
+        recorded.trace = ExchangeTrace(CONTEXT, None, lambda: 1, recorded, endpoint)
+        recorded.trace.start_attempt(CALL, OTHER, "m")
+        ended = receipt()
+        ended.endpoint = endpoint
+        recorded.trace.end(ended, None)
+        attempt, exchange = recorded.spans
+        assert (attempt.name, exchange.name) == (f"{operation} m", f"POST /v1/{endpoint}")
+        assert attempt.attributes["gen_ai.operation.name"] == operation
+        assert exchange.attributes["http.route"] == f"/v1/{endpoint}"

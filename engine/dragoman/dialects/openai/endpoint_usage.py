@@ -1,0 +1,43 @@
+"""Token counts in the replies of OpenAI's other endpoints, which are not translated: embeddings, images, audio, rerank.
+
+Their forms differ: Images and Audio count as Responses does, Embeddings and Completions as Chat does, servers of rerank
+as one of the two or as Cohere does (`meta`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.canonical.events import Usage
+from dragoman.dialects.shared.json_fields import read_count
+
+_INPUT = ("input_tokens", "prompt_tokens")
+_OUTPUT = ("output_tokens", "completion_tokens")
+
+
+def read_endpoint_usage(payload: Any) -> Usage | None:
+    """Returns the token counts of a reply or of an event, None without any."""
+    if type(payload) is not dict:
+        return None
+    found = _counts(payload.get("usage"))
+    if found is None and type(meta := payload.get("meta")) is dict:
+        found = _counts(meta.get("tokens")) or _counts(meta.get("billed_units"))
+    return found
+
+
+def _counts(counts: Any) -> Usage | None:
+    if type(counts) is not dict:
+        return None
+    given, made = _first(counts, _INPUT), _first(counts, _OUTPUT)
+    if given is None and made is None:
+        given = read_count(counts, "total_tokens")
+        return None if given is None else Usage(input_total=given)
+    cached = None
+    for name in _INPUT:
+        if type(details := counts.get(f"{name}_details")) is dict:
+            cached = read_count(details, "cached_tokens")
+    return Usage(input_total=given, cache_read=cached, output_total=made)
+
+
+def _first(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if (count := read_count(counts, name)) is not None), None)

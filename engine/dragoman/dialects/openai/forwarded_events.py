@@ -1,0 +1,84 @@
+"""Event streams that are forwarded: token counts are read, and secrets in errors are masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from dragoman.canonical.events import Usage
+from dragoman.dialects.errors.redact import redact
+from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.wire.json_codec import loads
+from dragoman.wire.sse import Parser
+
+_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\n\r\n", b"\r\r")
+_LONGEST_END: Final = 4
+_SEPARATOR: Final = re.compile(rb"(\r\n\r\n|\n\r?\n|\r\r)")
+_DONE: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
+
+
+class ForwardedEvents:
+    """One event stream. Events are forwarded when they are complete, without other changes than masked secrets.
+
+    `usage` are the token counts of the last event with any. `done` is True once the stream has sent `[DONE]`, after
+    which clients read nothing. An event that exceeds `limits.sse_frame` is not held back any longer.
+    """
+
+    __slots__ = ("_held", "_limits", "_secrets", "_size", "_tail", "done", "usage")
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, secrets: Sequence[str] = ()) -> None:
+        self._limits = limits
+        self._secrets = secrets
+        self._held: list[bytes] = []
+        """The beginning of an event."""
+        self._size = 0
+        self._tail = b""
+        """The last bytes of it, in which its end may begin."""
+        self.usage: Usage | None = None
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Returns the bytes of the events that `data` completes."""
+        seam = self._tail + data
+        end = max(at + len(mark) if (at := seam.rfind(mark)) >= 0 else 0 for mark in _ENDS) - len(self._tail)
+        self._size += len(data)
+        if end <= 0:
+            self._held.append(data)
+            self._tail = seam[1 - _LONGEST_END :]
+            return self.finish() if self._size > self._limits.sse_frame else b""
+        whole, rest = b"".join((*self._held, data[:end])), data[end:]
+        self._held, self._size, self._tail = [rest], len(rest), rest[1 - _LONGEST_END :]
+        return self._read(whole)
+
+    def finish(self) -> bytes:
+        """Returns the bytes that are held back."""
+        whole = b"".join(self._held)
+        self._held, self._size, self._tail = [], 0, b""
+        return self._read(whole)
+
+    def _read(self, whole: bytes) -> bytes:
+        """Read the events in `whole`, and return them without secrets in errors."""
+        if b'"usage"' in whole:
+            for frame in Parser(self._limits).parse(whole):
+                if frame.data and b'"usage"' in frame.data:
+                    self._read_usage(frame.data)
+        if _DONE.search(whole) is not None:
+            self.done = True
+        if b'"error"' in whole:
+            return b"".join([self._masked(event) for event in _SEPARATOR.split(whole)])
+        return whole
+
+    def _read_usage(self, data: bytes) -> None:
+        try:
+            found = read_endpoint_usage(loads(data))
+        except ValueError:
+            return
+        if found is not None:
+            self.usage = found
+
+    def _masked(self, event: bytes) -> bytes:
+        if b'"error"' not in event:
+            return event
+        return redact(event.decode("utf-8", "surrogateescape"), self._secrets).encode("utf-8", "surrogateescape")

@@ -1,0 +1,4 @@
+"""The endpoints that are forwarded without translation: embeddings, images, audio and others.
+
+`endpoint.py` handles a request, `request.py` reads it and chooses its provider, `reply.py` sends the response.
+"""

@@ -1,0 +1,121 @@
+"""The forwarded endpoints: a request goes to its model's provider, and the reply comes back, both untranslated.
+
+Keys, limits, receipts, metrics, logs, timeouts and the end of the gateway are those of the other endpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from aiohttp import web
+
+from dragoman import Dialect, DragomanError, Failure
+from dragoman.aio import DEFECT, ClientGone
+from dragoman_server.config.forwarded_endpoints import FORWARDED
+from dragoman_server.endpoints.forward.reply import ForwardedReply, Sent
+from dragoman_server.endpoints.forward.request import choose_target, exchange_of, read_body, upstream_request
+from dragoman_server.observability.access_log import (
+    OWN_ERRORS,
+    cause_of,
+    exchange_text,
+    request_line,
+    without_reply,
+)
+from dragoman_server.observability.logs import log_request
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+from dragoman_server.proxy.gateway import Endpoint, Gateway
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
+
+log = logging.getLogger("dragoman")
+
+
+class ForwardedEndpoints:
+    """The forwarded endpoints of one gateway: `paths` has their handlers, by path below `/v1`."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self.paths: Mapping[str, Endpoint] = {path: partial(self._answer, endpoint=path) for path in FORWARDED}
+
+    async def _answer(self, request: web.Request, endpoint: str) -> web.StreamResponse:
+        receipt = self._gateway.new_receipt(request, endpoint)
+        try:
+            sent = await self._forward(request, receipt)
+            self._finish(receipt, sent)
+            return sent.response
+        except DragomanError as error:
+            return self._fail(receipt, error)
+        except (ClientGone, ConnectionError):
+            # The client has disconnected. Errors of the upstream's connection are UpstreamErrors.
+            return web.Response(status=CLIENT_GONE)
+        except Exception:
+            # A defect of Dragoman: the client gets an error without the details, which are logged.
+            failure = replace(DEFECT)
+            response = error_response(receipt.client, failure, receipt.request_id)
+            summary = without_reply(receipt, "failed by a defect")
+            log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
+            receipt.end("failed", response.status, failure, ours=True)
+            return response
+        finally:
+            if receipt.ended == "open":  # the client has disconnected, which may have cancelled this
+                if log.isEnabledFor(logging.INFO):
+                    summary = without_reply(receipt, "abandoned")
+                    log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
+                receipt.end("abandoned", CLIENT_GONE)
+
+    async def _forward(self, request: web.Request, receipt: Receipt) -> Sent:
+        """Send the request upstream and the reply to the client. Raises DragomanError before the reply has begun."""
+        gateway, endpoint = self._gateway, receipt.endpoint
+        receipt.owner, receipt.principal, receipt.key = await gateway.admit(request)
+        gateway.receipts.file(receipt)
+        loaded = gateway.loaded
+        if (known := loaded.client_profiles.recognise(request.headers)) is not None:
+            receipt.client_profile = known.name
+        client = await read_body(request, endpoint, gateway.bodies, loaded.config.server.limits)
+        receipt.model = client.model or None
+        target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
+        translation = exchange_of(request, receipt, loaded, target, client, time.time)
+        if gateway.usage.writes:
+            translation.context.input_estimate = estimate_by_size(translation.body)
+        limits = NO_RATE_HEADERS
+        if receipt.key is not None and receipt.key.limits and (accounts := gateway.named_keys.accounts) is not None:
+            limits = await admit(accounts, receipt.key, receipt, time.time())
+        requests = gateway.upstream_requests
+        call, upload = upstream_request(requests, request, loaded, target, translation, client, endpoint)
+        if receipt.trace is not None:
+            call = receipt.trace.start_attempt(call, target.provider, translation.upstream_model)
+        del client
+        async with gateway.opened(call, request, upload) as (answer, timers):
+            return await ForwardedReply(request, receipt, translation, limits).send(answer, timers)
+
+    def _finish(self, receipt: Receipt, sent: Sent) -> None:
+        """Log the request's line and complete the receipt."""
+        failure, status = sent.failure, sent.response.status
+        level, note = logging.INFO, ""
+        if failure is not None:
+            level, note = self._gateway.loaded.upstream_warnings.level(receipt.provider, failure)
+        if log.isEnabledFor(level) and receipt.translation is not None:
+            how = {"refused": f"refused with {status}", "failed": "failed in the reply"}.get(sent.ended, sent.ended)
+            summary = f"{exchange_text(receipt, receipt.translation)} {how}"
+            log_request(level, request_line(receipt, summary, sent.ended, status, error=failure, note=note))
+        receipt.end(sent.ended, status, failure)
+
+    def _fail(self, receipt: Receipt, error: DragomanError) -> web.Response:
+        """Return the response for an error before the reply, log the request's line and complete the receipt."""
+        failure: Failure = error.failure
+        if receipt.translation is not None:
+            failure = error.failure = receipt.translation.error_of(failure).failure
+        # A failure before the exchange is the gateway's own: nothing was sent upstream.
+        ended = "rejected" if receipt.translation is None else "failed"
+        response = error_response(Dialect.CHAT, failure, receipt.request_id)
+        level, note = self._gateway.loaded.upstream_warnings.level(receipt.provider, failure)
+        if log.isEnabledFor(level):
+            summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
+            status = response.status
+            log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
+        receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
+        return response

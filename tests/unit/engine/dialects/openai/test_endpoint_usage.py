@@ -1,0 +1,34 @@
+"""The token counts of the endpoints that are not translated, in each form that servers use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.events import Usage
+from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
+
+
+@pytest.mark.parametrize(
+    ("payload", "usage"),
+    [
+        ({"usage": {"prompt_tokens": 4, "total_tokens": 4}}, Usage(input_total=4)),
+        ({"usage": {"prompt_tokens": 4, "completion_tokens": 2}}, Usage(input_total=4, output_total=2)),
+        (
+            {"usage": {"input_tokens": 9, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}}},
+            Usage(input_total=9, cache_read=5, output_total=3),
+        ),
+        ({"usage": {"total_tokens": 7}}, Usage(input_total=7)),
+        ({"usage": {"type": "duration", "seconds": 3}}, None),
+        ({"meta": {"billed_units": {"search_units": 1}, "tokens": {"input_tokens": 6}}}, Usage(input_total=6)),
+        ({"meta": {"billed_units": {"input_tokens": 6, "output_tokens": 0}}}, Usage(input_total=6, output_total=0)),
+        ({"usage": {"prompt_tokens": -1}}, None),
+        ({"usage": [1]}, None),
+        ({"meta": "x"}, None),
+        ([1], None),
+        (None, None),
+    ],
+)
+def test_counts_of_a_reply(payload: Any, usage: Usage | None) -> None:
+    assert read_endpoint_usage(payload) == usage

@@ -1,0 +1,48 @@
+"""Event streams that are forwarded: equal bytes whatever the split, counts read, and no secret in an error."""
+
+from __future__ import annotations
+
+from dragoman.canonical.events import Usage
+from dragoman.dialects.openai.forwarded_events import ForwardedEvents
+from dragoman.limits import Limits
+
+SECRET = "the-upstreams-own-key"
+STREAM = (
+    b'data: {"type":"transcript.text.delta","delta":"the \\"usage\\" the-upstreams-own-key"}\n\n'
+    b'event: x\r\ndata: {"usage":{"input_tokens":5,"output_tokens":2}}\r\n\r\n'
+    b'data: {"usage":null}\n\ndata: "usage" {\r\rdata: {"error":{"message":"bad key the-upstreams-own-key"}}\n\n'
+    b": comment\n\ndata: [DONE]\n\n"
+)
+
+
+def forwarded(*pieces: bytes, limits: Limits | None = None) -> tuple[bytes, ForwardedEvents]:
+    events = ForwardedEvents(limits or Limits(), (SECRET,))
+    return b"".join([*map(events.feed, pieces), events.finish()]), events
+
+
+def test_events_are_the_same_whatever_the_split() -> None:
+    expected = STREAM.replace(b"bad key the-upstreams-own-key", b"bad key ***")
+    for at in range(len(STREAM)):
+        out, events = forwarded(STREAM[:at], STREAM[at:])
+        assert out == expected
+        assert (events.usage, events.done) == (Usage(input_total=5, output_total=2), True)
+    assert forwarded(*(STREAM[at : at + 1] for at in range(len(STREAM))))[0] == expected
+
+
+def test_an_event_is_forwarded_as_soon_as_it_is_complete() -> None:
+    events = ForwardedEvents()
+    assert events.feed(b"data: 1\n\ndata:") == b"data: 1\n\n"
+    assert events.feed(b" 2\n") == b""
+    assert events.feed(b"\n") == b"data: 2\n\n"
+    assert not events.done
+
+
+def test_an_event_that_is_too_long_is_not_held_back() -> None:
+    events = ForwardedEvents(Limits(sse_frame=100))
+    assert events.feed(b"data: " + b"x" * 90) == b""
+    assert events.feed(b"x" * 10) == b"data: " + b"x" * 100
+    assert events.feed(b"\n\n") == b"\n\n"
+
+
+def test_text_that_is_no_end_is_none() -> None:
+    assert not forwarded(b'data: {"text":"data: [DONE]"}\n\n')[1].done
