@@ -154,6 +154,33 @@ async def test_rejected_requests_are_booked_without_usage(tmp_path: Path) -> Non
     assert not upstream.requests
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_a_model_name_that_is_not_text_does_not_stop_booking(tmp_path: Path, kind: str) -> None:
+    async with booked(tmp_path, kind) as (entrance, _, key):
+        for model in ("good-c-1", "good-c-\ud800-2", "\udc00-4", "good-c-3"):
+            body = request(CHAT, model, stream=False, usage=True)
+            await exchange(entrance.session, entrance.url, CHAT, body, key)
+    rows = [*read_rows(UsageOptions(kind, str(tmp_path / "usage")))]
+    assert sorted(row["model"] for row in rows) == ["?-4", "good-c-1", "good-c-3", "good-c-?-2"]
+    assert all(row["input"] for row in rows if row["model"].startswith("good-c-"))
+
+
+async def test_a_reload_brings_a_price_to_a_budget_of_cost(tmp_path: Path) -> None:
+    async with booked(tmp_path, "jsonl") as (entrance, upstream, key):
+        config: Config = entrance.gateway.config
+        (name, record), *_ = config.keys.items()
+        limited = replace(record, limits=replace(record.limits, daily_cost=100.0))
+        statuses = []
+        for prices in ({}, {"good-*": Price(input=1.0, output=2.0)}, {"other": Price()}):
+            entrance.gateway.reconfigure(replace(config, keys={name: limited}, prices=prices))
+            headers = {"authorization": f"Bearer {key}"}
+            body = request(CHAT, "good-c-1", stream=False, usage=True)
+            async with entrance.session.post(entrance.url + PATHS[CHAT], json=body, headers=headers) as response:
+                statuses.append(response.status)
+    assert statuses == [403, 200, 403]
+    assert upstream.requests == ["good-c-1"]
+
+
 async def test_a_reload_brings_new_prices(tmp_path: Path) -> None:
     async with booked(tmp_path, "jsonl") as (entrance, _, key):
         for price in (1.0, 4.0):

@@ -28,7 +28,7 @@ class JsonlFile:
         if self._path == STDOUT:
             self._file = os.dup(1)
         else:
-            self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
 
     def write(self, rows: Sequence[Json]) -> None:
         """Append rows in one write, so that lines of several processes do not mix. Raises OSError."""
@@ -46,6 +46,8 @@ class JsonlFile:
             size = os.fstat(self._file).st_size
             if size and size + len(data) > self._max_bytes:
                 self._rotate()
+            elif size and os.pread(self._file, 1, size - 1) != b"\n":
+                data = b"\n" + data  # a process was killed while it wrote a row
             _write_all(self._file, data)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)

@@ -15,6 +15,8 @@ from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.accounts.usage.row import COUNTS, cost_units
 
+_BEGINNING = b'{"time"'
+"""The beginning of every row of a JSONL file."""
 COUNT_NAMES = tuple(name for name, _ in COUNTS)
 GROUPS: dict[str, Callable[[Json], str]] = {
     "key": lambda row: row.get("key") or row.get("principal") or "",
@@ -83,6 +85,8 @@ def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
                 try:
                     row = json_loads(line)
                 except ValueError:
+                    if line.startswith(_BEGINNING):
+                        continue  # written now, or by a process that was killed meanwhile
                     row = None
                 if type(row) is not dict:
                     raise ValueError(f"{path} line {number} is not a row of usage")

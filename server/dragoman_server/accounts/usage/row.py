@@ -11,6 +11,10 @@ from dragoman_server.observability.exchange_record import ExchangeRecord
 
 TEXT_MAX = 200
 """Longest text of a row, in characters: clients choose the names of models."""
+COUNT_MAX = 2**53
+"""Largest count of a row: readers of JSON may round larger ones, and SQLite does not store those beyond 64 bits."""
+COST_MAX = 1e9
+"""Largest cost of a row, for the same reasons."""
 TEXTS = (
     ("id", "request_id"),
     ("key", "key"),
@@ -42,20 +46,26 @@ def row_of(record: ExchangeRecord) -> Json:
     row: dict[str, Any] = {"time": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
     for name, attribute in TEXTS:
         value = getattr(record, attribute)
-        row[name] = value[:TEXT_MAX] if value is not None else None
+        row[name] = _text(value) if value is not None else None
     if record.endpoint:
         row["client"] = record.endpoint
-    row["principal"] = record.principal.id[:TEXT_MAX] if record.principal is not None else None
+    row["principal"] = _text(record.principal.id) if record.principal is not None else None
     row["status"], row["stream"], row["attempts"] = record.status, record.stream, record.attempts
     usage = record.usage
     for name, attribute in COUNTS:
-        row[name] = getattr(usage, attribute) if usage is not None else None
+        count = getattr(usage, attribute) if usage is not None else None
+        row[name] = min(count, COUNT_MAX) if count is not None else None
     row["estimated"] = [_COUNT_NAMES.get(name, name) for name in record.estimated]
     row["partial"] = usage is not None and record.ended in _PARTIAL
-    row["cost"] = float(record.cost) if record.cost is not None else None
+    row["cost"] = min(float(record.cost), COST_MAX) if record.cost is not None else None
     row["duration"] = round(record.duration, 4)
     row["first_event"] = round(record.first_event, 4) if record.first_event is not None else None
     return row
+
+
+def _text(value: str) -> str:
+    """Return the beginning of a text, with `?` for half a surrogate pair, which JSON may hold and UTF-8 may not."""
+    return value[:TEXT_MAX].encode("utf-8", "replace").decode()
 
 
 def cost_units(row: Json) -> int | None:

@@ -96,7 +96,7 @@ class RowSink:
             return True
         try:
             self._file.write(rows)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # of any kind: the thread must not end
             if not self._failing:
                 self._failing = True
                 log.error("usage cannot be written, it is tried again: %s", error)

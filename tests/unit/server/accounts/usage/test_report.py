@@ -54,6 +54,18 @@ def test_a_line_that_is_no_row_is_reported(tmp_path: Path) -> None:
         sums(read_rows(UsageOptions("jsonl", str(tmp_path / "u"))), "key")
 
 
+def test_a_row_that_was_not_written_to_its_end_is_left_out(tmp_path: Path, record: Callable[..., Any]) -> None:
+    options = UsageOptions("jsonl", str(tmp_path / "u"))
+    for number in range(2):
+        file = JsonlFile(options.file, 1_000_000, 1)
+        file.open()
+        file.write([row_of(record(number)), row_of(record(number + 10))])
+        file.close()
+        path = Path(options.file)
+        path.write_bytes(path.read_bytes()[:-40])  # the process was killed
+    assert [row["id"] for row in read_rows(options)] == ["req_0", "req_1"]
+
+
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     for kind in ("jsonl", "sqlite"):
         with pytest.raises(OSError):

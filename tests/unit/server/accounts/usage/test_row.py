@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
-from dragoman import FailureKind
-from dragoman_server.accounts.usage.row import TEXT_MAX, cost_units, row_of
+from dragoman import FailureKind, Usage
+from dragoman_server.accounts.limits.prices import UNITS
+from dragoman_server.accounts.usage.row import COST_MAX, COUNT_MAX, TEXT_MAX, cost_units, row_of
 from dragoman_server.observability.exchange_record import Principal
 
 
@@ -51,6 +53,12 @@ def test_an_exchange_without_usage_has_no_counts(record: Callable[..., Any]) -> 
     row = row_of(record(usage=None, cost=None))
     assert (row["input"], row["cost"], cost_units(row)) == (None, None, None)
     assert cost_units({"cost": 0.000123}) == 123_000
+
+
+def test_a_row_holds_what_every_file_can_store(record: Callable[..., Any]) -> None:
+    row = row_of(record(model="a\ud800b", usage=Usage(2**64 - 1, None, None, 2**70), cost=Decimal("1e30")))
+    assert (row["model"], row["input"], row["output"], row["cost"]) == ("a?b", COUNT_MAX, COUNT_MAX, COST_MAX)
+    assert cost_units(row) == COST_MAX * UNITS < 2**63
 
 
 def test_texts_of_clients_are_cut(record: Callable[..., Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -64,6 +65,28 @@ def test_a_write_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch, capl
     writer.close(10)
     assert file.rows == [{"id": 1}]
     assert caplog.text.count("usage cannot be written") == 1
+
+
+def test_an_unexpected_error_does_not_end_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink, "_RETRY_SECONDS", 0.01)
+    file = Memory()
+    errors: list[Exception] = [OverflowError("too large"), TypeError("not a row")]
+
+    def write(rows: Sequence[Json]) -> None:
+        if errors:
+            raise errors.pop()
+        file.rows += rows
+
+    monkeypatch.setattr(file, "write", write)
+    writer = RowSink(file, lambda _: None)
+    writer.open()
+    writer.add({"id": 1})
+    deadline = time.monotonic() + 10
+    while not file.rows and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert file.rows == [{"id": 1}]
+    writer.close(10)
+    assert file.rows == [{"id": 1}]
 
 
 def test_rows_that_cannot_be_written_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
