@@ -12,8 +12,10 @@ from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
+from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.proxy.gateway import Gateway
@@ -32,6 +34,7 @@ __all__ = (
     "KeyLimits",
     "KeyRecord",
     "OnEnd",
+    "Overload",
     "Prices",
     "Principal",
     "Provider",
@@ -40,6 +43,7 @@ __all__ = (
     "Server",
     "StoreOptions",
     "Target",
+    "Telemetry",
     "config_from_environment",
     "load_config",
     "make_app",

@@ -113,7 +113,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     async def complete(_: web.Request, response: web.StreamResponse) -> None:
         if alone:
             response.headers["server"] = SOFTWARE  # aiohttp's own names its version and Python's
-        if gateway.stopping:
+        if gateway.leaving:
             mark_last_reply(response)
 
     app.cleanup_ctx.append(life)

@@ -17,7 +17,7 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
-from dragoman_server.config.tracing import Tracing
+from dragoman_server.config.telemetry import Telemetry
 from generate import PAGES, main
 from support.paths import ROOT
 
@@ -110,10 +110,10 @@ def test_limits_of_keys_are_documented() -> None:
         assert rows[spec.name][:2] == [kind, f"{spec.default:g}"]
 
 
-def test_settings_of_traces_are_documented() -> None:
-    rows = _rows("`[tracing]`")
-    assert list(rows) == [spec.name for spec in fields(Tracing)]
-    for spec in fields(Tracing):
+def test_settings_of_telemetry_are_documented() -> None:
+    rows = _rows("`[telemetry]`")
+    assert list(rows) == [spec.name for spec in fields(Telemetry)]
+    for spec in fields(Telemetry):
         if spec.name not in ("endpoint", "headers"):
             default = str(spec.default).lower().removesuffix(".0")
             assert rows[spec.name][1].strip('"') == default

@@ -19,11 +19,13 @@ FILE = """
 keys = ["canary-gateway-key"]
 [server.overload]
 event_loop_lag = 30
-[tracing]
-enabled = true
+[telemetry]
+traces = true
+metrics = true
+interval = 0.5
 endpoint = "{collector}"
 service_name = "observed"
-[tracing.headers]
+[telemetry.headers]
 authorization = "Bearer canary-collector-key"
 [models]
 discover = false
@@ -51,6 +53,7 @@ async def test_every_exchange_is_in_log_metrics_and_traces(tmp_path: Path) -> No
                 sent = await up.ask(client, headers=headers, stream=number % 2 == 1, model=f"m{number}")
                 assert sent.status == 200
             await until(lambda: len(collector.spans) == 12, 60)
+            await until(lambda: "gen_ai.server.request.duration" in collector.metrics, 60)
             samples = await up.metrics(**KEY)
             ready = await up.get("/ready")
             page = (await up.get("/metrics", **KEY))[1]
@@ -71,5 +74,11 @@ async def test_every_exchange_is_in_log_metrics_and_traces(tmp_path: Path) -> No
     assert [line["trace_id"] for line in requests] == [TRACE] * 6
     exchanges = [attributes(span) for span in collector.spans if span.kind == 2]
     assert {line["request_id"] for line in requests} == {exchange["dragoman.request_id"] for exchange in exchanges}
-    seen = {"log": log, "metrics": page.decode(), "spans": str(collector.spans), "ready": str(ready)}
+    seen = {
+        "log": log,
+        "metrics": page.decode(),
+        "spans": str(collector.spans),
+        "sent": repr(collector.bodies),
+        "ready": str(ready),
+    }
     assert not {name for name, text in seen.items() if "canary" in text}

@@ -107,13 +107,15 @@ def blocks_of(row: Direction, held: Accumulated) -> Any:
 @given(data=st.data())
 def test_the_stream_holds_the_blocks_of_the_whole_reply(row: Direction, data: st.DataObject) -> None:
     upstream, body = data.draw(both_forms(row, silent=True))
-    streamed, answered = stream_through(undone(row), [upstream.data]), undone(row).reply(body)
+    streaming = undone(row)
+    streamed, answered = stream_through(streaming, [upstream.data]), undone(row).reply(body)
     note(streamed.decode())
     note(answered.decode())
     held = judge(row.client.dialect, streamed)
     whole = held_by_client(row.client.dialect, json.loads(answered))
     assert blocks_of(row, held) == blocks_of(row, whole)
-    assert held.annotations == whole.annotations
+    # A citation that arrives when its text has ended already is dropped, with a loss.
+    assert held.annotations == whole.annotations or LossCode.CITATIONS in streaming.losses.counts
     replayed = judge(row.client.dialect, undone(row).replay(body))
     assert blocks_of(row, replayed) == blocks_of(row, whole)
 

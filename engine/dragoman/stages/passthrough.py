@@ -21,6 +21,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.violation import Violation
+from dragoman.tokens.stream_usage import CHARACTERS
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter
@@ -124,6 +125,7 @@ class Passthrough:
     """
 
     __slots__ = (
+        "_deltas",
         "_first",
         "_heads",
         "_held",
@@ -162,6 +164,8 @@ class Passthrough:
         self._losses = losses
         self._secrets = secrets
         """Texts that are masked in an error of the upstream."""
+        self._deltas = 0
+        """The number of texts so far. Each is taken for a token if the upstream does not count them."""
         self._held: bytes | bytearray = b""
         """The beginning of a frame whose blank line has not arrived."""
         self._first = True
@@ -176,7 +180,8 @@ class Passthrough:
             run = template.run(data)
             if run is not None:
                 self._templates.fruitless = 0
-                observer.on_template(len(run.pieces), template.last_number())
+                self._deltas += (count := len(run.pieces))
+                observer.on_template(count, template.last_number())
                 self.begun = observer.progressed = True
                 at = template.end
                 if at == len(data):
@@ -240,7 +245,8 @@ class Passthrough:
                 and (run := template.run(data, at)) is not None
             ):
                 templates.fruitless = 0
-                observer.on_template(len(run.pieces), template.last_number())
+                self._deltas += (count := len(run.pieces))
+                observer.on_template(count, template.last_number())
                 self.begun = observer.progressed = True
                 at = template.end
                 continue
@@ -276,9 +282,11 @@ class Passthrough:
                     self.begun = True
                     return end, None
                 self.begun = True
-                if plain and not odd and type(text := observer.sole_text) is str and text:
-                    templates.learn(frame, Delta(0, text))
-                    self._note_heads(frame.data)
+                if type(text := observer.sole_text) is str and text:
+                    self._deltas += 1
+                    if plain and not odd:
+                        templates.learn(frame, Delta(0, text))
+                        self._note_heads(frame.data)
             at = end
         return at, None
 
@@ -361,6 +369,7 @@ class Passthrough:
         """Records in the reply's context what was observed: the token counts, the error, the first violation."""
         observer = self.observer
         context.usage = observer.usage
+        context.output_text = self._deltas * CHARACTERS
         failure = observer.failure or self.fault
         context.failure = redact_failure(failure, context.secrets) if failure is not None else None
         if observer.violations:

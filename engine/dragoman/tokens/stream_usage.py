@@ -8,7 +8,7 @@ from __future__ import annotations
 from dragoman.canonical.events import Usage
 from dragoman.reply_context import ReplyContext
 
-_CHARACTERS = 4
+CHARACTERS = 4
 """To a token, about: the texts themselves are not kept, only how long they were."""
 _ESTIMATED = ("input_total", "output_total")
 
@@ -18,7 +18,7 @@ def usage_so_far(context: ReplyContext) -> tuple[Usage | None, tuple[str, ...]]:
     known = context.usage
     if not context.output_text or (known is not None and known.output_total is not None):
         return known, ()
-    guessed = Usage(input_total=context.input_estimate or None, output_total=-(-context.output_text // _CHARACTERS))
+    guessed = Usage(input_total=context.input_estimate or None, output_total=-(-context.output_text // CHARACTERS))
     if known is None:
         known = Usage()
     usage = known.merged_onto(guessed)

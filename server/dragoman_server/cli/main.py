@@ -21,6 +21,7 @@ from dragoman_server.cli import (
     print_schema,
     run_agent,
     shell_completion,
+    show_usage,
     starter_config,
 )
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
@@ -145,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     keys = commands.add_parser("keys", help="add, list and revoke the keys of clients")
     manage_keys.add_arguments(keys)
 
+    usage = commands.add_parser("usage", help="add up the usage that a gateway has booked")
+    show_usage.add_arguments(usage)
+
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
     )
@@ -213,7 +217,7 @@ def _serve(args: argparse.Namespace) -> int:
         return _serve_with_workers(args, config)
 
     from dragoman_server.workers.file_watch import FileWatch, watching
-    from dragoman_server.workers.serve import on_hangup, reload, run_loop, running, wait_for_stop_signal
+    from dragoman_server.workers.serve import leave, on_hangup, reload, run_loop, running, wait_for_stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
@@ -230,6 +234,7 @@ def _serve(args: argparse.Namespace) -> int:
             async with watching(watch, lambda: reload(up.gateway, load)):
                 await wait_for_stop_signal()
             notify("STOPPING=1")
+            await leave(up.gateway)
             print_line("dragoman stops")
         return 0
 

@@ -1,15 +1,20 @@
-"""The tables `[store]` and `[keys.NAME]` of the file."""
+"""The tables `[store]`, `[keys.NAME]`, `[usage]` and `[prices.PATTERN]` of the file."""
 
 from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.store.options import KINDS, ON_FAILURE, StoreOptions
+from dragoman_server.accounts.usage.options import KINDS as KINDS_OF_USAGE
+from dragoman_server.accounts.usage.options import UsageOptions
+from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 
 
@@ -27,6 +32,30 @@ def read_store(table: Table) -> StoreOptions:
     }
     table.finish()
     return StoreOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def read_usage(table: Table) -> UsageOptions:
+    """Return the options of booked usage; problems go to the table."""
+    given: dict[str, Any] = {
+        "kind": table.word("kind", KINDS_OF_USAGE),
+        "path": table.text("path"),
+        "max_bytes": table.integer("max_bytes"),
+        "files": table.integer("files"),
+        "keep_days": table.integer("keep_days"),
+    }
+    table.finish()
+    return UsageOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def read_prices(table: Table) -> dict[str, Price]:
+    """Return the prices by the pattern of the upstream's model; problems go to the table."""
+    return {pattern: _price(table.table(pattern)) for pattern in table}
+
+
+def _price(table: Table) -> Price:
+    given = {spec.name: table.number(spec.name) for spec in fields(Price)}
+    table.finish()
+    return Price(**{name: value for name, value in given.items() if value is not None})
 
 
 def read_keys(table: Table) -> dict[str, KeyRecord]:
@@ -57,16 +86,32 @@ def load_accounts(path: str | os.PathLike[str]) -> tuple[StoreOptions, dict[str,
 
     The command that manages keys is often run where the providers' keys are not set. Raises ConfigError.
     """
+    problems: list[Problem] = []
+    root = _root(path, problems)
+    options, keys = read_store(root.table("store")), read_keys(root.table("keys"))
+    _raise_for(problems, options.problems())
+    return options, keys
+
+
+def load_usage(path: str | os.PathLike[str]) -> UsageOptions:
+    """Return the options of booked usage of a file, without the rest of it. Raises ConfigError."""
+    problems: list[Problem] = []
+    options = read_usage(_root(path, problems).table("usage"))
+    _raise_for(problems, options.problems())
+    return options
+
+
+def _root(path: str | os.PathLike[str], problems: list[Problem]) -> Table:
     try:
         data = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(os.fspath(path), f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(os.fspath(path), f"is not TOML: {error}") from error
-    problems: list[Problem] = []
-    root = Table(data, "", os.environ, problems)
-    options, keys = read_store(root.table("store")), read_keys(root.table("keys"))
-    problems += [problem for problem in options.problems() if problem[0] not in {path for path, _ in problems}]
+    return Table(data, "", os.environ, problems)
+
+
+def _raise_for(problems: list[Problem], more: Iterable[Problem]) -> None:
+    problems += [problem for problem in more if problem[0] not in {path for path, _ in problems}]
     if problems:
         raise ConfigError.of(problems)
-    return options, keys

@@ -26,8 +26,8 @@ def remarks(config: Config) -> Iterator[str]:
     yield from _not_listed(config)
     yield from unknown_windows(config)
     yield from _forgotten_budgets(config)
-    if config.tracing.endpoint and not config.tracing.enabled:
-        yield "tracing.endpoint has no effect without tracing.enabled = true"
+    if config.telemetry.endpoint and not (config.telemetry.traces or config.telemetry.metrics):
+        yield "telemetry.endpoint has no effect without telemetry.traces = true or telemetry.metrics = true"
 
 
 def warn_if_exposed(config: Config) -> Iterator[str]:

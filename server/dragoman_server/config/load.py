@@ -14,14 +14,14 @@ from typing import Any
 
 from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
-from dragoman_server.config.accounts_tables import read_keys, read_store
+from dragoman_server.config.accounts_tables import read_keys, read_prices, read_store, read_usage
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
-from dragoman_server.config.tracing import read_tracing
 
 
 class NothingConfigured(ConfigError):
@@ -81,7 +81,9 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
-        tracing=read_tracing(root.table("tracing")),
+        usage=read_usage(root.table("usage")),
+        prices=read_prices(root.table("prices")),
+        telemetry=read_telemetry(root.table("telemetry")),
         knobs_named=frozenset(knobs),
     )
 
@@ -95,7 +97,7 @@ def _server(table: Table) -> Server:
     validate = table.boolean("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
     client_profiles = table.boolean("client_profiles")
-    names = ("backlog", "max_connections", "max_connections_per_address", "stop_drain")
+    names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay", "stop_drain")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
         table.report("keys", "is empty: give at least one key, or remove the line to accept all clients")

@@ -19,10 +19,12 @@ from dragoman import KNOBS, Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
+from dragoman_server.accounts.usage.options import UsageOptions
+from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
-from dragoman_server.config.tracing import Tracing
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """Dialect → name of the simulated upstream's provider."""
@@ -158,11 +160,11 @@ class Server:
     is the number of last requests whose receipts are kept.
 
     `workers` is the number of processes of `dragoman serve` (0: one for each core); after a reload, the old ones have
-    `reload_drain` seconds for their open replies. At a stop, open replies have `stop_drain` seconds. `transport` and
-    `connections` concern upstreams. With `validate`, translated streams are checked against the grammar of the client's
-    dialect; with `client_profiles`, known clients get the knobs that they need (`routing.client_profiles`).
-    `prefix_diagnostics` is the number of conversations whose prompt prefixes are tracked
-    (`observability.prompt_cache`).
+    `reload_drain` seconds for their open replies. A gateway that is to stop serves for `shutdown_delay` seconds more,
+    and is not ready meanwhile; then open replies have `stop_drain` seconds. `transport` and `connections` concern
+    upstreams. With `validate`, translated streams are checked against the grammar of the client's dialect; with
+    `client_profiles`, known clients get the knobs that they need (`routing.client_profiles`). `prefix_diagnostics` is
+    the number of conversations whose prompt prefixes are tracked (`observability.prompt_cache`).
 
     `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves at most
     `max_connections` connections (0: half of its limit of open files), at most `max_connections_per_address` of them
@@ -181,6 +183,7 @@ class Server:
     workers: int = 1
     reload_drain: int = 600
     stop_drain: int = 10
+    shutdown_delay: int = 0
     transport: str = "raw"
     connections: PoolOptions = field(default_factory=PoolOptions)
     validate: bool = True
@@ -224,6 +227,8 @@ class Server:
             yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
         if self.stop_drain < 0:
             yield "server.stop_drain", f"expected 0 seconds or more; got {self.stop_drain}"
+        if self.shutdown_delay < 0:
+            yield "server.shutdown_delay", f"expected 0 seconds or more; got {self.shutdown_delay}"
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
         for what in fields(PoolOptions):
@@ -275,7 +280,9 @@ class Config:
     """Knobs that the file sets, even to their default: client profiles do not change them."""
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
     store: StoreOptions = field(default_factory=StoreOptions)
-    tracing: Tracing = field(default_factory=Tracing)
+    usage: UsageOptions = field(default_factory=UsageOptions)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
     @property
     def named_keys(self) -> bool:
@@ -315,7 +322,10 @@ class Config:
             found.extend(route.problems(f"routes[{index}]", self.providers))
         found.extend(self._model_problems())
         found.extend(self.store.problems())
-        found.extend(self.tracing.problems())
+        found.extend(self.usage.problems())
+        for pattern, price in self.prices.items():
+            found.extend(price.problems(join("prices", pattern)))
+        found.extend(self.telemetry.problems())
         found.extend(self._key_problems())
         return found
 

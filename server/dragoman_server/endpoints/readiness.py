@@ -47,7 +47,7 @@ class Readiness:
         config = gateway.config
         reasons: list[str] = []
         warnings: list[str] = []
-        if gateway.stopping:
+        if gateway.leaving:
             reasons.append(DRAINING)
         if (exceeded := gateway.load.reason(1)) is not None:
             reasons.append(exceeded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
@@ -60,7 +61,7 @@ class ExchangeRecord:
     first_event: float | None
     """Seconds from the request's arrival to the first event of a streamed reply."""
     usage: Usage | None
-    """Token counts; None if the upstream did not report any and they could not be estimated."""
+    """Token counts; None if nothing was sent upstream, or if the upstream refused the request or did not reply."""
     estimated: tuple[str, ...]
     """Names of the fields of `usage` that are Dragoman's estimates."""
     losses: Mapping[LossCode, int]
@@ -69,3 +70,9 @@ class ExchangeRecord:
     error_origin: FailureOrigin | None
     error_code: str | None
     """The upstream's error code, or Dragoman's."""
+    key: str | None = None
+    """The name of the client's named key."""
+    attempts: int = 1
+    """The number of requests that were sent upstream for this one."""
+    cost: Decimal | None = None
+    """The cost of `usage` by the price table; None if the model has no price there."""

@@ -82,7 +82,7 @@ def mask_logs(config: Config) -> None:
     for provider in config.providers.values():
         found.update(provider_secrets(provider))
     found.update(store_secrets(config.store))
-    for value in config.tracing.headers.values():
+    for value in config.telemetry.headers.values():
         found.update(part for part in (value, value.rpartition(" ")[2]) if is_secret(part))
     found.update(key.reveal() for key in config.server.keys if is_secret(key.reveal()))
     _FILTER.secrets = tuple(sorted(found, key=len, reverse=True))

@@ -162,6 +162,11 @@ SETTLEMENTS_DROPPED = Family(
     Kind.COUNTER,
     "Ended requests whose tokens were never counted, because the store was away for too long.",
 )
+USAGE_DROPPED = Family(
+    "dragoman_usage_dropped_total",
+    Kind.COUNTER,
+    "Ended exchanges whose usage was not written, because the file could not be written for too long.",
+)
 LAG = Family(
     "dragoman_event_loop_lag_seconds",
     Kind.HISTOGRAM,
@@ -229,6 +234,7 @@ FAMILIES = {
         STORE_ERRORS,
         STORE_UNCHECKED,
         SETTLEMENTS_DROPPED,
+        USAGE_DROPPED,
         LAG,
         LAG_MAX,
         SHED,

@@ -8,7 +8,8 @@ receipt.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from hmac import compare_digest
 from typing import Any, Protocol
 
@@ -33,6 +34,9 @@ TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
 RENAMES_MAX = 256
 """Most renamed tools of a receipt."""
+
+
+CostOf = Callable[[Usage, str], "Decimal | None"]
 
 
 class ReceiptCounter(Protocol):
@@ -61,6 +65,10 @@ class ReceiptTrace(Protocol):
 
     def start_attempt(self, call: UpstreamRequest, provider: Provider, model: str) -> UpstreamRequest:
         """Begin an attempt, and return its request with the headers of the trace."""
+        ...
+
+    def fail_attempt(self, failure: Failure) -> None:
+        """End an attempt that failed and is followed by another one."""
         ...
 
     def end(self, receipt: Receipt, failure: Failure | None) -> None:
@@ -153,16 +161,22 @@ class Receipt:
         """Return the usage of a complete receipt and the names of its fields that are estimates; None if unknown."""
         return None if self._facts is None else self._facts.get("usage")
 
-    def record(self, failure: Failure | None) -> ExchangeRecord:
-        """Return the record of the exchange, which has just ended with this failure, if any."""
+    def record(self, failure: Failure | None, cost_of: CostOf | None = None) -> ExchangeRecord:
+        """Return the record of the exchange, which has just ended with this failure, if any.
+
+        `cost_of` returns the cost of tokens at an upstream's model, if it is known.
+        """
         translation, usage = self.translation, None
         estimated: tuple[str, ...] = ()
         losses: Mapping[LossCode, int] = {}
+        cost: Decimal | None = None
         if translation is not None:
             context = translation.context
             failure = failure or context.failure
-            usage, estimated = translation.usage_and_estimates()
+            usage, estimated = self._booked(context.input_estimate)
             losses = dict(context.losses.counts)
+            if cost_of is not None and usage is not None:
+                cost = cost_of(usage, translation.upstream_model)
         return ExchangeRecord(
             request_id=self.request_id,
             client=self.client,
@@ -185,7 +199,21 @@ class Receipt:
             error_kind=failure.kind if failure is not None else None,
             error_origin=failure.origin if failure is not None else None,
             error_code=failure.code if failure is not None else None,
+            key=self.key.name if self.key is not None else None,
+            cost=cost,
         )
+
+    @property
+    def reached_upstream(self) -> bool:
+        """True if the upstream accepted the request, so that its tokens may be charged."""
+        return self.begun_at is not None or self.ended in ("completed", "abandoned")
+
+    def _booked(self, input_estimate: int) -> tuple[Usage | None, tuple[str, ...]]:
+        """Return the usage of a complete receipt, with an estimate of the input if the upstream did not count it."""
+        usage, estimated = self.usage_and_estimates() or (None, ())
+        if not self.reached_upstream or (usage is not None and usage.input_total is not None) or not input_estimate:
+            return usage, estimated
+        return replace(usage or Usage(), input_total=input_estimate), ("input_total", *estimated)
 
     def json(self) -> bytes:
         """Return the body of `GET /v1/dragoman/receipts/{request_id}`."""

@@ -29,6 +29,7 @@ from dragoman.aio import (
     UpstreamRequest,
 )
 from dragoman_server.accounts.limits.prices import Prices
+from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
@@ -37,6 +38,7 @@ from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.metrics_export import create_metrics_export
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.provider_health import ProviderHealth
@@ -48,7 +50,7 @@ from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, ne
 from dragoman_server.proxy.exchange import Exchange, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.known_models import KnownModels
-from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
@@ -85,10 +87,11 @@ class Gateway:
         siblings: The other workers of the gateway, if there are any.
         lines: True if the server is a `HijackServer`, whose connections long replies can take over.
         hooks: The hooks of the application that embeds the gateway.
-        prices: The price table for budgets of cost.
+        prices: The price table for budgets of cost, in place of that of the configuration.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `stopping` is True once `stop` was called.
+    `provider_health` the providers that are down. `stopping` is True once `stop` was called, and `leaving` once `leave`
+    was.
     """
 
     def __init__(
@@ -114,9 +117,12 @@ class Gateway:
         self.provider_health = ProviderHealth(totals, time.monotonic)
         self.load.on_tick.append(self.provider_health.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
-        self.named_keys = NamedKeys(config, totals, prices, now)
-        self._tracing = config.tracing
-        self._tracer = create_tracer(config.tracing, totals)
+        self._usage_options = config.usage
+        self.usage = UsageBook(config.usage, config.prices, totals)
+        self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
+        self._telemetry = config.telemetry
+        self._tracer = create_tracer(config.telemetry, totals)
+        self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -137,9 +143,10 @@ class Gateway:
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
         self._idle = asyncio.Event()
-        self.stopping = False
+        self.stopping = self.leaving = False
         self.hooks = hooks
-        self._end_reporter = EndReporter(hooks.on_end) if hooks.on_end is not None else None
+        reports = hooks.on_end is not None or self.usage.writes
+        self._end_reporter = EndReporter(hooks.on_end, self.usage) if reports else None
 
     @property
     def config(self) -> Config:
@@ -168,10 +175,13 @@ class Gateway:
         self.prompt_cache.resize(server.prefix_diagnostics)
         self.metrics.count_violations(server.validate)
         self.load.configure(server.overload)
+        self.usage.configure(config.prices)
         if not self.named_keys.configure(config):
             ignored.append("store")
-        if config.tracing != self._tracing:
-            ignored.append("tracing")
+        if config.usage != self._usage_options:
+            ignored.append("usage")
+        if config.telemetry != self._telemetry:
+            ignored.append("telemetry")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -188,8 +198,14 @@ class Gateway:
         self.known_models.refresh(self.loaded)
 
     def open(self) -> None:
-        """Create the transport, and begin to measure the load. Must be called in the event loop."""
+        """Create the transport, open the file of usage, and begin to measure the load. Call it in the event loop.
+
+        Raises ConfigError if the file cannot be used.
+        """
+        self.usage.open()
         self.load.start()
+        if self._metrics_export is not None:
+            self._metrics_export.start()
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
@@ -197,9 +213,13 @@ class Gateway:
             else:
                 self._upstream = Http11Transport(server.connections)
 
+    def leave(self) -> None:
+        """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
+        self.leaving = True
+
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
-        self.stopping = True
+        self.stopping = self.leaving = True
         self.bodies.stop()
         if await self._wait_until_idle(seconds):
             return
@@ -230,9 +250,9 @@ class Gateway:
         await self._upstream_models.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
+        await self.usage.close()
         await self.named_keys.close()
-        if self._tracer is not None:
-            await self._tracer.close()
+        await asyncio.gather(*(each.close() for each in (self._tracer, self._metrics_export) if each is not None))
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -339,6 +359,8 @@ class Gateway:
         provider = target.provider
         if target.warning:
             log.warning("%s %s", receipt.request_id, target.warning)
+        if self.usage.writes and not translation.context.input_estimate:  # a body that passes through
+            translation.context.input_estimate = estimate_by_size(translation.body)
         limits: Mapping[str, str] = NO_RATE_HEADERS
         if receipt.key is not None and receipt.key.limits and (accounts := self.named_keys.accounts) is not None:
             limits = await admit(accounts, receipt.key, receipt, self._now())

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
 from dragoman.aio import DEFECT
+from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.observability.receipts import Receipt
@@ -153,16 +154,19 @@ def _failure(status: int) -> Failure:
 
 
 class EndReporter:
-    """Calls the hook `on_end`, and runs what it returns."""
+    """Books the usage of each exchange, calls the hook `on_end`, and runs what that returns."""
 
-    def __init__(self, hook: OnEnd) -> None:
+    def __init__(self, hook: OnEnd | None, usage: UsageBook) -> None:
         self._hook = hook
+        self._usage = usage
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, receipt: Receipt, failure: Failure | None) -> None:
         """Report an exchange that has just ended. Exceptions of the hook are logged."""
         try:
-            pending = self._hook(receipt.record(failure))
+            record = receipt.record(failure, self._usage.cost)
+            self._usage.add(record)
+            pending = self._hook(record) if self._hook is not None else None
             if pending is not None:
                 task = asyncio.get_running_loop().create_task(self._run(pending, receipt.request_id))
                 self._tasks.add(task)

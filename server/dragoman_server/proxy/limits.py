@@ -29,7 +29,7 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     """
     translation = receipt.translation
     assert translation is not None
-    estimate = translation.context.input_estimate or _by_size(translation.body)
+    estimate = translation.context.input_estimate or estimate_by_size(translation.body)
     admission = await accounts.admit(record, receipt.request_id, receipt.client, translation.upstream_model, estimate)
     receipt.settle = partial(_settle, accounts, admission)
     if admission.outcome is None:
@@ -37,7 +37,7 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     return rate_headers(admission.claim, admission.outcome, receipt.client, now)
 
 
-def _by_size(body: bytes) -> int:
+def estimate_by_size(body: bytes) -> int:
     """Estimate the tokens of a body that passes through unread, without its inline data.
 
     The share of that is found by 64 windows of the body: 20 µs, whatever the length and the content.
@@ -59,5 +59,4 @@ def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:
         return
     usage = translation.usage_and_estimates()[0]
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
-    sent = receipt.begun_at is not None or receipt.ended in ("completed", "abandoned")
-    accounts.settle(admission, usage, translation.upstream_model, sent=sent)
+    accounts.settle(admission, usage, translation.upstream_model, sent=receipt.reached_upstream)

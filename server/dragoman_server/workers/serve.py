@@ -109,6 +109,16 @@ async def running(
             yield Running(filled, url, simulator_url, gateway)
 
 
+async def leave(gateway: Gateway) -> None:
+    """Serve on for `server.shutdown_delay` seconds while the gateway is not ready, or until another stop signal."""
+    if seconds := gateway.config.server.shutdown_delay:
+        gateway.leave()
+        log.info("dragoman stops in %d s", seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await wait_for_stop_signal()
+
+
 async def wait_for_stop_signal() -> None:
     """Wait for SIGINT or SIGTERM."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()

@@ -3,7 +3,7 @@
 It owns the listening sockets and serves no requests. Workers are new processes, not forks: each receives its
 configuration over a socket pair, and reaches the other workers through the supervisor.
 
-    SIGTERM, SIGINT   stop: open replies have `stop_drain` seconds; a second one kills the workers
+    SIGTERM, SIGINT   stop after `shutdown_delay`: open replies have `stop_drain` seconds; a second one kills them
     SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones drain
 """
 
@@ -297,9 +297,10 @@ class Supervisor:
     async def _shut_down(self) -> None:
         notify("STOPPING=1")
         self._stop.set()
-        self._listeners.close()
         if self._failure is None:
+            await self._leave()
             log.info("dragoman stops")
+        self._listeners.close()
         workers = self._registry.workers
         self._all_ended.clear()
         for worker in workers:
@@ -319,6 +320,18 @@ class Supervisor:
                 await asyncio.wait_for(self._all_ended.wait(), KILL_AFTER)
         for task in self._tasks:
             task.cancel()
+
+    async def _leave(self) -> None:
+        """Serve on for `server.shutdown_delay` seconds while the workers are not ready, or until another stop."""
+        seconds = self._config.server.shutdown_delay
+        if not seconds or not self._registry.serving:
+            return
+        log.info("dragoman stops in %d s", seconds)
+        for worker in self._registry.workers:
+            worker.channel.send("leave")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._kill_now.wait()
 
 
 def _check_address_unchanged(old: Config, new: Config) -> None:

@@ -74,9 +74,12 @@ class Worker:
         self._gateway: Gateway | None = None
 
     def on_message(self, what: str, message: Json) -> None:
-        """Follow an order: `listen` (accept from `shares`), `retire` (drain) or `stop`."""
+        """Follow an order: `listen` (accept from `shares`), `leave` (be not ready), `retire` (drain) or `stop`."""
         if what == "listen":
             self._wanted_shares = message["shares"]
+        elif what == "leave":
+            if self._gateway is not None:
+                self._gateway.leave()
         elif what == "retire":
             self._retire = True
         elif what == "stop":

@@ -43,7 +43,7 @@ class ExportThread:
         self._most = queue
         self._queue: deque[Span] = deque()
         self._wake = threading.Event()
-        self._stopping = False
+        self._stopping = self._given_up = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = asyncio.Event()
@@ -74,7 +74,7 @@ class ExportThread:
             self._loop.call_soon_threadsafe(self._ended.set)
 
     def _send(self) -> None:
-        while self._queue:
+        while self._queue and not self._given_up:
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
             try:
                 sent = self._export(batch)
@@ -96,6 +96,6 @@ class ExportThread:
             async with asyncio.timeout(seconds):
                 await self._ended.wait()
         except TimeoutError:
+            self._given_up = True
             self._dropped[0] += len(self._queue)
-            self._queue.clear()
         self._stop_export()

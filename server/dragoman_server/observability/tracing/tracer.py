@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from dragoman_server.config.tracing import Tracing
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
 from dragoman_server.observability.tracing.export_thread import ExportThread
@@ -18,7 +18,7 @@ from dragoman_server.observability.tracing.trace_context import (
     read_context,
 )
 
-CLOSE_SECONDS = 3.0
+CLOSE_SECONDS = 2.0
 """Seconds that the last spans have when the gateway closes."""
 
 
@@ -53,14 +53,14 @@ class Tracer:
             await self._sink.close(CLOSE_SECONDS)
 
 
-def create_tracer(options: Tracing, totals: Totals) -> Tracer | None:
-    """Return the tracer of these options, None if tracing is off. Spans are counted in `totals`."""
-    if not options.enabled:
+def create_tracer(options: Telemetry, totals: Totals) -> Tracer | None:
+    """Return the tracer of these options, None if they have no traces. Spans are counted in `totals`."""
+    if not options.traces:
         return None
-    if not options.exports:
+    if not options.exports_spans:
         return Tracer(options.sample, None)
     # Imported here: it needs an extra, and takes 0.2 seconds.
-    from dragoman_server.observability.tracing.otlp import OtlpExporter
+    from dragoman_server.observability.otlp.spans import OtlpSpans
 
-    exporter = OtlpExporter(options)
+    exporter = OtlpSpans(options)
     return Tracer(options.sample, ExportThread(exporter.export, exporter.stop, totals, options.queue))

@@ -15,7 +15,7 @@ from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
-from dragoman_server.config.tracing import Tracing
+from dragoman_server.config.telemetry import Telemetry
 
 UP = Provider("up", Dialect.CHAT, "http://127.0.0.1:9")
 NO_ROUTE = "there is no route, so models are known as PROVIDER/MODEL only, such as up/…: write [[routes]]"
@@ -40,9 +40,12 @@ def test_a_listed_name_without_a_route_is_reported() -> None:
 
 def test_a_collector_that_gets_nothing_is_reported() -> None:
     config = Config({"up": UP}, [Route("*", "up")])
-    off, on = (replace(config, tracing=Tracing(enabled, "http://collector:4318")) for enabled in (False, True))
-    assert list(remarks(off)) == ["tracing.endpoint has no effect without tracing.enabled = true"]
-    assert list(remarks(on)) == []
+    off = replace(config, telemetry=Telemetry(endpoint="http://collector:4318"))
+    assert list(remarks(off)) == [
+        "telemetry.endpoint has no effect without telemetry.traces = true or telemetry.metrics = true"
+    ]
+    for used in (replace(off.telemetry, traces=True), replace(off.telemetry, metrics=True)):
+        assert list(remarks(replace(config, telemetry=used))) == []
 
 
 @pytest.mark.parametrize("models", [Models(big="b"), Models(small="s"), Models(unknown="pass")])

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from dragoman_server.proxy.limits import _by_size
+from dragoman_server.proxy.limits import estimate_by_size
 
 WORDS = "The quick brown fox jumps over the lazy dog and reads a book about streams. " * 2000
 IMAGE = base64.b64encode(random.Random(7).randbytes(1_000_000)).decode()
@@ -20,20 +20,20 @@ def body(*parts: object) -> bytes:
 
 
 def test_text_is_four_bytes_to_a_token() -> None:
-    assert _by_size(body("Hi")) == len(body("Hi")) // 4
-    assert _by_size(body(WORDS)) == pytest.approx(len(WORDS) / 4, rel=0.02)
+    assert estimate_by_size(body("Hi")) == len(body("Hi")) // 4
+    assert estimate_by_size(body(WORDS)) == pytest.approx(len(WORDS) / 4, rel=0.02)
 
 
 def test_inline_data_counts_little() -> None:
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
-    assert _by_size(body(image)) < 25_000
+    assert estimate_by_size(body(image)) < 25_000
     # Windows find shares of a body, so an image hides a text that is much shorter, but not a long one.
-    assert _by_size(body(image, WORDS * 10)) == pytest.approx(len(WORDS * 10) / 4, rel=0.1)
+    assert estimate_by_size(body(image, WORDS * 10)) == pytest.approx(len(WORDS * 10) / 4, rel=0.1)
 
 
 @pytest.mark.parametrize("unit", [b"a" * 4095 + b" ", b'"', b"a", b" a", b"=" * 511 + b"!"])
 def test_no_content_makes_it_slow(unit: bytes) -> None:
     large = unit * (32 * 1024 * 1024 // len(unit))
     started = time.perf_counter()
-    _by_size(large)
+    estimate_by_size(large)
     assert time.perf_counter() - started < 0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.schema import Config
-from dragoman_server.observability.metric_families import SHED
-from support.gateways import CHAT, MESSAGES, config_for, gate
+from dragoman_server.observability.load_monitor import TICK
+from dragoman_server.observability.metric_families import LAG_MAX, SHED
+from support.gateways import CHAT, MESSAGES, config_for, gate, until
 from support.samples import dump, reply, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, answer, chunk, sse_head
 
@@ -59,6 +61,29 @@ async def test_requests_are_admitted_again_when_the_lag_is_over() -> None:
         async with entrance.post(CHAT) as response:
             assert response.status == 200
         assert entrance.gateway.metrics.totals.read(SHED, "event_loop_lag") == [1]
+
+
+async def test_a_loop_that_is_blocked_again_and_again_is_an_overload() -> None:
+    """With real time: the lag is measured, requests are rejected, and later they are admitted again."""
+    async with (
+        ScriptedServer(answer(200, dump(reply(CHAT)))) as server,
+        gate(bounded(config_for(server.url, CHAT), event_loop_lag=0.25)) as entrance,
+    ):
+        load, loop = entrance.gateway.load, asyncio.get_running_loop()
+        async with asyncio.timeout(60):
+            while not load.checked:
+                loop.call_soon(time.sleep, TICK + 0.3)
+                await asyncio.sleep(0)
+        load.stop()  # a slow machine must not change the state in the middle of a request
+        assert (await entrance.refusal(CHAT))[0] == 503
+        load.start()
+        await until(lambda: not load.checked, 60)
+        load.stop()
+        async with entrance.post(CHAT) as response:
+            assert response.status == 200
+        totals = entrance.gateway.metrics.snapshot()
+    assert totals.read(LAG_MAX)[0] > 0.25
+    assert totals.read(SHED, "event_loop_lag") == [1]
 
 
 async def test_other_endpoints_are_not_rejected() -> None:

@@ -7,7 +7,7 @@ import pytest
 from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.tracing import Tracing
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.tracing.span import Span
@@ -62,7 +62,7 @@ def test_without_a_sink_headers_are_sent_all_the_same() -> None:
 
 
 async def test_tracing_that_is_off_has_no_tracer() -> None:
-    assert create_tracer(Tracing(endpoint="http://collector:4318"), Totals()) is None
-    tracer = create_tracer(Tracing(enabled=True), Totals())
+    assert create_tracer(Telemetry(endpoint="http://collector:4318"), Totals()) is None
+    tracer = create_tracer(Telemetry(traces=True), Totals())
     assert tracer is not None
     await tracer.close()

@@ -15,11 +15,9 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config
-from dragoman_server.config.tracing import Tracing
+from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.observability.logs import JsonFormatter
 from dragoman_server.observability.metric_families import SPANS
-from dragoman_server.observability.tracing.otlp import LOG_EVERY, RareLines
-from support.clocks import Clock
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate, until
 from support.named_keys import made
 from support.otlp_collector import OtlpCollector, attributes, otlp_collector
@@ -32,7 +30,7 @@ DIALECTS = list(Dialect)
 
 
 def traced(config: Config, url: str = "", **options: Any) -> Config:
-    return replace(config, tracing=Tracing(True, url, **options))
+    return replace(config, telemetry=Telemetry(True, endpoint=url, **options))
 
 
 @asynccontextmanager
@@ -166,15 +164,6 @@ async def test_a_collector_that_is_away_does_not_touch_requests() -> None:
     assert totals.read(SPANS, "exported") == [0]
 
 
-def test_the_exporter_logs_one_line_per_minute() -> None:
-    clock = Clock()
-    lines = RareLines(clock)
-    record = logging.makeLogRecord({"msg": "failed"})
-    assert [lines.filter(record) for _ in range(3)] == [True, False, False]
-    clock.now += LOG_EVERY
-    assert [lines.filter(record) for _ in range(2)] == [True, False]
-
-
 async def test_the_last_spans_are_sent_when_the_gateway_closes() -> None:
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server, otlp_collector() as collector:
         async with (
@@ -188,7 +177,7 @@ async def test_the_last_spans_are_sent_when_the_gateway_closes() -> None:
 async def test_a_change_of_the_settings_needs_a_restart(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedServer([]) as server, gate(config_for(server.url, CHAT)) as entrance:
         entrance.gateway.reconfigure(traced(entrance.gateway.config))
-        assert "tracing: the change takes effect after a restart" in caplog.text
+        assert "telemetry: the change takes effect after a restart" in caplog.text
         assert entrance.gateway._tracer is None
 
 

@@ -1,0 +1,73 @@
+"""Books the usage of each exchange: its cost by the price table, and its row in a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from decimal import Decimal
+
+from dragoman import Usage
+from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
+from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.row import row_of
+from dragoman_server.accounts.usage.sink import RowFile, RowSink
+from dragoman_server.accounts.usage.sqlite_file import SqliteFile
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.exchange_record import ExchangeRecord
+from dragoman_server.observability.metric_families import USAGE_DROPPED, Totals
+
+_CLOSE = 5.0
+"""Seconds that the last rows have when the gateway closes."""
+
+
+class UsageBook:
+    """The usage of one gateway. `totals` are its counters."""
+
+    def __init__(self, options: UsageOptions, prices: Mapping[str, Price], totals: Totals) -> None:
+        self._totals = totals
+        self.prices = PriceTable(prices)
+        self._path = options.file
+        self._sink = RowSink(_file(options), self._drop) if options.kind != OFF else None
+
+    @property
+    def writes(self) -> bool:
+        """True if rows are written."""
+        return self._sink is not None
+
+    def configure(self, prices: Mapping[str, Price]) -> None:
+        """Use these prices from now on."""
+        self.prices = PriceTable(prices)
+
+    def open(self) -> None:
+        """Open the file. Raises ConfigError."""
+        if self._sink is not None:
+            try:
+                self._sink.open()
+            except (OSError, ValueError) as error:
+                raise ConfigError("usage.path", f"{self._path} cannot be used: {error}") from None
+
+    async def close(self) -> None:
+        """Write the last rows and close the file."""
+        if self._sink is not None:
+            await asyncio.to_thread(self._sink.close, _CLOSE)
+
+    def cost(self, usage: Usage | None, model: str | None) -> Decimal | None:
+        """Return the cost of an exchange; None if it has no usage, or its model no price."""
+        if usage is None or model is None or not self.prices:
+            return None
+        return self.prices.cost(usage, model)
+
+    def add(self, record: ExchangeRecord) -> None:
+        """Book an exchange that has ended."""
+        if self._sink is not None:
+            self._sink.add(row_of(record))
+
+    def _drop(self, rows: int) -> None:
+        self._totals.add(USAGE_DROPPED, (), rows)
+
+
+def _file(options: UsageOptions) -> RowFile:
+    if options.kind == JSONL:
+        return JsonlFile(options.file, options.max_bytes, options.files)
+    return SqliteFile(options.file, options.keep_days)

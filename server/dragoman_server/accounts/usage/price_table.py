@@ -1,0 +1,84 @@
+"""The prices of upstream models: the tables `[prices."PATTERN"]` of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from math import isfinite
+
+from dragoman import Usage
+from dragoman_server.config.toml_reader import Problem, join
+
+_MILLION = 1_000_000
+_CACHED_MODELS = 1024
+"""Most models whose price is remembered: clients may choose their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Prices per million tokens, in the currency of all budgets.
+
+    `input` is that of fresh input. Without `cache_read` or `cache_write` those tokens cost as much as fresh ones.
+    Reasoning is part of the output.
+    """
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+    def problems(self, path: str) -> Iterator[Problem]:
+        """Yield the problems of these prices."""
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if value is not None and not (isfinite(value) and value >= 0):
+                yield join(path, spec.name), f"expected 0 or more per million tokens; got {value:g}"
+
+
+class PriceTable:
+    """Prices by a pattern of the upstream's model, in which `*` and `?` match.
+
+    An exact name comes before patterns, a longer pattern before a shorter one.
+    """
+
+    def __init__(self, prices: Mapping[str, Price]) -> None:
+        self._exact = {pattern: _decimals(price) for pattern, price in prices.items() if not _is_pattern(pattern)}
+        patterns = sorted((each for each in prices if _is_pattern(each)), key=lambda each: (-len(each), each))
+        self._patterns = [(pattern, _decimals(prices[pattern])) for pattern in patterns]
+        self._known: dict[str, tuple[Decimal, ...] | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._exact or self._patterns)
+
+    def cost(self, usage: Usage, model: str) -> Decimal | None:
+        """Return the cost of these tokens at an upstream's model, or None if the model has no price."""
+        price = self._price(model)
+        if price is None:
+            return None
+        read, written = usage.cache_read or 0, usage.cache_write or 0
+        fresh = max(0, (usage.input_total or 0) - read - written)
+        counts = (fresh, usage.output_total or 0, read, written)
+        return sum((each * count for each, count in zip(price, counts, strict=True)), Decimal(0)) / _MILLION
+
+    def _price(self, model: str) -> tuple[Decimal, ...] | None:
+        if model in self._known:
+            return self._known[model]
+        found = self._exact.get(model)
+        if found is None:
+            found = next((price for pattern, price in self._patterns if fnmatchcase(model, pattern)), None)
+        if len(self._known) < _CACHED_MODELS:
+            self._known[model] = found
+        return found
+
+
+def _is_pattern(text: str) -> bool:
+    return "*" in text or "?" in text
+
+
+def _decimals(price: Price) -> tuple[Decimal, ...]:
+    """Return the prices of fresh input, output, cache reads and cache writes."""
+    read = price.input if price.cache_read is None else price.cache_read
+    written = price.input if price.cache_write is None else price.cache_write
+    return tuple(Decimal(str(each)) for each in (price.input, price.output, read, written))

@@ -1,0 +1,109 @@
+"""A thread that writes rows to a file, so that a slow disk does not delay replies."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dragoman import Json
+
+log = logging.getLogger("dragoman")
+PENDING_MAX = 100_000
+"""Most rows that wait to be written. More are dropped, and counted."""
+_BATCH_SECONDS = 0.05
+"""Seconds between two writes: a killed process loses at most the rows of this time."""
+_RETRY_SECONDS = 1.0
+"""Seconds until the next attempt after a write that failed."""
+
+
+class RowFile(Protocol):
+    """A file of rows. Its methods run in the thread of the sink and may raise OSError or ValueError."""
+
+    def open(self) -> None:
+        """Open the file, and create it if it does not exist."""
+        ...
+
+    def write(self, rows: Sequence[Json]) -> None:
+        """Write rows, all or none of them."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class RowSink:
+    """Writes rows to `file` in batches. `dropped` is called with the number of rows that were not written."""
+
+    def __init__(self, file: RowFile, dropped: Callable[[int], None]) -> None:
+        self._file = file
+        self._dropped = dropped
+        self._pending: deque[Json] = deque()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failing = False
+
+    def open(self) -> None:
+        """Open the file and start the thread. Raises OSError or ValueError."""
+        self._file.open()
+        self._thread = threading.Thread(target=self._run, name="dragoman-usage", daemon=True)
+        self._thread.start()
+
+    def add(self, row: Json) -> None:
+        """Write a row soon. Never blocks."""
+        if len(self._pending) >= PENDING_MAX:
+            self._dropped(1)
+            return
+        self._pending.append(row)
+        self._wake.set()
+
+    def close(self, seconds: float) -> None:
+        """Write what is pending, for at most `seconds`, and close the file."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._closing.set()
+            self._wake.set()
+            thread.join(seconds)
+        if left := len(self._pending):
+            self._dropped(left)
+            log.error("%d rows of usage were not written", left)
+
+    # --- in the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if not self._write_pending():
+                self._wake.set()
+                self._closing.wait(_RETRY_SECONDS)
+            else:
+                self._closing.wait(_BATCH_SECONDS)
+        self._write_pending()
+        try:
+            self._file.close()
+        except (OSError, ValueError) as error:
+            log.error("the file of usage cannot be closed: %s", error)
+
+    def _write_pending(self) -> bool:
+        """Write all rows that wait. Returns False if they could not be written."""
+        rows = list(self._pending)
+        if not rows:
+            return True
+        try:
+            self._file.write(rows)
+        except (OSError, ValueError) as error:
+            if not self._failing:
+                self._failing = True
+                log.error("usage cannot be written, it is tried again: %s", error)
+            return False
+        if self._failing:
+            self._failing = False
+            log.warning("usage is written again")
+        for _ in rows:
+            self._pending.popleft()
+        return True

@@ -1,0 +1,109 @@
+"""Rows of usage in an SQLite file, which several processes may write to."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from dragoman import Json
+from dragoman_server.accounts.usage.row import COUNTS, TEXTS, cost_units
+
+VERSION = 1
+_DAY = 86_400
+_TIMEOUT = 10.0
+"""Longest wait for another process's transaction, in seconds."""
+COLUMNS = (
+    "time",
+    *(name for name, _ in TEXTS),
+    *("principal", "status", "stream", "attempts"),
+    *(name for name, _ in COUNTS),
+    *("estimated", "partial", "cost", "duration", "first_event"),
+)
+"""`cost` is in billionths; `estimated` has the names of the counts, separated by spaces."""
+_INTEGERS = ("status", "stream", "attempts", "partial", "cost", *(name for name, _ in COUNTS))
+_REALS = ("duration", "first_event")
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS usage ("
+    + ", ".join(
+        f"{name} {'INTEGER' if name in _INTEGERS else 'REAL' if name in _REALS else 'TEXT'}"
+        + (" PRIMARY KEY" if name == "id" else "")
+        for name in COLUMNS
+    )
+    + ") WITHOUT ROWID"
+)
+# Ids are unique, so a batch that was written in part is not written twice.
+_INSERT = f"INSERT OR IGNORE INTO usage ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+
+
+class SqliteFile:
+    """The file at `path`, which keeps rows for `keep_days`; 0 is for ever. `clock` returns Unix seconds."""
+
+    def __init__(self, path: str, keep_days: int, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._keep_days = keep_days
+        self._clock = clock
+        self._db: sqlite3.Connection | None = None
+        self._cleaned = 0.0
+
+    def open(self) -> None:
+        """Open the file. Other users may not read it, if it is new. Raises OSError or ValueError."""
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with _as_value_error(self._path):
+            db = sqlite3.connect(self._path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                db.close()
+                raise ValueError(f"{self._path} has schema version {version}, of a later Dragoman")
+            # No write-ahead log: rows come in batches, and readers of the file need no other files.
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(_SCHEMA)
+            db.execute("CREATE INDEX IF NOT EXISTS usage_by_time ON usage (time)")
+            db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute("COMMIT")
+        self._db = db
+
+    def write(self, rows: Sequence[Json]) -> None:
+        """Insert rows in one transaction. Raises ValueError."""
+        db = self._db
+        assert db is not None
+        with _as_value_error(self._path):
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                db.executemany(_INSERT, [_values(row) for row in rows])
+                self._clean(db)
+                db.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _clean(self, db: sqlite3.Connection) -> None:
+        """Delete the rows that are too old, once a day."""
+        now = self._clock()
+        if self._keep_days and now - self._cleaned >= _DAY:
+            self._cleaned = now
+            oldest = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - self._keep_days * _DAY))
+            db.execute("DELETE FROM usage WHERE time < ?", (oldest,))
+
+
+@contextmanager
+def _as_value_error(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _values(row: Json) -> tuple[object, ...]:
+    values = {**row, "estimated": " ".join(row["estimated"]), "cost": cost_units(row)}
+    return tuple(values[name] for name in COLUMNS)

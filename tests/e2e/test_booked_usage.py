@@ -1,0 +1,197 @@
+"""Every exchange is booked exactly once, whatever becomes of it, with the counts that the upstream reported."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientError, ClientSession
+from aiohttp.test_utils import TestServer
+
+from dragoman import Dialect
+from dragoman_server import Config, ExchangeRecord, Hooks, Provider, Route
+from dragoman_server.accounts.usage.options import UsageOptions
+from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.report import read_rows, sums
+from support.commands import command
+from support.counting_upstream import CountingUpstream
+from support.gateways import config_for, gate
+from support.named_keys import made
+from support.samples import PATHS
+from support.waiting import until
+
+CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
+KINDS = ("good", "good", "good", "refused", "broken", "cut", "slow")
+PROMPT = "canary-of-the-prompt"
+
+
+def request(client: Dialect, model: str, *, stream: bool, usage: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": PROMPT}], "stream": stream}
+    if client is MESSAGES:
+        body["max_tokens"] = 100
+    elif stream and usage:
+        body["stream_options"] = {"include_usage": True}
+    return body
+
+
+async def exchange(session: ClientSession, url: str, client: Dialect, body: dict[str, Any], key: str) -> None:
+    """Send a request and read its reply; leave a slow one after its first text."""
+    headers = {"authorization": f"Bearer {key}"}
+    try:
+        async with session.post(url + PATHS[client], json=body, headers=headers) as response:
+            received = b""
+            async for piece in response.content.iter_any():
+                received += piece
+                if body["model"].startswith("slow") and b"there" in received:
+                    return
+    except ClientError:
+        pass
+
+
+@asynccontextmanager
+async def booked(folder: Path, kind: str, **settings: Any) -> AsyncIterator[tuple[Any, CountingUpstream, str]]:
+    """A gateway with a named key that books, before an upstream that counts. After it all rows are in the file."""
+    upstream, (key, record) = CountingUpstream(), made()
+    async with TestServer(upstream.app()) as server:
+        url = str(server.make_url("")).rstrip("/")
+        config: Config = replace(
+            config_for(f"{url}/v1", CHAT),
+            providers={"chat": Provider("chat", CHAT, f"{url}/v1"), "messages": Provider("messages", MESSAGES, url)},
+            routes=[Route("*-c-*", "chat"), Route("*-m-*", "messages")],
+            keys={record.name: record},
+            usage=UsageOptions(kind, str(folder / "usage")),
+            prices={"*": Price(input=1.0, output=2.0)},
+        )
+        async with gate(config, **settings) as entrance:
+            yield entrance, upstream, key
+
+
+async def send_mixed(folder: Path, kind: str, count: int) -> tuple[list[dict[str, Any]], CountingUpstream]:
+    """Send many exchanges of all kinds at once. Returns the rows."""
+    rng, ended = random.Random(7), Counter[str]()
+    models = []
+
+    def on_end(record: ExchangeRecord) -> None:
+        ended[record.model or ""] += 1
+
+    async with booked(folder, kind, hooks=Hooks(on_end=on_end)) as (entrance, upstream, key):
+        gauge = asyncio.Semaphore(20)
+
+        async def one(number: int) -> None:
+            async with gauge:
+                model = f"{rng.choice(KINDS)}-{rng.choice('cm')}-{number}"
+                models.append(model)
+                client = rng.choice((CHAT, MESSAGES))
+                body = request(client, model, stream=rng.random() < 0.7 or model[0] == "s", usage=rng.random() < 0.7)
+                if model[:3] in ("cut", "slo"):
+                    body["stream"] = True
+                await exchange(entrance.session, entrance.url, client, body, key)
+
+        await asyncio.gather(*(one(number) for number in range(count)))
+        await until(lambda: ended.total() >= count, 30)
+    assert ended == Counter(models)
+    assert Counter(upstream.requests) == Counter(models)
+    return [*read_rows(UsageOptions(kind, str(folder / "usage")))], upstream
+
+
+def check(rows: list[dict[str, Any]], upstream: CountingUpstream, count: int) -> None:
+    assert len(rows) == len({row["id"] for row in rows}) == len({row["model"] for row in rows}) == count
+    by_model = {row["model"]: row for row in rows}
+    exact = {model: row for model, row in by_model.items() if row["ended"] == "completed" and not row["estimated"]}
+    # All that the upstream reported, and nothing else, but for those whose client had not asked for the counts.
+    assert {model: (row["input"], row["output"]) for model, row in exact.items()} == upstream.reported
+    assert sum(row["input"] for row in exact.values()) == sum(counts[0] for counts in upstream.reported.values())
+    for model, row in by_model.items():
+        kind = model.partition("-")[0]
+        assert row["key"] == "alice"
+        assert row["cost"] == pytest.approx(((row["input"] or 0) + 2 * (row["output"] or 0)) / 1e6) or not row["input"]
+        if kind in ("refused", "broken"):
+            assert (row["ended"], row["input"], row["output"], row["partial"]) == ("refused", None, None, False)
+        elif kind in ("cut", "slow"):
+            assert row["ended"] == {"cut": "failed", "slow": "abandoned"}[kind]
+            assert row["partial"]
+            assert row["input"] > 0
+            assert "output" in row["estimated"]
+        else:
+            assert row["ended"] == "completed"
+            assert row["input"] > 0
+            assert row["output"] > 0
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_mixed_exchanges_are_booked_exactly_once(tmp_path: Path, kind: str) -> None:
+    rows, upstream = await send_mixed(tmp_path, kind, 150)
+    check(rows, upstream, 150)
+    text = (tmp_path / "usage").read_bytes()
+    assert PROMPT.encode() not in text
+    assert b"sk-dragoman" not in text
+
+
+@pytest.mark.slow
+async def test_ten_thousand_mixed_exchanges_are_booked_exactly_once(tmp_path: Path) -> None:
+    rows, upstream = await send_mixed(tmp_path, "sqlite", 10_000)
+    check(rows, upstream, 10_000)
+    assert sums(rows, "key")["alice"].exchanges == 10_000
+
+
+async def test_rejected_requests_are_booked_without_usage(tmp_path: Path) -> None:
+    async with booked(tmp_path, "jsonl") as (entrance, upstream, key):
+        await exchange(entrance.session, entrance.url, MESSAGES, {"model": "good-c-1"}, key)
+        await exchange(entrance.session, entrance.url, CHAT, {"model": "good-c-1"}, "wrong")
+    rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
+    assert [(row["ended"], row["key"], row["input"], row["cost"]) for row in rows] == [
+        ("rejected", "alice", None, None),
+        ("rejected", None, None, None),
+    ]
+    assert not upstream.requests
+
+
+async def test_a_reload_brings_new_prices(tmp_path: Path) -> None:
+    async with booked(tmp_path, "jsonl") as (entrance, _, key):
+        for price in (1.0, 4.0):
+            prices = {"good-*": Price(output=price)}
+            entrance.gateway.reconfigure(replace(entrance.gateway.config, prices=prices))
+            body = request(CHAT, "good-c-0", stream=False, usage=True)
+            await exchange(entrance.session, entrance.url, CHAT, body, key)
+    rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
+    assert [row["cost"] for row in rows] == [pytest.approx(10e-6), pytest.approx(40e-6)]
+
+
+FILE = """
+[usage]
+kind = "jsonl"
+path = "{folder}/usage"
+[providers.up]
+dialect = "chat"
+base_url = "{url}/v1"
+[[routes]]
+model = "*"
+provider = "up"
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, number: signal.Signals) -> None:
+    async with TestServer(CountingUpstream().app()) as server:
+        path = tmp_path / "dragoman.toml"
+        text = FILE.format(folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
+        await asyncio.to_thread(path.write_text, text)
+        async with command("serve", "--port", "0", str(path)) as process, ClientSession() as session:
+            url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+            bodies = [request(CHAT, f"good-c-{each}", stream=False, usage=True) for each in range(20)]
+            await asyncio.gather(*(exchange(session, url, CHAT, body, "any") for body in bodies))
+            if number is signal.SIGKILL:  # written within the time of a batch
+                options = UsageOptions("jsonl", str(tmp_path / "usage"))
+                await until(lambda: len([*read_rows(options)]) == 20, 30)
+            process.process.send_signal(number)
+            await process.ends()
+    rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
+    assert sorted(row["model"] for row in rows) == sorted(body["model"] for body in bodies)

@@ -1,0 +1,100 @@
+"""Rows as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+
+
+def lines(path: Path) -> list[int]:
+    return [json.loads(line)["n"] for line in path.read_text().splitlines()]
+
+
+def test_rows_are_appended_and_only_the_owner_may_read(tmp_path: Path) -> None:
+    path = tmp_path / "u.jsonl"
+    for number in range(2):
+        file = JsonlFile(str(path), 1000, 2)
+        file.open()
+        file.write([{"n": number}, {"n": number}])
+        file.close()
+    assert lines(path) == [0, 0, 1, 1]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_long_file_is_renamed_and_the_oldest_is_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "u.jsonl"
+    file = JsonlFile(str(path), 1000, 2)
+    file.open()
+    for number in range(6):
+        file.write([{"n": number, "text": "x" * 900}])
+    file.close()
+    assert lines(path) == [5]
+    assert [lines(tmp_path / f"u.jsonl.{number}") for number in (1, 2)] == [[4], [3]]
+    assert not (tmp_path / "u.jsonl.3").exists()
+
+
+APPEND = """
+import sys
+from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+file = JsonlFile(sys.argv[1], 5000, 50)
+file.open()
+for number in range(200):
+    file.write([{"n": int(sys.argv[2]) + number, "text": "x" * 100}])
+file.close()
+"""
+
+
+def test_several_processes_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "u.jsonl"
+    workers = [subprocess.Popen([sys.executable, "-c", APPEND, path, str(1000 * each)]) for each in range(3)]
+    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+    found = [number for each in tmp_path.iterdir() for number in lines(each)]
+    assert sorted(found) == [1000 * each + number for each in range(3) for number in range(200)]
+    assert all(each.stat().st_size <= 5000 for each in tmp_path.iterdir())
+
+
+def test_a_file_that_was_deleted_is_created_again(tmp_path: Path) -> None:
+    path = tmp_path / "u.jsonl"
+    file = JsonlFile(str(path), 1000, 2)
+    file.open()
+    file.write([{"n": 1}])
+    path.unlink()
+    file.write([{"n": 2}])
+    file.close()
+    assert lines(path) == [2]
+
+
+def test_half_a_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "u.jsonl"
+    file = JsonlFile(str(path), 100_000, 2)
+    file.open()
+    file.write([{"n": 1}])
+    real = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) < 20:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data[:20])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        file.write([{"n": 2}, {"n": 3}, {"n": 4}, {"n": 5}])
+    monkeypatch.undo()
+    file.write([{"n": 2}])
+    file.close()
+    assert lines(path) == [1, 2]
+
+
+def test_standard_output_is_possible(capfd: pytest.CaptureFixture[str]) -> None:
+    file = JsonlFile("-", 1000, 2)
+    file.open()
+    file.write([{"n": 1}])
+    file.close()
+    assert capfd.readouterr().out == '{"n":1}\n'

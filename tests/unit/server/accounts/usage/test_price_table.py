@@ -1,0 +1,57 @@
+"""Prices by model, and the cost of tokens."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from dragoman import Usage
+from dragoman_server.accounts.usage.price_table import Price, PriceTable
+
+USAGE = Usage(input_total=1_000, cache_read=200, cache_write=100, output_total=50, reasoning=20)
+
+
+def test_each_kind_of_token_has_its_price() -> None:
+    table = PriceTable({"m": Price(input=3.0, output=15.0, cache_read=0.3, cache_write=3.75)})
+    assert (
+        table.cost(USAGE, "m")
+        == (Decimal("3.0") * 700 + 15 * 50 + Decimal("0.3") * 200 + Decimal("3.75") * 100) / 10**6
+    )
+
+
+def test_the_cache_costs_as_much_as_fresh_input_by_default() -> None:
+    assert PriceTable({"m": Price(input=2.0)}).cost(USAGE, "m") == Decimal(2) * 1000 / 10**6
+
+
+def test_a_model_without_a_price_has_no_cost() -> None:
+    table = PriceTable({"m": Price(1.0, 1.0)})
+    assert table.cost(USAGE, "other") is None
+    assert not PriceTable({})
+    assert table
+
+
+@pytest.mark.parametrize(
+    ("model", "cost"), [("gpt-5", 1), ("gpt-5-mini", 3), ("gpt-5-pro", 2), ("gpt-4", 4), ("claude", 5)]
+)
+def test_the_exact_name_is_first_then_the_longest_pattern(model: str, cost: int) -> None:
+    prices = {"*": 5, "gpt-*": 4, "gpt-5-*": 2, "gpt-5-min?": 3, "gpt-5": 1}
+    table = PriceTable({pattern: Price(output=price) for pattern, price in prices.items()})
+    for _ in range(2):  # the second time from memory
+        assert table.cost(Usage(output_total=10**6), model) == cost
+
+
+def test_more_cached_tokens_than_input_cost_no_negative_amount() -> None:
+    assert PriceTable({"m": Price(input=1.0, cache_read=0.0)}).cost(Usage(input_total=5, cache_read=9), "m") == 0
+
+
+def test_negative_prices_are_problems() -> None:
+    problems = [*Price(input=-1.0, cache_read=float("nan")).problems('prices."m"')]
+    assert [path for path, _ in problems] == ['prices."m".input', 'prices."m".cache_read']
+
+
+def test_models_of_clients_do_not_fill_the_memory() -> None:
+    table = PriceTable({"*": Price(output=1.0)})
+    for number in range(3000):
+        table.cost(USAGE, f"m{number}")
+    assert len(table._known) == 1024

@@ -1,0 +1,74 @@
+"""Rows in an SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman_server.accounts.usage.row import row_of
+from dragoman_server.accounts.usage.sqlite_file import SqliteFile
+
+
+def read(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+def test_rows_are_kept_and_only_the_owner_may_read(tmp_path: Path, record: Callable[..., Any]) -> None:
+    path = tmp_path / "u.db"
+    file = SqliteFile(str(path), 0)
+    file.open()
+    file.write([row_of(record(1)), row_of(record(2, estimated=("input_total", "output_total")))])
+    file.close()
+    assert read(path, "SELECT id, key, input, output, cost, estimated FROM usage ORDER BY id") == [
+        ("req_1", "team", 100, 7, 123_000, ""),
+        ("req_2", "team", 100, 7, 123_000, "input output"),
+    ]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_exchange_is_in_the_file_once(tmp_path: Path, record: Callable[..., Any]) -> None:
+    for _ in range(2):
+        file = SqliteFile(str(tmp_path / "u.db"), 0)
+        file.open()
+        file.write([row_of(record(1))])
+        file.close()
+    assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(1,)]
+
+
+def test_old_rows_are_deleted_once_a_day(tmp_path: Path, record: Callable[..., Any]) -> None:
+    now = [1_790_000_000.0]
+    file = SqliteFile(str(tmp_path / "u.db"), 30, lambda: now[0])
+    file.open()
+    file.write([row_of(record(1))])
+    now[0] += 31 * 86_400
+    file.write([row_of(record(2, created=int(now[0])))])
+    file.close()
+    assert read(tmp_path / "u.db", "SELECT id FROM usage") == [("req_2",)]
+
+
+def test_a_file_of_a_later_version_is_rejected(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "u.db")) as db:
+        db.execute("PRAGMA user_version = 9")
+    with pytest.raises(ValueError, match="schema version 9"):
+        SqliteFile(str(tmp_path / "u.db"), 0).open()
+
+
+def test_a_file_that_is_no_database_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "u.db").write_text("hello " * 1000)
+    with pytest.raises(ValueError, match="not a database"):
+        SqliteFile(str(tmp_path / "u.db"), 0).open()
+
+
+def test_a_batch_is_written_as_a_whole(tmp_path: Path, record: Callable[..., Any]) -> None:
+    file = SqliteFile(str(tmp_path / "u.db"), 0)
+    file.open()
+    with pytest.raises(ValueError, match=r"u\.db"):
+        file.write([row_of(record(1)), row_of(record(2)) | {"status": object()}])
+    file.close()
+    assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(0,)]

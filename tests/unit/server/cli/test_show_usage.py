@@ -1,0 +1,92 @@
+"""`dragoman usage`: sums of what was booked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+from dragoman_server.cli.main import main
+
+
+def written(folder: Path, table: str) -> str:
+    path = folder / "dragoman.toml"
+    path.write_text(
+        f'{table}\n[providers.up]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\napi_key = "${{NONE}}"'
+    )
+    return str(path)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """A configuration whose file has five rows."""
+    file = JsonlFile(str(tmp_path / "u"), 10**6, 2)
+    file.open()
+    for number in range(4):
+        row: dict[str, Any] = {"time": f"2026-11-2{number}T00:00:00Z", "key": ("ada", "bob")[number % 2]}
+        row |= {
+            "upstream_model": "m",
+            "input": 1000,
+            "output": 10,
+            "cost": 0.5,
+            "estimated": ["output"] * (number == 3),
+        }
+        file.write([row])
+    file.write([{"time": "2026-11-23T00:00:00Z", "key": None, "input": None, "cost": None}])
+    file.close()
+    return written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["usage", *words])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_table_by_key(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "-c", config) == (
+        0,
+        "key     exchanges  input  cache_read  cache_write  output  reasoning    cost\n"
+        "(none)          1      0           0            0       0          0  0.0000\n"
+        "ada             2  2,000           0            0      20          0  1.0000\n"
+        "bob             2  2,000           0            0      20          0  1.0000\n"
+        "total           5  4,000           0            0      40          0  2.0000\n",
+        "of these exchanges: 1 with estimated counts\n",
+    )
+
+
+def test_json_by_day_since_a_date(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "-c", config, "--by", "day", "--since", "2026-11-22", "--json")
+    data = json.loads(out)["data"]
+    assert (status, err) == (0, "")
+    assert [(row["day"], row["exchanges"], row["cost"]) for row in data] == [
+        ("2026-11-22", 1, 0.5),
+        ("2026-11-23", 2, 0.5),
+    ]
+
+
+def test_a_duration_is_counted_back_from_now(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(run(capsys, "-c", config, "--since", "9999w", "--json")[1])["data"]
+    assert run(capsys, "-c", config, "--since", "soon")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("", "is off"),
+        ('[usage]\nkind = "jsonl"\npath = "-"', "standard output"),
+        ('[usage]\nkind = "sqlite"\npath = "missing.db"', "there is no missing.db yet"),
+        ('[usage]\nkind = "jsonl"\npath = "missing"', "missing"),
+        ('[usage]\nkind = "xml"', "xml"),
+    ],
+)
+def test_what_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, table: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, "-c", written(tmp_path, table))
+    assert (status, out) == (2, "")
+    assert message in err
