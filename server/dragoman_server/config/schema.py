@@ -182,8 +182,8 @@ class Server:
     receipts: int = 1000
     workers: int = 1
     reload_drain: int = 600
-    stop_drain: int = 10
     shutdown_delay: int = 0
+    stop_drain: int = 10
     transport: str = "raw"
     connections: PoolOptions = field(default_factory=PoolOptions)
     validate: bool = True
@@ -225,10 +225,10 @@ class Server:
             yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
         if self.reload_drain < 0:
             yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
-        if self.stop_drain < 0:
-            yield "server.stop_drain", f"expected 0 seconds or more; got {self.stop_drain}"
         if self.shutdown_delay < 0:
             yield "server.shutdown_delay", f"expected 0 seconds or more; got {self.shutdown_delay}"
+        if self.stop_drain < 0:
+            yield "server.stop_drain", f"expected 0 seconds or more; got {self.stop_drain}"
         if self.transport not in TRANSPORTS:
             yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
         for what in fields(PoolOptions):

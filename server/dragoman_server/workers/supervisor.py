@@ -3,7 +3,8 @@
 It owns the listening sockets and serves no requests. Workers are new processes, not forks: each receives its
 configuration over a socket pair, and reaches the other workers through the supervisor.
 
-    SIGTERM, SIGINT   stop after `shutdown_delay`: open replies have `stop_drain` seconds; a second one kills them
+    SIGTERM, SIGINT   stop after `server.shutdown_delay`: open replies have `stop_drain` seconds; a second one kills the
+                      workers
     SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones drain
 """
 
