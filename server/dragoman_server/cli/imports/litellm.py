@@ -212,7 +212,7 @@ class _Deployment:
             )
             why = _DEPLOYMENT if key in limits else _REQUEST_DEFAULT
             if key in ("input_cost_per_token", "output_cost_per_token"):
-                why = "has no counterpart in a route"
+                why = 'is not imported: prices are in [prices."MODEL"], per million tokens'
             self._found.skip(f"{self._at}.litellm_params.{key}", why)
 
 
