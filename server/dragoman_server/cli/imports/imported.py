@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dragoman_server.config.json_schema import DIRECTIVE
@@ -28,12 +28,34 @@ class ImportedProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportedTarget:
+    """A further provider of a route. Without a `priority`, it is used when those before it fail."""
+
+    provider: str
+    upstream_model: str | None = None
+    priority: int | None = None
+    weight: float | None = None
+
+
+@dataclass(slots=True)
 class ImportedRoute:
-    """A route as in the file."""
+    """A route as in the file: to one provider, or with `further` ones to several."""
 
     model: str
     provider: str
     upstream_model: str | None = None
+    weight: float | None = None
+    further: list[ImportedTarget] = field(default_factory=list)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keys of the route's table."""
+        if not self.further:
+            names = {"model": self.model, "provider": self.provider, "upstream_model": self.upstream_model}
+            return {key: value for key, value in names.items() if value is not None}
+        shared = any(target.priority == 1 for target in self.further)
+        first = ImportedTarget(self.provider, self.upstream_model, 1 if shared else None, self.weight)
+        # A target without a priority has that of its place, which is behind those that share the first one.
+        return {"model": self.model, "providers": [_target(target) for target in (first, *self.further)]}
 
 
 @dataclass(slots=True)
@@ -50,6 +72,8 @@ class Imported:
     providers: dict[str, ImportedProvider] = field(default_factory=dict)
     routes: list[ImportedRoute] = field(default_factory=list)
     knobs: dict[str, Any] = field(default_factory=dict)
+    retries: dict[str, Any] = field(default_factory=dict)
+    balance: str | None = None
     listed: list[str] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
     unmatched: list[Problem] = field(default_factory=list)
@@ -94,19 +118,21 @@ class Imported:
             lines += ["", "[server.timeouts]", *_pairs(self.timeouts)]
         if self.knobs:
             lines += ["", "[knobs]", *_pairs(self.knobs)]
+        if self.retries:
+            lines += ["", "[retries]", *_pairs(self.retries)]
         for name, provider in self.providers.items():
             lines += ["", f"[{join('providers', name)}]"]
             lines += _pairs({"dialect": provider.dialect, "base_url": provider.base_url})
             if provider.api_key is not None:
                 lines += _pairs({"api_key": provider.api_key})
             if provider.headers:
-                lines += [f"headers = {{ {', '.join(_pairs(provider.headers))} }}"]
+                lines += _pairs({"headers": provider.headers})
             if provider.max_output_tokens is not None:
-                lines += [f"profile_flags = {{ max_output_tokens = {provider.max_output_tokens} }}"]
+                lines += _pairs({"profile_flags": {"max_output_tokens": provider.max_output_tokens}})
         for route in self.routes:
-            lines += ["", "[[routes]]", *_pairs({"model": route.model, "provider": route.provider})]
-            if route.upstream_model is not None:
-                lines += _pairs({"upstream_model": route.upstream_model})
+            lines += ["", "[[routes]]", *_pairs(route.settings())]
+            if self.balance is not None and any(target.priority for target in route.further):
+                lines += _pairs({"balance": self.balance})
         if self.listed:
             lines += ["", "[models]", *_pairs({"listed": self.listed})]
         lines += _remarks("Notes:", self.notes)
@@ -133,14 +159,20 @@ def exact_model(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return a string, number, boolean or list as TOML."""
+    """Return a string, number, boolean, list or table as TOML, in one line."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_pairs(value))} }}"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _target(target: ImportedTarget) -> dict[str, Any]:
+    return {key: value for key, value in asdict(target).items() if value is not None}
 
 
 def _pairs(values: Mapping[str, Any]) -> list[str]:

@@ -48,7 +48,7 @@ def test_standard_output_has_the_file_and_standard_error_the_rest(capsys: pytest
     shown = capsys.readouterr()
     assert shown.out.startswith("#:schema")
     assert "\n[providers.azure]\n" in shown.out
-    assert "without a counterpart:\n  model_list[0].litellm_params.rpm: " in shown.err
+    assert "without a counterpart:\n  model_list[3].litellm_params.temperature: " in shown.err
     assert "canary" not in shown.out + shown.err
 
 

@@ -27,12 +27,13 @@ def test_deployments_become_providers_and_routes() -> None:
     found = team()
     assert {name: (each.dialect, each.base_url, each.api_key) for name, each in found.providers.items()} == {
         "azure": ("chat", "https://team-eu.openai.azure.com/openai/v1", "${AZURE_API_KEY_EU}"),
+        "azure-2": ("chat", "https://team-ca.openai.azure.com/openai/v1", "${AZURE_API_KEY_CA}"),
         "openai-responses": ("responses", "https://api.openai.com/v1", "${OPENAI_API_KEY}"),
         "openai": ("chat", "https://api.openai.com/v1", "${GPT_5_MINI_OPENAI_API_KEY}"),
         "anthropic": ("messages", "https://api.anthropic.com", "${ANTHROPIC_API_KEY}"),
         "hosted_vllm": ("chat", "http://vllm:8000/v1", None),
         "ollama": ("chat", "http://ollama:11434/v1", None),
-        "azure-2": ("chat", "${AZURE_API_BASE_SHARED}/openai/v1", "${AZURE_API_KEY_SHARED}"),
+        "azure-3": ("chat", "${AZURE_API_BASE_SHARED}/openai/v1", "${AZURE_API_KEY_SHARED}"),
         "openrouter": ("chat", "https://openrouter.ai/api/v1", "${OPENROUTER_API_KEY}"),
         "openai-2": ("chat", "https://api.openai.com/v1", "${OPENAI_API_KEY}"),
     }
@@ -48,7 +49,7 @@ def test_deployments_become_providers_and_routes() -> None:
         ("gpt-5-mini", "openai", None),
         ("claude-sonnet", "anthropic", "claude-sonnet-4-5"),
         ("mistral-7b", "ollama", "mistral"),
-        ("shared", "azure-2", "gpt-4.1"),
+        ("shared", "azure-3", "gpt-4.1"),
         (r"/vllm:\ qwen\ \[big\]\?/", "hosted_vllm", "Qwen/Qwen3-32B"),
         ("openrouter/*", "openrouter", "*"),
         ("*", "openai-2", None),
@@ -58,25 +59,37 @@ def test_deployments_become_providers_and_routes() -> None:
     assert found.problems() == []
 
 
+def test_further_deployments_and_fallbacks_are_further_providers() -> None:
+    routes = {route.model: route for route in team().routes}
+    assert routes["gpt-4o"].settings() == {
+        "model": "gpt-4o",
+        "providers": [
+            {"provider": "azure", "upstream_model": "gpt-4o-eu", "priority": 1, "weight": 6.0},
+            {"provider": "azure-2", "upstream_model": "gpt-4o-ca", "priority": 1, "weight": 6.0},
+            {"provider": "anthropic", "upstream_model": "claude-sonnet-4-5"},
+        ],
+    }
+    assert routes["gpt-4"].settings()["providers"] == routes["gpt-4o"].settings()["providers"]
+    assert not routes["claude-sonnet"].further
+    found = team()
+    assert found.retries == {"attempts": 4}
+    assert found.toml().count('balance = "weighted"') == 2
+
+
 def test_what_has_no_counterpart_is_listed() -> None:
     assert [path for path, _ in team().unmatched] == [
-        "model_list[0].litellm_params.rpm",
-        "model_list[1] (gpt-4o)",
         "model_list[3].litellm_params.temperature",
         "model_list[4].litellm_params.timeout",
         "model_list[5] (bedrock-claude)",
         "model_list[8] (text-embedding-3-small)",
         "general_settings.database_url",
         "general_settings.alerting",
-        "litellm_settings.num_retries",
-        "litellm_settings.fallbacks",
         "litellm_settings.success_callback",
         "litellm_settings.cache",
         "litellm_settings.cache_params",
-        "router_settings.routing_strategy",
-        "router_settings.model_group_alias.lost",
         "router_settings.redis_host",
         "router_settings.redis_password",
+        "router_settings.model_group_alias.lost",
         "environment_variables",
     ]
 
