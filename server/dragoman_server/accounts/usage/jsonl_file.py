@@ -36,19 +36,11 @@ class JsonlFile:
         if self._path == STDOUT:
             _write_all(self._file, data)
             return
-        # The lock is that of the open file. It is held by one process at a time, also while it renames.
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        while not self._is_current():  # another process has renamed it
-            self.close()
-            self.open()
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+        size = self._lock(len(data))
         try:
-            size = os.fstat(self._file).st_size
-            if size and size + len(data) > self._max_bytes:
-                self._rotate()
-            elif size and os.pread(self._file, 1, size - 1) != b"\n":
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
                 data = b"\n" + data  # a process was killed while it wrote a row
-            _write_all(self._file, data)
+            _write_all(self._file, data, size)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
@@ -58,33 +50,42 @@ class JsonlFile:
             file, self._file = self._file, -1
             os.close(file)
 
+    def _lock(self, more: int) -> int:
+        """Lock the file, and rename it first if it has no room for `more` bytes. Returns its size.
+
+        The lock is that of the open file, so another process may have renamed the file before this one has the lock.
+        """
+        while True:
+            if self._file < 0:  # new, or it could not be opened last time
+                self.open()
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if self._is_current():
+                size = os.fstat(self._file).st_size
+                if not size or size + more <= self._max_bytes:
+                    return size
+                self._rename()
+            self.close()
+
     def _is_current(self) -> bool:
         with suppress(FileNotFoundError):
             return os.path.samestat(os.stat(self._path), os.fstat(self._file))
         return False
 
-    def _rotate(self) -> None:
+    def _rename(self) -> None:
         for number in range(self._files - 1, 0, -1):
             with suppress(FileNotFoundError):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
-        old, self._file = self._file, -1
-        self.open()
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        os.close(old)
 
 
-def _write_all(file: int, data: bytes) -> None:
-    """Write all bytes. If a part cannot be written, the file is cut to what it was. Raises OSError."""
-    start = None
-    with suppress(OSError):
-        start = os.fstat(file).st_size
+def _write_all(file: int, data: bytes, size: int | None = None) -> None:
+    """Write all bytes. If a part cannot be written, a file of this size is cut to it again. Raises OSError."""
     left = memoryview(data)
     try:
         while left:
             left = left[os.write(file, left) :]
     except OSError:
-        if start is not None and len(left) < len(data):
-            with suppress(OSError):  # a pipe cannot be cut
-                os.ftruncate(file, start)
+        if size is not None and len(left) < len(data):
+            with suppress(OSError):
+                os.ftruncate(file, size)
         raise

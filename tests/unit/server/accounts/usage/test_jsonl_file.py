@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,21 @@ def test_a_file_that_was_deleted_is_created_again(tmp_path: Path) -> None:
     file.write([{"n": 2}])
     file.close()
     assert lines(path) == [2]
+
+
+def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = JsonlFile(str(folder / "u.jsonl"), 1000, 2)
+    file.open()
+    shutil.rmtree(folder)
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            file.write([{"n": 1}])
+    folder.mkdir()
+    file.write([{"n": 2}])
+    file.close()
+    assert lines(folder / "u.jsonl") == [2]
 
 
 def test_half_a_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
