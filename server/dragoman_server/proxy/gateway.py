@@ -6,7 +6,6 @@ dialect. Nothing is sent upstream before the whole request was read and translat
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -33,32 +32,28 @@ from dragoman.aio import (
 )
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY
-from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
-from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import Totals
-from dragoman_server.observability.metrics import Metrics
-from dragoman_server.observability.metrics_export import create_metrics_export
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
-from dragoman_server.observability.provider_health import ProviderHealth
 from dragoman_server.observability.receipts import Receipt, Receipts
-from dragoman_server.observability.tracing.tracer import create_tracer
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
 from dragoman_server.proxy.exchange import Exchange, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
+from dragoman_server.proxy.instruments import Instruments
 from dragoman_server.proxy.known_models import KnownModels
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
+from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.shared_pauses import SharedPauses
@@ -78,10 +73,6 @@ _ERROR_SECONDS = 1.0
 """Seconds that clients have to receive the errors that end their streams when the gateway stops."""
 _END_HOOK = 5.0
 """Seconds that running `on_end` hooks have when the gateway closes."""
-
-
-def _disconnected() -> bool:
-    return True
 
 
 class Gateway:
@@ -120,20 +111,13 @@ class Gateway:
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
-        self.metrics = Metrics(now=now, validate=config.server.validate)
+        self._instruments = instruments = Instruments(config, self._add_pools, now)
+        self.metrics, self.load = instruments.metrics, instruments.load
+        self.provider_health, self.usage = instruments.provider_health, instruments.usage
         totals = self.metrics.totals
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
-        self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
-        self.provider_health = ProviderHealth(totals, time.monotonic)
-        self.load.on_tick.append(self.provider_health.update)
-        self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, self._add_pools)
-        self._usage_options = config.usage
-        self.usage = UsageBook(config.usage, config.prices, totals)
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
-        self._telemetry = config.telemetry
-        self._tracer = create_tracer(config.telemetry, totals)
-        self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
@@ -144,7 +128,7 @@ class Gateway:
         self.known_models = KnownModels(self._upstream_models, self.upstream_requests.get_headers)
         self._discovering = False
         mask_logs(config)
-        self._open: set[StreamTimers] = set()
+        self._open = OpenRequests()
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
         answer = self._answer_detachable if lines else self._answer
         self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
@@ -153,7 +137,6 @@ class Gateway:
         """`POST /v1/messages`, with or without `?beta=true`."""
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
-        self._idle = asyncio.Event()
         self.stopping = self.leaving = False
         self.hooks = hooks
         reports = hooks.on_end is not None or self.usage.writes
@@ -185,16 +168,10 @@ class Gateway:
         self.bodies.configure(server)
         self.receipts.resize(server.receipts)
         self.prompt_cache.resize(server.prefix_diagnostics)
-        self.metrics.count_violations(server.validate)
-        self.load.configure(server.overload)
-        self.usage.configure(config.prices)
+        ignored += self._instruments.configure(config)
         if not self.named_keys.configure(config):
             ignored.append("store")
         self._share_pauses()
-        if config.usage != self._usage_options:
-            ignored.append("usage")
-        if config.telemetry != self._telemetry:
-            ignored.append("telemetry")
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -215,17 +192,13 @@ class Gateway:
 
         Raises ConfigError if the file cannot be used.
         """
-        self.usage.open()
-        self.load.start()
-        if self._metrics_export is not None:
-            self._metrics_export.start()
+        self._instruments.open()
         if self._upstream is None:
             server = self.config.server
             if server.transport == "aiohttp":
                 self._upstream = AiohttpTransport(server.connections, trust_env=True)
             else:
                 self._upstream = Http11Transport(server.connections)
-
         self._share_pauses()
 
     def _share_pauses(self) -> None:
@@ -241,39 +214,20 @@ class Gateway:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
         self.stopping = self.leaving = True
         self.bodies.stop()
-        if await self._wait_until_idle(seconds):
+        if await self._open.wait(seconds):
             return
-        for timers in tuple(self._open):
-            timers.expire(DragomanError(replace(STOPPING)))
+        self._open.expire(STOPPING)
         # The server closes the connections of clients that do not read in this time.
-        await self._wait_until_idle(_ERROR_SECONDS)
-
-    async def _wait_until_idle(self, seconds: float) -> bool:
-        if self._open:
-            self._idle.clear()
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._idle.wait()
-            except TimeoutError:
-                return False
-        return True
-
-    def _remove_timers(self, timers: StreamTimers) -> None:
-        timers.stop()
-        self._open.discard(timers)
-        if not self._open:
-            self._idle.set()
+        await self._open.wait(_ERROR_SECONDS)
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
-        self.load.stop()
         await self._upstream_models.close()
         await self._shared_pauses.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
-        await self.usage.close()
         await self.named_keys.close()
-        await asyncio.gather(*(each.close() for each in (self._tracer, self._metrics_export) if each is not None))
+        await self._instruments.close()
         if self._upstream is not None:
             await self._upstream.close()
             self._upstream = None
@@ -298,13 +252,13 @@ class Gateway:
         # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
         receipt.on_end = self._end_reporter
-        if self._tracer is not None:
-            receipt.trace = self._tracer.begin(request.headers)
+        if (tracer := self._instruments.tracer) is not None:
+            receipt.trace = tracer.begin(request.headers)
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
             call, exchange, send = await self._prepared(request, receipt)
-            timers = self._new_timers(request, call)
+            timers = self._open.add(request, call.timeouts)
             opening = send(call, timers)
             early = call.timeouts.early_reply if call.stream else 0.0
             # Free the request's body, which may be large, for the duration of the reply.
@@ -352,13 +306,7 @@ class Gateway:
                     log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
                 receipt.end("abandoned", CLIENT_GONE)
             if timers is not None:
-                self._remove_timers(timers)
-
-    def _new_timers(self, request: web.Request, call: UpstreamRequest) -> StreamTimers:
-        transport = request.transport
-        timers = StreamTimers(call.timeouts, transport.is_closing if transport is not None else _disconnected)
-        self._open.add(timers)
-        return timers
+                self._open.remove(timers)
 
     def _add_pools(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)
@@ -440,7 +388,7 @@ class Gateway:
         """
         if self._upstream is None:
             raise UpstreamUnreachable("the gateway is not open")
-        timers = self._new_timers(request, call) if request is not None else StreamTimers(call.timeouts)
+        timers = self._open.add(request, call.timeouts) if request is not None else StreamTimers(call.timeouts)
         try:
             answer = await self._upstream.open(call, timers)
             try:
@@ -448,14 +396,14 @@ class Gateway:
             finally:
                 await answer.close()
         finally:
-            self._remove_timers(timers)
+            self._open.remove(timers)
 
     def new_receipt(self, request: web.Request, endpoint: str) -> Receipt:
         """Return the receipt of a request to a forwarded endpoint, which is counted as open."""
         receipt = Receipt(self.new_id(), Dialect.CHAT, int(self._now()), endpoint=endpoint)
         receipt.on_end = self._end_reporter
-        if self._tracer is not None:
-            receipt.trace = self._tracer.begin(request.headers, endpoint)
+        if (tracer := self._instruments.tracer) is not None:
+            receipt.trace = tracer.begin(request.headers, endpoint)
         self.metrics.opened(receipt)
         return receipt
 
@@ -469,7 +417,7 @@ class Gateway:
         """
         if self._upstream is None:
             raise UpstreamUnreachable("the gateway is not open")
-        timers = self._new_timers(request, call)
+        timers = self._open.add(request, call.timeouts)
         try:
             if upload is None:
                 answer = await self._upstream.open(call, timers)
@@ -480,7 +428,7 @@ class Gateway:
             finally:
                 await answer.close()
         finally:
-            self._remove_timers(timers)
+            self._open.remove(timers)
 
     async def _fetch_list(self, call: UpstreamRequest) -> tuple[int, bytes]:
         status, _, body = await self.fetch(call, BODY_MAX)

@@ -1,0 +1,63 @@
+"""The counters, monitors and exporters of one gateway, which live as long as it does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from dragoman_server.accounts.usage.book import UsageBook
+from dragoman_server.config.schema import Config
+from dragoman_server.observability.load_monitor import LoadMonitor
+from dragoman_server.observability.metric_families import Totals
+from dragoman_server.observability.metrics import Metrics
+from dragoman_server.observability.metrics_export import create_metrics_export
+from dragoman_server.observability.provider_health import ProviderHealth
+from dragoman_server.observability.tracing.tracer import create_tracer
+
+
+class Instruments:
+    """The instruments of one gateway.
+
+    `metrics` has the counters, `load` the load of the process, `provider_health` the providers that are down, and
+    `usage` books rows. `tracer` makes traces; it is None if there are none.
+
+    Args:
+        config: The configuration.
+        add_pools: Adds the gauges of the connection pools.
+        now: Returns Unix seconds.
+    """
+
+    def __init__(self, config: Config, add_pools: Callable[[Totals], None], now: Callable[[], float]) -> None:
+        self.metrics = Metrics(now=now, validate=config.server.validate)
+        totals = self.metrics.totals
+        self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
+        self.provider_health = ProviderHealth(totals, time.monotonic)
+        self.load.on_tick.append(self.provider_health.update)
+        self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, add_pools)
+        self._usage_options = config.usage
+        self.usage = UsageBook(config.usage, config.prices, totals)
+        self._telemetry = config.telemetry
+        self.tracer = create_tracer(config.telemetry, totals)
+        self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
+
+    def configure(self, config: Config) -> list[str]:
+        """Use a new configuration. Returns the names of the tables whose change takes effect after a restart."""
+        self.metrics.count_violations(config.server.validate)
+        self.load.configure(config.server.overload)
+        self.usage.configure(config.prices)
+        changed = {"usage": config.usage != self._usage_options, "telemetry": config.telemetry != self._telemetry}
+        return [name for name, differs in changed.items() if differs]
+
+    def open(self) -> None:
+        """Open the file of usage and begin to measure and to export. Raises ConfigError if the file cannot be used."""
+        self.usage.open()
+        self.load.start()
+        if self._metrics_export is not None:
+            self._metrics_export.start()
+
+    async def close(self) -> None:
+        """Write and send what is pending."""
+        self.load.stop()
+        await self.usage.close()
+        await asyncio.gather(*(each.close() for each in (self.tracer, self._metrics_export) if each is not None))

@@ -1,0 +1,60 @@
+"""The requests that a gateway is answering, by their timers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+from aiohttp import web
+
+from dragoman import DragomanError, Failure
+from dragoman.aio import StreamTimers, Timeouts
+
+
+def _disconnected() -> bool:
+    return True
+
+
+class OpenRequests:
+    """The timers of all open requests of one gateway."""
+
+    def __init__(self) -> None:
+        self._timers: set[StreamTimers] = set()
+        self._idle = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __iter__(self) -> Iterator[StreamTimers]:
+        return iter(self._timers)
+
+    def add(self, request: web.Request, timeouts: Timeouts) -> StreamTimers:
+        """Return the timers of a client's request, which is open until `remove`."""
+        transport = request.transport
+        timers = StreamTimers(timeouts, transport.is_closing if transport is not None else _disconnected)
+        self._timers.add(timers)
+        return timers
+
+    def remove(self, timers: StreamTimers) -> None:
+        """Stop the timers of a request that has ended."""
+        timers.stop()
+        self._timers.discard(timers)
+        if not self._timers:
+            self._idle.set()
+
+    def expire(self, failure: Failure) -> None:
+        """End all open requests with this failure."""
+        for timers in tuple(self._timers):
+            timers.expire(DragomanError(replace(failure)))
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until no request is open, for at most `seconds`. Returns False if some still are."""
+        if self._timers:
+            self._idle.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._idle.wait()
+            except TimeoutError:
+                return False
+        return True
