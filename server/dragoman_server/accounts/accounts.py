@@ -107,6 +107,11 @@ class Accounts:
         run = asyncio.get_running_loop().create_task
         self._tasks = [run(self._settlements.run()), run(self._maintain())]
 
+    @property
+    def is_open(self) -> bool:
+        """True from the end of `open` to `close`."""
+        return bool(self._tasks)
+
     async def close(self) -> None:
         """Send the last settlements, and close the store."""
         if self.healthy:

@@ -70,7 +70,7 @@ class SharedPauses:
     async def exchange(self) -> None:
         """Send the pauses that have begun here, and adopt those of other gateways. Raises StoreError."""
         accounts = self._accounts()
-        if accounts is None:
+        if accounts is None or not accounts.is_open:
             return
         self._changed.clear()
         for name, until in tuple(self._pending.items()):

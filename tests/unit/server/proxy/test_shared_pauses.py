@@ -27,9 +27,16 @@ UP = Provider("up", Dialect.CHAT, "http://up/v1")
 CANDIDATE = Candidate(UP, "m")
 
 
+class Open(MemoryStore):
+    """A store in place of open accounts."""
+
+    is_open = True
+
+
 class Away:
     """A store that does not answer, and counts who tries."""
 
+    is_open = True
     calls = 0
 
     async def cool(self, name: str, seconds: float) -> None:
@@ -59,7 +66,7 @@ class Side:
 @pytest.mark.parametrize(("status", "after", "times"), [(429, 30.0, 1), (500, None, 5)], ids=["key", "provider"])
 async def test_a_pause_reaches_the_other_side_and_ends_there(status: int, after: float | None, times: int) -> None:
     clock = ManualClock()
-    store = MemoryStore(clock)
+    store = Open(clock)
     one, two = Side(store, clock), Side(store, clock)
     one.fail(status, after, times)
     clock.advance(4)
@@ -76,7 +83,7 @@ async def test_a_pause_reaches_the_other_side_and_ends_there(status: int, after:
 async def test_a_pause_that_is_nearly_over_is_not_adopted() -> None:
     """Else a breaker that has just closed would be opened again by what is left of its own pause."""
     clock = ManualClock()
-    store = MemoryStore(clock)
+    store = Open(clock)
     one, two = Side(store, clock), Side(store, clock)
     one.fail(500, None, 5)
     await one.pauses.exchange()
@@ -103,9 +110,16 @@ async def test_without_accounts_nothing_is_exchanged() -> None:
     await side.pauses.exchange()
 
 
+async def test_accounts_that_are_not_open_yet_are_left_alone() -> None:
+    away = Away()
+    away.is_open = False
+    await Side(away, ManualClock()).pauses.exchange()
+    assert not away.calls
+
+
 async def test_the_task_sends_a_pause_at_once() -> None:
     clock = ManualClock()
-    store = MemoryStore(clock)
+    store = Open(clock)
     side = Side(store, clock)
     side.pauses.start()
     side.pauses.start()
@@ -116,7 +130,7 @@ async def test_the_task_sends_a_pause_at_once() -> None:
 
 
 async def test_pauses_that_wait_to_be_sent_are_limited() -> None:
-    store, clock = MemoryStore(ManualClock()), ManualClock()
+    store, clock = Open(ManualClock()), ManualClock()
     side = Side(store, clock)
     for number in range(PENDING_MAX + 50):
         side.pauses.add(f"provider:{number}", 30)
