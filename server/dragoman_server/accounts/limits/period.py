@@ -1,4 +1,4 @@
-"""Calendar days and months of UTC."""
+"""Calendar days and months of UTC, and times in RFC 3339."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ class Calendar(NamedTuple):
 def calendar(now: float) -> Calendar:
     """Return the calendar at `now`, in Unix seconds."""
     return _calendar(int(now // 86400))
+
+
+def rfc3339(second: int) -> str:
+    """Return Unix seconds as a time in RFC 3339, such as `2026-11-22T00:00:00Z`."""
+    days, second = divmod(second, 86400)
+    # Formatting the date takes longer than the rest, and it is the same all day.
+    return f"{_calendar(days).day}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
 
 @lru_cache(4)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
 from math import ceil
 
 from multidict import istr
@@ -20,7 +18,7 @@ from dragoman_server.accounts.limits.claim import (
     Outcome,
 )
 from dragoman_server.accounts.limits.decision import SCALE
-from dragoman_server.accounts.limits.period import calendar
+from dragoman_server.accounts.limits.period import calendar, rfc3339
 from dragoman_server.accounts.limits.prices import money
 
 _FACTS = ("limit", "remaining", "reset")
@@ -92,14 +90,8 @@ def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) ->
         missing = part.limit * SCALE - level
         headers[limit] = str(part.limit)
         headers[remaining] = str(max(0, level // SCALE))
-        headers[reset] = _rfc3339(ceil(now + missing / part.limit / 1000)) if messages else _duration(part, missing)
+        headers[reset] = rfc3339(ceil(now + missing / part.limit / 1000)) if messages else _duration(part, missing)
     return headers
-
-
-# In a busy second most replies carry the same few times.
-@lru_cache(64)
-def _rfc3339(second: int) -> str:
-    return f"{datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def _duration(part: BucketClaim, missing: int) -> str:

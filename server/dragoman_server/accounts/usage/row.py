@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 from dragoman import Json
+from dragoman_server.accounts.limits.period import rfc3339
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.observability.exchange_record import ExchangeRecord
 
@@ -15,20 +13,13 @@ COUNT_MAX = 2**53
 """Largest count of a row: readers of JSON may round larger ones, and SQLite does not store those beyond 64 bits."""
 COST_MAX = 1e9
 """Largest cost of a row, for the same reasons."""
+# fmt: off
 TEXTS = (
-    ("id", "request_id"),
-    ("key", "key"),
-    ("client", "client"),
-    ("client_profile", "client_profile"),
-    ("model", "model"),
-    ("route", "route"),
-    ("provider", "provider"),
-    ("upstream", "upstream"),
-    ("upstream_model", "upstream_model"),
-    ("ended", "ended"),
-    ("error", "error_kind"),
+    "id", "key", "client", "client_profile", "model", "route", "provider", "upstream", "upstream_model", "ended",
+    "error",
 )
-"""Name of a text in a row → its attribute of the record."""
+"""The names of the texts of a row, apart from `time` and `principal`."""
+# fmt: on
 COUNTS = (
     ("input", "input_total"),
     ("cache_read", "cache_read"),
@@ -43,28 +34,45 @@ _PARTIAL = ("failed", "abandoned")
 
 def row_of(record: ExchangeRecord) -> Json:
     """Return the row of an exchange, as it is written to a JSONL file."""
-    row: dict[str, Any] = {"time": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
-    for name, attribute in TEXTS:
-        value = getattr(record, attribute)
-        row[name] = _text(value) if value is not None else None
-    if record.endpoint:
-        row["client"] = record.endpoint
-    row["principal"] = _text(record.principal.id) if record.principal is not None else None
-    row["status"], row["stream"], row["attempts"] = record.status, record.stream, record.attempts
-    usage = record.usage
-    for name, attribute in COUNTS:
-        count = getattr(usage, attribute) if usage is not None else None
-        row[name] = min(count, COUNT_MAX) if count is not None else None
-    row["estimated"] = [_COUNT_NAMES.get(name, name) for name in record.estimated]
-    row["partial"] = usage is not None and record.ended in _PARTIAL
-    row["cost"] = min(float(record.cost), COST_MAX) if record.cost is not None else None
-    row["duration"] = round(record.duration, 4)
-    row["first_event"] = round(record.first_event, 4) if record.first_event is not None else None
-    return row
+    usage, principal, cost = record.usage, record.principal, record.cost
+    return {
+        "time": rfc3339(record.created),
+        "id": record.request_id,
+        "key": _text(record.key),
+        "client": record.endpoint or record.client,
+        "client_profile": record.client_profile,
+        "model": _text(record.model),
+        "route": _text(record.route),
+        "provider": _text(record.provider),
+        "upstream": record.upstream,
+        "upstream_model": _text(record.upstream_model),
+        "ended": record.ended,
+        "error": record.error_kind,
+        "principal": _text(principal.id) if principal is not None else None,
+        "status": record.status,
+        "stream": record.stream,
+        "attempts": record.attempts,
+        "input": _count(usage.input_total) if usage is not None else None,
+        "cache_read": _count(usage.cache_read) if usage is not None else None,
+        "cache_write": _count(usage.cache_write) if usage is not None else None,
+        "output": _count(usage.output_total) if usage is not None else None,
+        "reasoning": _count(usage.reasoning) if usage is not None else None,
+        "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated],
+        "partial": usage is not None and record.ended in _PARTIAL,
+        "cost": min(float(cost), COST_MAX) if cost is not None else None,
+        "duration": round(record.duration, 4),
+        "first_event": round(record.first_event, 4) if record.first_event is not None else None,
+    }
 
 
-def _text(value: str) -> str:
+def _count(count: int | None) -> int | None:
+    return count if count is None or count <= COUNT_MAX else COUNT_MAX
+
+
+def _text(value: str | None) -> str | None:
     """Return the beginning of a text, with `?` for half a surrogate pair, which JSON may hold and UTF-8 may not."""
+    if value is None or (len(value) <= TEXT_MAX and value.isascii()):
+        return value
     return value[:TEXT_MAX].encode("utf-8", "replace").decode()
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import Protocol
 
 from dragoman import Json
@@ -14,7 +16,7 @@ log = logging.getLogger("dragoman")
 PENDING_MAX = 100_000
 """Most rows that wait to be written. More are dropped, and counted."""
 _BATCH_SECONDS = 0.05
-"""Seconds between two writes: a killed process loses at most the rows of this time."""
+"""Seconds for which rows are collected: a killed process loses at most those of this time."""
 _RETRY_SECONDS = 1.0
 """Seconds until the next attempt after a write that failed."""
 
@@ -42,8 +44,10 @@ class RowSink:
         self._file = file
         self._dropped = dropped
         self._pending: deque[Json] = deque()
-        self._wake = threading.Event()
-        self._closing = threading.Event()
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        self._awake = False
+        """True from the moment a row wakes the thread until it writes."""
+        self._closing = False
         self._thread: threading.Thread | None = None
         self._failing = False
 
@@ -59,14 +63,16 @@ class RowSink:
             self._dropped(1)
             return
         self._pending.append(row)
-        self._wake.set()
+        if not self._awake:
+            self._awake = True
+            self._wake.put(None)
 
     def close(self, seconds: float) -> None:
         """Write what is pending, for at most `seconds`, and close the file."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._closing.set()
-            self._wake.set()
+            self._closing = True
+            self._wake.put(None)
             thread.join(seconds)
         if left := len(self._pending):
             self._dropped(left)
@@ -75,14 +81,12 @@ class RowSink:
     # --- in the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._closing.is_set():
-            self._wake.wait()
-            self._wake.clear()
-            if not self._write_pending():
-                self._wake.set()
-                self._closing.wait(_RETRY_SECONDS)
-            else:
-                self._closing.wait(_BATCH_SECONDS)
+        while not self._closing:
+            self._wake.get()
+            time.sleep(_BATCH_SECONDS)
+            self._awake = False  # before the rows are read: later ones wake the thread again
+            while not self._write_pending() and not self._closing:
+                time.sleep(_RETRY_SECONDS)
         self._write_pending()
         try:
             self._file.close()

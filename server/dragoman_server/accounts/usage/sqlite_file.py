@@ -17,7 +17,7 @@ _TIMEOUT = 10.0
 """Longest wait for another process's transaction, in seconds."""
 COLUMNS = (
     "time",
-    *(name for name, _ in TEXTS),
+    *TEXTS,
     *("principal", "status", "stream", "attempts"),
     *(name for name, _ in COUNTS),
     *("estimated", "partial", "cost", "duration", "first_event"),

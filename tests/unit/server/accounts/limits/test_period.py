@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman_server.accounts.limits.period import calendar
+from dragoman_server.accounts.limits.period import calendar, rfc3339
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,8 @@ def test_periods_are_those_of_utc(
     assert (found.day, found.month) == (day, month)
     assert found.next_day == datetime(*next_day, tzinfo=UTC).timestamp()
     assert found.next_month == datetime(*next_month, tzinfo=UTC).timestamp()
+
+
+@given(second=st.integers(0, 250_000_000_000))
+def test_a_time_is_written_as_rfc_3339(second: int) -> None:
+    assert rfc3339(second) == datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
