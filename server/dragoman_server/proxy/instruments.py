@@ -20,7 +20,7 @@ class Instruments:
     """The instruments of one gateway.
 
     `metrics` has the counters, `load` the load of the process, `provider_health` the providers that are down, and
-    `usage` books rows. `tracer` makes traces; it is None if there are none.
+    `usage` books rows. `tracer` makes traces; it is set only with tracing.
 
     Args:
         config: The configuration.
