@@ -50,7 +50,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
         stream.reconfigure(errors="replace")  # without UTF-8, print question marks instead of failing
     terminal = Terminal(stream)
     config = simulated_config()
-    config = replace(config, server=replace(config.server, port=port))
+    config = replace(config, server=replace(config.server, port=port, ui=True))
     config.check()
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
