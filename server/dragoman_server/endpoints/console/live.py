@@ -1,8 +1,9 @@
 """The stream of the live table: a snapshot of the newest exchanges, about once per second for each open page.
 
-Rows are read from receipts when they are sent, so streams pay nothing for a viewer. There is no queue: a page that
-reads slowly gets fewer snapshots. A stream ends after `LIFE` seconds, and the page opens another one, so that a
-worker that is being replaced, or a key that was revoked, does not have viewers for long.
+Rows are read from receipts when they are sent, so streams pay nothing for a viewer. Of a row that a page has, only what
+changes is sent again. There is no queue: a page that reads slowly gets fewer snapshots. A stream ends after `LIFE`
+seconds, and the page opens another one, so that a worker that is being replaced, or a key that was revoked, does not
+have viewers for long.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from contextlib import suppress
 from aiohttp import web
 
 from dragoman import DragomanError, FailureKind, Json, json_dumps
-from dragoman_server.endpoints.console.rows import RowFilter, merged_rows, newest_rows
+from dragoman_server.endpoints.console.rows import (
+    Known,
+    RowFilter,
+    known_rows,
+    merged_rows,
+    newest_rows,
+    without_known,
+)
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
 
@@ -75,8 +83,11 @@ class LiveTable:
     async def _send_snapshots(self, response: web.StreamResponse, wanted: RowFilter) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._life
+        known: Known = frozenset()
         while not (self._closing.is_set() or self._gateway.leaving or loop.time() >= end):
-            data = b"event: rows\ndata: " + json_dumps(await self.snapshot(wanted)) + b"\n\n"
+            snapshot = await self.snapshot(wanted, known)
+            known = known_rows(snapshot["rows"])
+            data = b"event: rows\ndata: " + json_dumps(snapshot) + b"\n\n"
             async with asyncio.timeout(SEND_SECONDS):
                 await response.write(data)
             with suppress(TimeoutError):
@@ -84,9 +95,9 @@ class LiveTable:
                     await self._closing.wait()
         await response.write(b"event: end\ndata: {}\n\n")
 
-    async def snapshot(self, wanted: RowFilter) -> Json:
-        """Return the newest rows of all workers."""
-        answer = self.own_rows(wanted)
+    async def snapshot(self, wanted: RowFilter, known: Known = frozenset()) -> Json:
+        """Return the newest rows of all workers, and of rows that the page has `known` only what changes."""
+        answer = self.own_rows(wanted, known)
         siblings = self._gateway.siblings
         if siblings is not None:
             question = {"kind": "rows", **wanted.json()}
@@ -94,11 +105,11 @@ class LiveTable:
                 answers = await siblings.console(question)
             except DragomanError:
                 answers = []  # the next snapshot has their rows again
-            answer["rows"] = merged_rows(answer["rows"], answers, wanted.rows)
+            answer["rows"] = without_known(merged_rows(answer["rows"], answers, wanted.rows), known)
             answer["open"] += sum(int(other.get("open", 0)) for other in answers)
         return answer
 
-    def own_rows(self, wanted: RowFilter) -> Json:
+    def own_rows(self, wanted: RowFilter, known: Known = frozenset()) -> Json:
         """Return the newest rows of this worker, and the number of its open requests."""
         gateway = self._gateway
-        return {"open": gateway.metrics.open_requests, "rows": newest_rows(gateway.receipts.newest(), wanted)}
+        return {"open": gateway.metrics.open_requests, "rows": newest_rows(gateway.receipts.newest(), wanted, known)}

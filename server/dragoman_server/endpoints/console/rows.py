@@ -14,6 +14,12 @@ ROWS_MAX = 200
 """Most rows of one answer."""
 SCAN_MAX = 5000
 """Most receipts that are looked at for one answer."""
+Known = frozenset[tuple[str, str]]
+"""Rows that a page has: their ids and stages."""
+WAITING, BEGUN = "waiting", "begun"
+"""Stages of open requests, before and after the first event of a streamed reply. Other stages are states."""
+CHANGING = ("id", "time", "stage", "characters", "losses")
+"""Members of a row that change within a stage, and those that identify it."""
 STATES = ("open", "completed", "failed", "refused", "rejected", "abandoned")
 
 
@@ -69,10 +75,24 @@ class RowFilter:
         return any(name is not None and wanted in name.lower() for name in (*names, _key_name(receipt)))
 
 
-def newest_rows(receipts: Iterable[Receipt], wanted: RowFilter) -> list[Json]:
-    """Return the rows of the selected receipts. `receipts` has the newest first."""
+def newest_rows(receipts: Iterable[Receipt], wanted: RowFilter, known: Known = frozenset()) -> list[Json]:
+    """Return the rows of the selected receipts. `receipts` has the newest first.
+
+    Rows that are `known` have only the members that still change.
+    """
     scanned = islice(receipts, SCAN_MAX)
-    return [row_of(each) for each in islice((each for each in scanned if wanted.selects(each)), wanted.rows)]
+    selected = islice((each for each in scanned if wanted.selects(each)), wanted.rows)
+    return [_changes(each) if (each.request_id, _stage(each)) in known else row_of(each) for each in selected]
+
+
+def known_rows(rows: Iterable[Json]) -> Known:
+    """Return the rows that a page knows after it got these."""
+    return frozenset((row["id"], row["stage"]) for row in rows if row["stage"] != WAITING)
+
+
+def without_known(rows: Iterable[Json], known: Known) -> list[Json]:
+    """Return the rows of another worker like those of `newest_rows`."""
+    return [{name: row[name] for name in CHANGING} if (row["id"], row["stage"]) in known else row for row in rows]
 
 
 def merged_rows(rows: list[Json], more: Iterable[Json], most: int) -> list[Json]:
@@ -83,6 +103,27 @@ def merged_rows(rows: list[Json], more: Iterable[Json], most: int) -> list[Json]
     return rows[:most]
 
 
+def _stage(receipt: Receipt) -> str:
+    if receipt.ended != "open":
+        return receipt.ended
+    return WAITING if receipt.begun_at is None else BEGUN
+
+
+def _changes(receipt: Receipt) -> Json:
+    return {
+        "id": receipt.request_id,
+        "time": receipt.created,
+        "stage": _stage(receipt),
+        "characters": _characters(receipt),
+        "losses": _losses(receipt),
+    }
+
+
+def _characters(receipt: Receipt) -> int | None:
+    """Return the characters so far, which are counted in translated streams only: others are not looked at."""
+    return receipt.translation.context.output_text or None if receipt.translation is not None else None
+
+
 def row_of(receipt: Receipt) -> Json:
     """Return the row of a request."""
     translation, facts = receipt.translation, receipt.facts
@@ -90,18 +131,15 @@ def row_of(receipt: Receipt) -> Json:
     first = receipt.begun_at - receipt.opened_at if receipt.begun_at is not None else None
     stream: bool | None
     upstream_model: str | None
-    tokens_in = tokens_out = characters = None
+    tokens_in = tokens_out = None
     if translation is not None:
         stream, upstream_model = translation.stream, translation.upstream_model
-        # Counted in translated streams only: bytes that pass through are not looked at.
-        characters = translation.context.output_text or None
     else:
         stream, upstream_model = facts.get("stream"), facts.get("upstream_model")
         if (counted := receipt.usage_and_estimates()) is not None and counted[0] is not None:
             tokens_in, tokens_out = counted[0].input_total, counted[0].output_total
     return {
-        "id": receipt.request_id,
-        "time": receipt.created,
+        **_changes(receipt),
         "client": receipt.endpoint or receipt.client.value,
         "upstream": _upstream(receipt),
         "model": _cut(receipt.model),
@@ -115,10 +153,8 @@ def row_of(receipt: Receipt) -> Json:
         "seconds": round(seconds, 3) if seconds is not None else None,
         "first": round(first, 3) if first is not None else None,
         "stream": stream,
-        "characters": characters,
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
-        "losses": _losses(receipt),
         "attempts": len(receipt.attempts),
     }
 

@@ -13,7 +13,8 @@ let stop = null;
 let paused = false;
 let listening = false;
 const rates = new Map(); // id → the characters at the last snapshot, and the rates of the last ones
-const shown = new Map(); // id → its row in the table
+const shown = new Map(); // id → its line in the table
+const known = new Map(); // id → the row; of a row that is known, a snapshot has only what changes
 
 export function open() {
   listen();
@@ -75,11 +76,15 @@ function draw(snapshot) {
       line.remove();
       shown.delete(id);
       rates.delete(id);
+      known.delete(id);
     }
   }
   // Lines that exist are changed in place, so that focus and selection stay.
   let after = null;
-  for (const row of snapshot.rows) {
+  for (const changes of snapshot.rows) {
+    const row = { arrived: performance.now(), ...known.get(changes.id), ...changes };
+    if ("state" in changes) row.arrived = performance.now();
+    known.set(row.id, row);
     measure(row);
     let line = shown.get(row.id);
     if (line === undefined) {
@@ -115,19 +120,22 @@ function measure(row) {
 
 function lineOf(row) {
   const link = el("a", { href: `#exchange/${encodeURIComponent(row.id)}` }, time(row.time));
-  const names = ["", "", "", "wrap", "wrap", "number", "number", "number", "", "number", "number"];
+  const names = ["", "", "", "wrap model", "", "number", "number", "number", "", "number", "number"];
   const line = el("tr", { class: "new", "data-id": row.id }, ...names.map((name) => el("td", { class: name || null })));
   line.cells[0].append(link);
+  line.cells[3].append(el("div"), el("div", { class: "dim" }));
   return line;
 }
 
 function update(line, row) {
-  const model = row.upstream_model && row.upstream_model !== row.model ? `${row.model} → ${row.upstream_model}` : (row.model ?? "");
+  const [model, provider] = line.cells[3].children;
+  model.textContent = row.model ?? "";
+  const other = row.upstream_model && row.upstream_model !== row.model ? ` as ${row.upstream_model}` : "";
+  provider.textContent = row.provider ? `${row.provider}${other}` : "";
   const texts = {
     2: row.upstream === null ? row.client : `${row.client} → ${row.upstream}`,
-    3: row.provider ? `${model} at ${row.provider}` : model,
     4: [row.profile, row.key].filter(Boolean).join(", "),
-    5: seconds(row.seconds),
+    5: seconds(row.state === "open" ? row.seconds + (performance.now() - row.arrived) / 1000 : row.seconds),
     6: seconds(row.first),
     7: tokens(row),
     9: row.losses ? number(row.losses) : "",

@@ -1,4 +1,5 @@
-// Both sides of a recorded stream, aligned by batch: what arrived, and what was sent for it.
+// Both sides of a stream, aligned by batch: what arrived, and what was sent for it. Recordings have types and lengths,
+// captures have texts.
 
 import { el, notice, number, scroller, table } from "./dom.js";
 
@@ -20,10 +21,14 @@ export function sides(recording, upstream, client) {
 
 function batch(part) {
   if (part === null) return el("span", { class: "dim" }, "–");
-  return el("span", {}, ...part.frames.map(frame));
+  return el("span", {}, ...part.frames.map((each) => (each.length === 2 ? captured(each) : shape(each))));
 }
 
-function frame([name, detail, size, text]) {
+function captured([name, data]) {
+  return el("div", {}, name ? el("code", {}, `${name} `) : "", el("code", { class: "dim" }, data));
+}
+
+function shape([name, detail, size, text]) {
   return el(
     "div",
     {},

@@ -56,7 +56,7 @@ async def test_another_worker_is_asked(known: bool) -> None:
     siblings: Any = Siblings()
     gateway = Gateway(with_ui(), siblings=siblings)
     if known:
-        assert await exchange_view(gateway, Recorder(gateway), "req_1") == {"row": {}}
+        assert await exchange_view(gateway, Recorder(gateway), "req_1") == {"row": {}, "capture": None}
     else:
         with pytest.raises(DragomanError, match="there is no exchange"):
             await exchange_view(gateway, Recorder(gateway), "req_1")

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from dragoman import DIRECTIONS, Dialect, translate
-from dragoman_server.endpoints.console.rows import ROWS_MAX, RowFilter, merged_rows, newest_rows, row_of
+from dragoman_server.endpoints.console.rows import (
+    CHANGING,
+    ROWS_MAX,
+    RowFilter,
+    known_rows,
+    merged_rows,
+    newest_rows,
+    row_of,
+    without_known,
+)
 from dragoman_server.observability.receipts import Receipt
 from support import samples
 from support.named_keys import made
@@ -92,3 +101,21 @@ def test_rows_of_workers_are_merged_by_time() -> None:
         "c",
         "b",
     ]
+
+
+def test_of_rows_that_are_known_only_what_changes_is_sent() -> None:
+    waiting, begun, ended = receipt(3), receipt(2), receipt(1)
+    begun.begun_at = 1.0
+    ended.end("completed", 200)
+    receipts, wanted = [waiting, begun, ended], RowFilter()
+    first = newest_rows(receipts, wanted)
+    known = known_rows(first)
+    second = newest_rows(receipts, wanted, known)
+    assert second[0] == first[0], "a request that waits may get another provider"
+    assert [set(row) for row in second[1:]] == [set(CHANGING)] * 2
+    assert without_known(first, known) == second
+    assert known_rows(second) == known
+    begun.end("completed", 200)
+    third = newest_rows(receipts, wanted, known)
+    assert third[1]["state"] == "completed"
+    assert set(third[2]) == set(CHANGING)
