@@ -23,9 +23,9 @@ _RECORD = web.RequestKey("dragoman.console.record", bool)
 """Marks a request of the playground."""
 NEXT_MAX = 20
 """Most requests that are recorded after one order."""
-RECORDINGS_MAX = 50
+RECORDINGS_MAX = 30
 """Most recordings that are kept; the oldest is dropped first."""
-FRAMES_MAX = 3000
+FRAMES_MAX = 1500
 """Most frames of one recording, of both sides together; further ones are counted."""
 
 
