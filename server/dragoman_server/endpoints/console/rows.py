@@ -20,7 +20,6 @@ WAITING, BEGUN = "waiting", "begun"
 """Stages of open requests, before and after the first event of a streamed reply. Other stages are states."""
 CHANGING = ("id", "time", "stage", "characters", "losses")
 """Members of a row that change within a stage, and those that identify it."""
-STATES = ("open", "completed", "failed", "refused", "rejected", "abandoned")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,10 @@ export async function readEvents(response, onEvent) {
   const decoder = new TextDecoder();
   const source = response.body.getReader();
   for (;;) {
-    const { done, value } = await source.read();
+    const { done, value } = await source.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError("The connection to the gateway was lost.", 0);
+    });
     if (done) return;
     reader.feed(decoder.decode(value, { stream: true }));
   }

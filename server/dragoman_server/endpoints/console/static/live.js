@@ -4,7 +4,7 @@ import { readEvents, request } from "./api.js";
 import { sparkline } from "./chart.js";
 import { byId, el, failure, number, seconds, time } from "./dom.js";
 
-const RETRY = 2000;
+const RETRY = 1000;
 const HISTORY = 30;
 const FILTERS = ["text", "state", "client", "upstream", "losses"];
 const STATES = { open: "", completed: "good", failed: "bad", refused: "bad", rejected: "warn", abandoned: "dim" };
@@ -53,12 +53,12 @@ async function connect() {
       });
     } catch (error) {
       if (mine.signal.aborted) return;
-      state("not connected");
+      state("not connected, trying again");
       if (error.status === 401) return;
       show(failure(error));
       if (error.status === 403) return;
-      await new Promise((resolve) => setTimeout(resolve, RETRY));
     }
+    await new Promise((resolve) => setTimeout(resolve, RETRY));
   }
 }
 
