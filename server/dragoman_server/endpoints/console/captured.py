@@ -43,7 +43,7 @@ class CaptureReader(Protocol):
 
 
 def captured_view(reader: CaptureReader, request_id: str) -> Json | None:
-    """Return what the page shows of a captured exchange, or None if there is none that can be read. It blocks."""
+    """Return what the page shows of a captured exchange, or None without one that can be read. It blocks."""
     try:
         capture = reader.get(request_id)
     except (OSError, ValueError):
