@@ -213,7 +213,7 @@ class _Scan:
             # The input of a tool call is an object; that of a request is an array of items.
             opaque = frame.opaque
             if frame.name != b"properties":  # a schema may have properties of any name
-                opaque = opaque or name in _OPAQUE or (is_object and name == b"input")
+                opaque = opaque or name in _OPAQUE or (is_object and frame.is_object and name == b"input")
         stack.append(_Frame(name, is_object, opaque))
 
     def _number(self, start: int, end: int) -> None:
