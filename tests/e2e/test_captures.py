@@ -80,7 +80,7 @@ async def captured(entrance: Gate, capture_id: str) -> Capture:
             found.append(capture)
         return bool(found)
 
-    await until(written)
+    await until(written, 60)
     return found[0]
 
 

@@ -58,12 +58,19 @@ def main(args: argparse.Namespace) -> int:
     except (KeyError, TypeError) as error:
         raise ConfigError(args.capture, f"is damaged: {error!r}") from None
     if args.diff is not None:
-        return _compare(Path(args.diff).read_bytes(), replayed.body, args.diff, "the replay")
+        return _compare(_golden(args.diff), replayed.body, args.diff, "the replay")
     sys.stdout.buffer.write(replayed.body)
     sys.stdout.buffer.flush()
     if replayed.status >= 400:
         print(f"dragoman: the client gets a {replayed.status}", file=sys.stderr)
     return 0
+
+
+def _golden(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(path, f"cannot be read: {error.strerror}") from None
 
 
 def _check(capture: Capture, replayed: Replayed) -> int:

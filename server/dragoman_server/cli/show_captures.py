@@ -42,7 +42,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def find_capture(args: argparse.Namespace) -> Capture:
-    """Return the capture that the arguments name. Raises ConfigError if there is none."""
+    """Return the capture that the arguments name. Raises ConfigError."""
     name: str = args.capture
     try:
         if "/" in name or name.endswith(SUFFIX):

@@ -17,7 +17,7 @@ _AGE_MAX = 3660.0
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """Which exchanges are captured, and how much of them is kept. Without a `directory`, nothing is.
+    """The choice of the exchanges that are captured, and the limits. Without a `directory`, nothing is captured.
 
     An exchange is captured if an admin's request asks for it with a header (`header`), if its key is set to, or by
     chance: `share` of all. Texts are replaced unless `texts` is set. Up to `exchange_bytes` of one exchange are kept,

@@ -19,7 +19,7 @@ from dragoman_server.proxy.gateway import Gateway
 
 log = logging.getLogger("dragoman")
 LIST_DEFAULT, LIST_MAX = 100, 1000
-"""How many captures a list has by default, and at most."""
+"""Captures in a list, by default and at most."""
 T = TypeVar("T")
 
 

@@ -267,6 +267,7 @@ FAMILIES = {
         BREAKERS_OPEN,
         QUEUED_REQUESTS,
         USAGE_DROPPED,
+        CAPTURES,
         LAG,
         LAG_MAX,
         SHED,

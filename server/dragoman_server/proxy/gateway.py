@@ -91,7 +91,7 @@ class Gateway:
         prices: The price table for budgets of cost, in place of that of the configuration.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `captures` has the captured exchanges; it is None if they are off.
+    `provider_health` the providers that are down. `captures` has the captured exchanges, if any are kept.
     `stopping` is True once `stop` was called, and `leaving` once `leave` was.
     """
 

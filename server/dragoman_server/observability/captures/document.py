@@ -82,7 +82,7 @@ class CaptureDocument:
             "request": {
                 "url": shown_target(attempt.url, self._secrets),
                 "headers": shown_headers(attempt.headers.items(), self._secrets),
-                **self._body(attempt.body, len(attempt.body)),
+                **self._body(attempt.body, attempt.body_size),
             },
             "reply": None
             if attempt.status is None

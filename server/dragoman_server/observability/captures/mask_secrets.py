@@ -95,7 +95,7 @@ def shown_headers(headers: Iterable[tuple[str, str]], secrets: Sequence[str]) ->
 
 
 def header_of(headers: Iterable[Sequence[str]], name: str) -> str:
-    """Return the value of a header of `shown_headers`, empty if there is none."""
+    """Return the value of a header of `shown_headers`, or an empty text."""
     return next((value for known, value in headers if known == name), "")
 
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _UNIT: Final = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.?|[^\\]+", re.DOTALL)
-"""An escape, or a run of bytes that are none."""
+"""An escape, or a run of other bytes."""
 _ESCAPE: Final = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.?", re.DOTALL)
-_BACKSLASH, _U = 0x5C, 0x75
+_CODE: Final = re.compile(rb"\\u([0-9a-fA-F]{4})")
+_BACKSLASH: Final = 0x5C
 _HIGH, _LOW = b"d83d", b"dd12"
 """The surrogate pair that replaces others."""
 _SIMPLE = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
@@ -134,9 +135,8 @@ def _overwrite_one(buffer: bytearray, position: int, filler: Filler) -> None:
     """Overwrite one byte that is no escape, or one escape."""
     if buffer[position] != _BACKSLASH:
         buffer[position] = filler.table[buffer[position]]
-    elif buffer[position + 1] == _U:
-        digits = bytes(buffer[position + 2 : position + 6])
-        buffer[position + 2 : position + 6] = _code(digits, filler)
+    elif (code := _CODE.match(buffer, position)) is not None:
+        buffer[position + 2 : position + 6] = _code(code[1], filler)
 
 
 def overwrite_digits(buffer: bytearray, seen: View, first: int, last: int) -> None:

@@ -59,11 +59,15 @@ class Pieces:
 
 @dataclass(slots=True)
 class RecordedAttempt:
-    """One upstream request and its reply. `error` is the failure of the connection or of a timer, if there was one."""
+    """One upstream request and its reply. `error` is the failure of the connection or of a timer, if there was one.
+
+    `body_size` is the size of the whole request body, of which `body` was kept.
+    """
 
     url: str
     headers: Mapping[str, str]
     body: bytes
+    body_size: int
     began: float
     provider: str
     upstream_model: str
@@ -180,7 +184,9 @@ class Recording:
         model = self.translation.upstream_model if self.translation is not None else ""
         body = self._budget.take(call.body)
         reply = Pieces(self._budget)
-        attempt = RecordedAttempt(call.url, call.headers, body, self.seconds(), provider, model, reply)
+        attempt = RecordedAttempt(
+            *(call.url, call.headers, body, len(call.body)), self.seconds(), provider, model, reply
+        )
         self.attempts.append(attempt)
         return attempt
 

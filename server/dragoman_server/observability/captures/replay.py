@@ -85,12 +85,12 @@ def captured_reply(capture: Capture) -> bytes:
 
 
 def captured_upstream_request(capture: Capture) -> bytes:
-    """Return the body that was sent upstream last. Raises NotReplayable if there is none."""
+    """Return the body that was sent upstream last. Raises NotReplayable without one."""
     return body_of(_last_attempt(capture)["request"])
 
 
 def captured_upstream_reply(capture: Capture) -> bytes:
-    """Return the body of the last upstream reply. Raises NotReplayable if there is none."""
+    """Return the body of the last upstream reply. Raises NotReplayable without one."""
     reply = _last_attempt(capture)["reply"]
     if reply is None:
         raise NotReplayable("the upstream did not reply")
@@ -204,7 +204,7 @@ class _CapturedResponse:
             raise DragomanError(self._failure)
 
     async def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Release nothing: there is no connection."""
 
 
 def _failure(facts: Json | None) -> Failure | None:

@@ -90,7 +90,7 @@ class CaptureStore:
         return found
 
     def get(self, capture_id: str) -> Capture | None:
-        """Return a capture, or None if there is none with this id. Raises OSError or ValueError."""
+        """Return a capture, or None for an unknown id. Raises OSError or ValueError."""
         path = self._path(capture_id)
         if path is None:
             return None
@@ -127,25 +127,32 @@ class CaptureStore:
 
 
 def read_capture(path: str | os.PathLike[str]) -> Capture:
-    """Return the capture in a file. Raises OSError, or ValueError if it is none."""
-    lines = Path(path).read_bytes().split(b"\n", 2)
-    if len(lines) < 2:
-        raise ValueError("not a capture: it has no second line")
-    exchange: Any = json_loads(lines[1])
-    if type(exchange) is not dict:
-        raise ValueError("not a capture")
-    return Capture(_checked(json_loads(lines[0])), exchange)
+    """Return the capture in a file. Raises OSError, or ValueError for another file."""
+    first, _, second = Path(path).read_bytes().partition(b"\n")
+    summary, exchange = _checked(first), _object(second)
+    if exchange is None:
+        raise ValueError("not a capture, or damaged: it has no second line of JSON")
+    return Capture(summary, exchange)
 
 
 def _read_summary(path: str) -> Json:
     with open(path, "rb") as file:
-        return _checked(json_loads(file.readline(_SUMMARY_MAX)))
+        return _checked(file.readline(_SUMMARY_MAX))
 
 
-def _checked(summary: Any) -> Json:
-    if type(summary) is not dict or summary.get("object") != "dragoman.capture":
+def _checked(line: bytes) -> Json:
+    summary = _object(line)
+    if summary is None or summary.get("object") != "dragoman.capture":
         raise ValueError("not a capture: the first line is not its summary")
     return summary
+
+
+def _object(line: bytes) -> Json | None:
+    try:
+        value: Any = json_loads(line)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
 
 
 def _delete(path: str) -> None:
