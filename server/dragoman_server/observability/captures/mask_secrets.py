@@ -60,7 +60,7 @@ _PUBLIC_STARTS: Final = (
 _LOOKS: Final = (
     # The vendors' key prefixes, tokens, and what follows the name of a credential; as in `dragoman.redact`.
     re.compile(
-        rb"(?<![A-Za-z0-9])(?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk|gsk|hf|r8|ghp|gho|ghs|github_pat|drg)[-_]"
+        rb"(?<![A-Za-z0-9])(?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk|gsk|hf|r8|ghp|gho|ghs|github_pat)[-_]"
         rb"([A-Za-z0-9_*.-]{6,})"
     ),
     re.compile(rb"(?<![A-Za-z0-9])(?:AIza|AKIA|ASIA|ya29\.)([A-Za-z0-9_-]{12,})"),

@@ -49,7 +49,7 @@ def test_urls_have_no_values_of_queries_and_no_passwords() -> None:
     [
         KEY,
         "sk-ant-api03-abcdefghij",
-        "drg_0123456789abcdef",
+        "sk-dragoman-abcdefgh-0123456789",
         "AIzaSyA1234567890abcd",
         "eyJhbGciOi.eyJzdWIi.abc",
         "ghp_abcdefghij123",
