@@ -175,16 +175,16 @@ async def running(folder: Path, *, texts: bool, log_format: str) -> AsyncIterato
     for path in PATHS.values():
         echoes.router.add_post(path, echo)
     async with served(strict_simulator()) as (sim, _), served(echoes) as (echoed, _), otlp_collector() as collector:
-        path = folder / "dragoman.toml"
-        await asyncio.to_thread(path.write_text, configuration(folder, record, sim, echoed, collector.url, texts=texts))
-        async with fleet(str(path), "--log-level", "debug", "--log-format", log_format) as up:
+        file = folder / "dragoman.toml"
+        await asyncio.to_thread(file.write_text, configuration(folder, record, sim, echoed, collector.url, texts=texts))
+        async with fleet(str(file), "--log-level", "debug", "--log-format", log_format) as up:
             setting = Setting(up, collector, folder, admin)
             yield setting
             up.signal(signal.SIGTERM)
             assert await up.command.ends() == 0
             setting.sinks["log"] = up.command.said
-        for file in ("usage.jsonl", "store.db"):
-            setting.sinks[file] = (await asyncio.to_thread((folder / file).read_bytes)).decode("utf-8", "replace")
+        for name in ("usage.jsonl", "store.db"):
+            setting.sinks[name] = (await asyncio.to_thread((folder / name).read_bytes)).decode("utf-8", "replace")
         for number, file in enumerate(sorted((folder / "captures").iterdir())):
             setting.sinks[f"capture {number}"] = readable(await asyncio.to_thread(file.read_bytes))
         setting.sinks["spans and metrics"] = f"{collector.bodies!r} {collector.spans} {collector.metrics}"
@@ -238,6 +238,7 @@ async def use(setting: Setting) -> None:
         unknown = await setting.post(PATHS[client], {"model": "no-such-model", "messages": PROMPT}, PLAIN_KEY)
         assert unknown[0] in (400, 404)
         setting.sinks[f"unknown model of {client} {upstream}"] = str(unknown)
+        body = question(client, f"sim-{upstream}/sim-echo", stream=True)
         explained = await setting.post("/v1/dragoman/explain", body, PLAIN_KEY)
         assert explained[0] == 200
         setting.replies[f"explain {client} {upstream}"] = str(explained)

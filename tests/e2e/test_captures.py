@@ -12,15 +12,20 @@ from typing import Any
 
 import pytest
 
+from dragoman.aio import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.load import simulated_config
+from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.schema import Route
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.replay import captured_reply, captured_upstream_request, replay
 from dragoman_server.observability.captures.store import Capture
+from dragoman_server.proxy.hooks import Hooks, Target
 from oracles.simulator import strict_simulator
-from support.gateways import Gate, gate, served, until
-from support.samples import judge
+from support.gateways import Gate, config_for, gate, served, until
+from support.samples import judge, reply, text_stream
+from support.sockets import Close, Pause, ScriptedServer, Stall, answer, stream
 
 DIALECTS = tuple(Dialect)
 WAYS = [(client, upstream) for client in DIALECTS for upstream in DIALECTS]
@@ -145,3 +150,115 @@ async def test_all_phases_have_headers_bodies_and_times(tmp_path: Path) -> None:
         assert all(time >= attempt["began"] >= 0 for time in times)
         assert sorted(time for time, _ in reads) == [time for time, _ in reads]
         assert exchange["receipt"]["request_id"] == capture_id
+
+
+@asynccontextmanager
+async def scripted(
+    folder: Path, *scripts: Any, upstream: Dialect = Dialect.MESSAGES, **more: Any
+) -> AsyncIterator[Gate]:
+    """A gateway that captures with texts, before an upstream with these scripts and a route with three attempts."""
+    timeouts = more.pop("timeouts", None)
+    async with ScriptedServer(*scripts) as server:
+        config = config_for(server.url, upstream, timeouts=timeouts)
+        capture = CaptureOptions(str(folder / "captures"), share=1.0, texts=True, **more)
+        retries = replace(config.retries, backoff=0.001, backoff_max=0.001)
+        config = replace(config, capture=capture, routes=[Route("*", "up", attempts=3)], retries=retries)
+        async with gate(config) as entrance:
+            yield entrance
+
+
+async def test_each_attempt_is_captured(tmp_path: Path) -> None:
+    refused = answer(529, b'{"type":"error","error":{"type":"overloaded_error","message":"busy"}}')
+    begun = text_stream(Dialect.MESSAGES)
+    async with scripted(tmp_path, refused, [Close()], stream(begun)) as entrance:
+        capture_id, status, body = await ask(entrance, Dialect.RESPONSES, "m", stream=True)
+        capture = await captured(entrance, capture_id)
+    assert status == 200
+    first, second, third = capture.exchange["attempts"]
+    assert (first["reply"]["status"], first["error"]) == (529, None)
+    assert body_of(first["reply"]) == b""  # it was not read, as its status is all that matters
+    assert second["reply"] is None
+    assert second["error"]["reason"] == "unreachable"
+    assert body_of(third["reply"]) == b"".join(begun)
+    assert first["request"]["text"] == third["request"]["text"]
+    assert capture.summary["attempts"] == 3
+    assert (await replay(capture)).body == body
+
+
+async def test_an_early_reply_and_its_heartbeats_are_captured(tmp_path: Path) -> None:
+    timeouts = Timeouts(early_reply=0.05, heartbeat=0.05)
+    upstream = [Pause(0.5), *stream(text_stream(Dialect.MESSAGES))]
+    async with scripted(tmp_path, upstream, timeouts=timeouts) as entrance:
+        capture_id, _, body = await ask(entrance, Dialect.CHAT, "m", stream=True)
+        capture = await captured(entrance, capture_id)
+    assert len(capture.exchange["client"]["reply"]["heartbeats"]) >= 2
+    assert body.startswith(b":")
+    own = b"".join(part + b"\n\n" for part in body.split(b"\n\n") if part and not part.startswith(b":"))
+    assert captured_reply(capture) == own == (await replay(capture)).body
+
+
+async def test_an_early_reply_that_fails_is_replayed(tmp_path: Path) -> None:
+    timeouts = Timeouts(early_reply=0.02)
+    upstream = [Pause(0.3), *answer(400, b'{"type":"error","error":{"type":"invalid_request_error","message":"bad"}}')]
+    async with scripted(tmp_path, upstream, timeouts=timeouts) as entrance:
+        capture_id, status, _ = await ask(entrance, Dialect.CHAT, "m", stream=True)
+        capture = await captured(entrance, capture_id)
+    assert status == 200
+    assert b"bad" in captured_reply(capture)
+    replayed = await replay(capture)
+    assert (replayed.status, replayed.body) == (200, captured_reply(capture))
+
+
+async def test_a_json_reply_to_a_stream_is_captured(tmp_path: Path) -> None:
+    body = json.dumps(reply(Dialect.MESSAGES)).encode()
+    async with scripted(tmp_path, answer(200, body)) as entrance:
+        capture_id, _, received = await ask(entrance, Dialect.CHAT, "m", stream=True)
+        capture = await captured(entrance, capture_id)
+    assert captured_reply(capture) == received == (await replay(capture)).body
+
+
+async def test_a_timeout_of_the_upstream_is_replayed(tmp_path: Path) -> None:
+    begun = stream(text_stream(Dialect.MESSAGES)[:3], end=False)
+    async with scripted(tmp_path, [*begun, Stall()], timeouts=Timeouts(idle=0.2)) as entrance:
+        capture_id, _, received = await ask(entrance, Dialect.CHAT, "m", stream=True)
+        capture = await captured(entrance, capture_id)
+    assert capture.exchange["attempts"][0]["error"]["reason"] == "idle"
+    assert captured_reply(capture) == received == (await replay(capture)).body
+
+
+async def test_a_client_that_leaves_is_captured_up_to_there(tmp_path: Path) -> None:
+    begun = stream(text_stream(Dialect.MESSAGES)[:3], end=False)
+    async with scripted(tmp_path, [*begun, Stall()]) as entrance:
+        async with entrance.post(Dialect.CHAT, request(Dialect.CHAT, "m", stream=True)) as response:
+            capture_id = response.headers["x-dragoman-request-id"]
+            received = await response.content.readany()
+        capture = await captured(entrance, capture_id)
+    assert capture.summary["ended"] == "abandoned"
+    assert captured_reply(capture).startswith(received)
+    assert (await replay(capture)).body.startswith(captured_reply(capture))
+
+
+async def test_a_truncated_capture_is_marked_and_the_exchange_is_not_affected(tmp_path: Path) -> None:
+    async with scripted(tmp_path, stream(text_stream(Dialect.MESSAGES)), exchange_bytes=1500) as entrance:
+        capture_id, _, received = await ask(entrance, Dialect.CHAT, "m", stream=True)
+        capture = await captured(entrance, capture_id)
+    assert received.endswith(b"data: [DONE]\n\n")
+    assert capture.summary["truncated"]
+    assert capture.exchange["client"]["reply"]["bytes"] == len(received)
+
+
+async def test_the_application_s_own_provider_has_its_key_masked(tmp_path: Path) -> None:
+    key = "canary-own-provider-7f3a"
+
+    async def choose(*_: Any) -> Target:
+        return Target(Provider("own", Dialect.CHAT, server.url, api_key=Secret(key)), "m")
+
+    told = json.dumps(reply(Dialect.CHAT) | {"system_fingerprint": key}).encode()
+    async with ScriptedServer(answer(200, told)) as server:
+        capture = CaptureOptions(str(tmp_path / "captures"), share=1.0, texts=True)
+        config = replace(config_for(server.url, Dialect.CHAT), capture=capture)
+        async with gate(config, hooks=Hooks(choose=choose)) as entrance:
+            capture_id, _, received = await ask(entrance, Dialect.CHAT, "m", stream=False)
+            found = await captured(entrance, capture_id)
+    assert key.encode() in received
+    assert key not in json.dumps([found.summary, found.exchange])

@@ -9,7 +9,7 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import Failure, Translation
+from dragoman import Failure, Translation, is_secret
 from dragoman.aio import (
     DownstreamResponse,
     EventStream,
@@ -36,8 +36,9 @@ def begin_recording(captures: Captures, request: web.Request, request_id: str, c
     reason = captures.reason(value, admin=admin, by_key=caller.key is not None and caller.key.capture)
     if reason is None:
         return None
-    key = inbound_key(headers)
-    secrets = configured_secrets() if key is None else (key, *configured_secrets())
+    secrets, key = configured_secrets(), inbound_key(headers)
+    if key is not None and is_secret(key):
+        secrets += (key,)
     recording = captures.record(request_id, reason, secrets)
     if recording is not None:
         recording.requested(request.method, request.path_qs, headers.items())

@@ -12,7 +12,7 @@ from typing import Final
 
 from dragoman import json_dumps, redact
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.observability.captures.overwrite import SECRET, overwrite, overwrite_view, view
+from dragoman_server.observability.captures.overwrite import DIGITS, SECRET, overwrite
 
 MASK: Final = "***"
 _PUBLIC: Final = frozenset(
@@ -59,29 +59,26 @@ _PUBLIC_STARTS: Final = (
 )
 _LOOKS: Final = (
     # The vendors' key prefixes, tokens, and what follows the name of a credential; as in `dragoman.redact`.
-    re.compile(
-        rb"(?<![A-Za-z0-9])(?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk|gsk|hf|r8|ghp|gho|ghs|github_pat)[-_]"
-        rb"([A-Za-z0-9_*.-]{6,})"
-    ),
-    re.compile(rb"(?<![A-Za-z0-9])(?:AIza|AKIA|ASIA|ya29\.)([A-Za-z0-9_-]{12,})"),
-    re.compile(rb"(?<![A-Za-z0-9])(eyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?)"),
-    re.compile(rb"\b(?:Bearer|Basic)\s+((?=[^\s\d]{0,64}\d)[\w.~+/=*-]{6,}|[\w.~+/=*-]{20,})", re.IGNORECASE),
+    re.compile(rb"(?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk|gsk|hf|r8|ghp|gho|ghs|github_pat)[-_]([A-Za-z0-9_*.-]{6,})"),
+    re.compile(rb"(?:AIza|AKIA|ASIA|ya29\.)([A-Za-z0-9_-]{12,})"),
+    re.compile(rb"eyJ([\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?)"),
+    re.compile(rb"(?:Bearer|Basic)\s+((?=[^\s\d]{0,64}\d)[\w.~+/=*-]{6,}|[\w.~+/=*-]{20,})", re.IGNORECASE),
     re.compile(
         rb"(?:api[ _-]?key(?: provided)?|authorization|access[ _-]?token|password|secret)[\"'`]?\s*[:=]\s*[\"'`]?"
-        rb"((?=[^\s\"'`,;\d]{0,64}\d)[^\s\"'`,;&}]{6,})",
+        rb"((?=[^\s\"'`,;\d]{0,64}\d)[^\s\"'`,;&{}\[\]]{6,})",
         re.IGNORECASE,
     ),
     re.compile(rb"[?&](?:key|token)=([^\s&\"'`]{6,})", re.IGNORECASE),
-    re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{0,15}://([^\s\"'`<>/?#@]+)@"),
+    re.compile(rb"://([^\s\"'`<>/?#@]{1,500})@"),
 )
-_HINT: Final = re.compile(
-    rb"@|[ksixwf8potg][-_]|aiza|akia|asia|ya29|eyj|bearer|basic|key|authorization|token|password|secret", re.IGNORECASE
-)
-_STRING: Final = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"|\\?\Z)', re.DOTALL)
 _NAMED: Final = re.compile(
-    rb'"[\w-]*(?:api[_-]?key|authorization|password|secret|access[_-]?token)[\w-]*"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)',
+    rb'(?:api[_-]?key|authorization|password|secret|access[_-]?token)[\w-]*"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)',
     re.DOTALL | re.IGNORECASE,
 )
+"""The value of a member of JSON that is named like a credential."""
+_CODE: Final = re.compile(rb"\\u[0-9a-fA-F]{4}")
+_ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
+_NUMBER: Final = re.compile(rb"-?[0-9][0-9.eE+-]*\Z")
 
 
 def shown_headers(headers: Iterable[tuple[str, str]], secrets: Sequence[str]) -> list[list[str]]:
@@ -116,25 +113,18 @@ def mask_secrets(buffer: bytearray, secrets: Sequence[str]) -> set[int]:
             lengths.add(len(form))
             buffer[at : at + len(form)] = b"*" * len(form)
             at = buffer.find(form, at + len(form))
-    if _HINT.search(buffer) is None:
-        return lengths
     body = bytes(buffer)
-    if body.lstrip()[:1] in (b"{", b"[") or b"data:" in body:
-        for found in _NAMED.finditer(body):
-            overwrite(buffer, *found.span(1), SECRET)
-        for found in _STRING.finditer(body):
-            if _HINT.search(found[1]) is not None:
-                _mask_looks(buffer, *found.span(1))
-    else:
-        _mask_looks(buffer, 0, len(body))
-    return lengths
-
-
-def _mask_looks(buffer: bytearray, start: int, end: int) -> None:
-    seen = view(buffer, ((start, end),))
+    for found in _NAMED.finditer(body):
+        overwrite(buffer, *found.span(1), SECRET)
+    # Escapes become spaces of the same length: `\\n` before a key must not look like a part of it.
+    plain = _ESCAPE.sub(b"  ", _CODE.sub(b"      ", body))
     for pattern in _LOOKS:
-        for found in pattern.finditer(seen.text):
-            overwrite_view(buffer, seen, *found.span(1), SECRET)
+        for found in pattern.finditer(plain):
+            start, end = found.span(1)
+            if not plain[found.start() - 1 : found.start()].isalnum():
+                number = _NUMBER.match(plain, start, end) is not None
+                buffer[start:end] = buffer[start:end].translate(DIGITS) if number else b"*" * (end - start)
+    return lengths
 
 
 def _forms(secrets: Sequence[str]) -> Iterable[bytes]:

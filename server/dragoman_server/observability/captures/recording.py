@@ -174,8 +174,9 @@ class Recording:
         self.request_body = self._budget.take(body)
 
     def translated(self, translation: Translation) -> None:
-        """Record the translation whose reply follows, and the readings of its clock."""
+        """Record the translation whose reply follows, its secrets, and the readings of its clock."""
         self.translation, self.readings = translation, None
+        self.secrets += tuple(secret for secret in translation.context.secrets if secret not in self.secrets)
         if (clock := translation.context.clock) is not None:
             self.readings = translation.context.clock = Readings(clock)
 

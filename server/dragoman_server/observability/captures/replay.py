@@ -68,14 +68,15 @@ async def replay(capture: Capture, to: Dialect | None = None) -> Replayed:
     context = translation.context
     context.secrets = tuple("*" * length for length in facts["masks"])
     context.input_estimate = context.input_estimate or facts["input_estimate"]
+    # The reply may have been started before the upstream failed.
+    started = client["reply"]["status"] == 200 and _is_stream(client["reply"])
     try:
-        status, body = await _reply(translation, attempt["error"], reply)
+        status, body, failure = await _reply(translation, attempt["error"], reply)
     except DragomanError as error:
         response = translation.error_of(error.failure)
-        status, body = response.status, response.body
-        if client["reply"]["status"] == 200 and _EVENT_STREAM in header_of(client["reply"]["headers"], "content-type"):
-            # The reply had been started before the upstream failed.
-            status, body = 200, translation.error_stream(response.failure)
+        status, body, failure = response.status, response.body, response.failure
+    if failure is not None and started:
+        status, body = 200, translation.error_stream(translation.error_of(failure).failure)
     return Replayed(status, _masked(body), _masked(upstream_body), translation)
 
 
@@ -155,8 +156,15 @@ def _clock(readings: Sequence[float] | None) -> Callable[[], float] | None:
     return lambda: next(left, readings[-1])
 
 
-async def _reply(translation: Translation, error: Json | None, reply: Json | None) -> tuple[int, bytes]:
-    """Return status and body of the client's reply, as `proxy.exchange` makes them. Raises DragomanError."""
+def _is_stream(reply: Json) -> bool:
+    return _EVENT_STREAM in header_of(reply["headers"], "content-type")
+
+
+async def _reply(translation: Translation, error: Json | None, reply: Json | None) -> tuple[int, bytes, Failure | None]:
+    """Return status and body of the client's reply, as `proxy.exchange` makes them, and the failure if it is an error.
+
+    Raises DragomanError for a failure before the reply.
+    """
     failure = _failure(error)
     if reply is None:
         if failure is None:
@@ -165,20 +173,20 @@ async def _reply(translation: Translation, error: Json | None, reply: Json | Non
     status, headers = reply["status"], dict(reply["headers"])
     if not 200 <= status < 300:
         refused = translation.error(status, b"" if failure is not None else body_of(reply), headers)
-        return refused.status, refused.body
+        return refused.status, refused.body, refused.failure
     translation.reply_headers(headers)  # it reads the clock, as it did then
     if not translation.stream or "json" in headers.get("content-type", ""):
         if failure is not None:
             raise DragomanError(failure)
         if translation.stream:
-            return 200, translation.replay(body_of(reply), headers)
-        return status, translation.reply(body_of(reply), headers)
+            return 200, translation.replay(body_of(reply), headers), None
+        return status, translation.reply(body_of(reply), headers), None
     response = _CapturedResponse(pieces_of(reply, "reads"), failure)
     timers = StreamTimers(Timeouts())
     try:
         stream = await open_proxy_stream(translation, response, timers)
         async with aclosing(stream.batches):
-            return 200, b"".join([data async for data in stream.batches])
+            return 200, b"".join([data async for data in stream.batches]), None
     finally:
         timers.stop()
 

@@ -73,7 +73,14 @@ def test_a_member_named_like_a_credential_is_overwritten(name: str) -> None:
     found = masked(body)
     assert b"hidd" not in found
     assert b"quux" not in found
-    assert json.loads(found)["tools"][0]["api_key"] == 1234567890
+    assert json.loads(found)["tools"][0]["api_key"] == 1111111111
+
+
+def test_an_escape_before_a_key_is_no_part_of_it() -> None:
+    for escape in (rb"\n", rb"\u0022", rb"\\", rb"\""):
+        found = masked(b'{"content": "my key:' + escape + b'sk-abcdefghij"}')
+        assert b"abcdefghij" not in found
+        json.loads(found)
 
 
 @pytest.mark.parametrize(
