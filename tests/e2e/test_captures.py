@@ -19,7 +19,12 @@ from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Route
 from dragoman_server.observability.captures.document import body_of
-from dragoman_server.observability.captures.replay import captured_reply, captured_upstream_request, replay
+from dragoman_server.observability.captures.replay import (
+    as_captured,
+    captured_reply,
+    captured_upstream_request,
+    replay,
+)
 from dragoman_server.observability.captures.store import Capture
 from dragoman_server.proxy.hooks import Hooks, Target
 from oracles.simulator import strict_simulator
@@ -123,6 +128,8 @@ async def test_a_capture_without_texts_is_valid_and_replays(client: Dialect, ups
             assert len(kept) == len(body), case
             replayed = await replay(capture)
             assert replayed.status == status, case
+            assert as_captured(capture, replayed.body) == kept, case
+            assert as_captured(capture, replayed.upstream_body) == captured_upstream_request(capture), case
             if status == 200 and stream and client is not upstream:
                 judge(client, kept)
                 judge(client, replayed.body)

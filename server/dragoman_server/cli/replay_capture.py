@@ -17,6 +17,7 @@ from dragoman_server.observability.captures.fixture import write_fixture
 from dragoman_server.observability.captures.replay import (
     NotReplayable,
     Replayed,
+    as_captured,
     captured_reply,
     captured_upstream_request,
     replay,
@@ -76,7 +77,7 @@ def _golden(path: str) -> bytes:
 def _check(capture: Capture, replayed: Replayed) -> int:
     """Compare with the capture. The status is compared as well."""
     captured = capture.exchange["client"]["reply"]
-    expected, found = captured_reply(capture), replayed.body
+    expected, found = captured_reply(capture), as_captured(capture, replayed.body)
     if captured["truncated"] or capture.summary["ended"] == "abandoned":
         found = found[: len(expected)]  # the rest was not kept, or not sent
     differs = _compare(expected, found, "the client's reply", "the replay")
@@ -85,8 +86,8 @@ def _check(capture: Capture, replayed: Replayed) -> int:
         differs = 1
     sent = capture.exchange["attempts"][-1]["request"]
     if not sent["truncated"]:
-        request = captured_upstream_request(capture)
-        differs |= _compare(request, replayed.upstream_body, "the upstream's request", "the replay")
+        request, again = captured_upstream_request(capture), as_captured(capture, replayed.upstream_body)
+        differs |= _compare(request, again, "the upstream's request", "the replay")
     return differs
 
 

@@ -34,6 +34,8 @@ _PROTOCOL: Final = frozenset(
 _WORDS: Final = {b"summary": frozenset((b"auto", b"concise", b"detailed", b"none"))}
 """Members that hold a word of the protocol, or a text."""
 _WORD: Final = re.compile(rb"[A-Za-z0-9_.:/@+#$\[\]-]{0,200}\Z")
+_CODE: Final = re.compile(rb"[a-z0-9_]{0,100}\Z")
+"""The code of an error; other members `code` hold a program's text."""
 _NAME: Final = re.compile(rb"[A-Za-z_$][A-Za-z0-9_$.-]{0,99}\Z")
 """A member's name that can be one of the protocol."""
 _OPAQUE: Final = frozenset(
@@ -47,6 +49,8 @@ _LINKED: Final = re.compile(rb"data:[\w.+/-]{0,100};base64,|https?://")
 _TOKEN: Final = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\],:]|-?[0-9][0-9.eE+-]*|true\b|false\b|null\b', re.DOTALL
 )
+_COMMENTS: Final = frozenset((b"", b"keep-alive", b"keepalive", b"ping", b"heartbeat", b"OPENROUTER PROCESSING"))
+"""Comments of streams that have no text."""
 _LINE: Final = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
 _STREAM: Final = re.compile(rb"(?:data|event|id|retry)?:")
 _START: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*")
@@ -114,7 +118,9 @@ def _hide_in_stream(buffer: bytearray, first: int, names: Declared) -> None:
         if field == b"data" and colon:
             if buffer[at:end] != b"[DONE]":
                 scan.data(at, end)
-        elif field not in (b"event", b"id", b"retry") or not _WORD.match(buffer, at, end):
+        elif field or line[1][at - start :] not in _COMMENTS:
+            if field in (b"event", b"id", b"retry") and _WORD.match(buffer, at, end):
+                continue
             overwrite(buffer, start if not colon else start + len(field) + 1, end, TEXT)
     scan.finish()
 
@@ -241,7 +247,7 @@ class _Scan:
         name = frame.key if frame.is_object else frame.name
         if not frame.opaque:
             if name in _PROTOCOL:
-                if _WORD.match(content):
+                if (_CODE if name == b"code" else _WORD).match(content):
                     if name == b"type" and len(self._stack) == 1:
                         self._type = content
                     return

@@ -27,6 +27,7 @@ from dragoman import (
 )
 from dragoman.aio import StreamTimers, Timeouts, open_proxy_stream
 from dragoman_server.observability.captures.document import body_of, pieces_of
+from dragoman_server.observability.captures.hide_texts import declared, hide_texts
 from dragoman_server.observability.captures.mask_secrets import header_of, mask_secrets
 from dragoman_server.observability.captures.store import Capture
 
@@ -78,6 +79,16 @@ async def replay(capture: Capture, to: Dialect | None = None) -> Replayed:
     if failure is not None and started:
         status, body = 200, translation.error_stream(translation.error_of(failure).failure)
     return Replayed(status, _masked(body), _masked(upstream_body), translation)
+
+
+def as_captured(capture: Capture, body: bytes) -> bytes:
+    """Return a body of a replay as the capture would keep it: without texts, if it has none."""
+    if capture.summary["texts"]:
+        return body
+    names = declared(body_of(capture.exchange["client"]["request"]))
+    for attempt in capture.exchange["attempts"]:
+        names |= declared(body_of(attempt["request"]))
+    return bytes(hide_texts(body, names))
 
 
 def captured_reply(capture: Capture) -> bytes:

@@ -34,6 +34,7 @@ def frames(*payloads: Any) -> bytes:
         {"type": "message", "role": "assistant", "id": "msg_01Ab", "stop_reason": "end_turn"},
         {"tools": [{"type": "function", "name": "get_weather", "strict": False}]},
         {"reasoning": {"effort": "high", "summary": "auto"}, "include": ["reasoning.encrypted_content"]},
+        {"error": {"type": "invalid_request_error", "code": "context_length_exceeded", "param": "input[0].text"}},
         {"usage": {"input_tokens": 5, "output_tokens": 9}, "created": 1790000000, "index": 0},
         {
             "tools": [
@@ -76,6 +77,7 @@ def test_the_protocol_stays(value: Any) -> None:
             ]
         },
         {"error": {"type": "invalid_request_error", "message": SECRET}},
+        {"type": "code_interpreter_call", "code": f"{SECRET}[0]", "outputs": [{"logs": SECRET}]},
         {"id": f"{SECRET} {SECRET}", "unknown": SECRET, f"{SECRET} {SECRET}": 1},
         {"choices": [{"logprobs": {"content": [{"token": SECRET, "top_logprobs": [{"token": SECRET}]}]}}]},
         {"image_url": {"url": f"https://example.com/{SECRET}"}, "filename": SECRET},
@@ -148,13 +150,15 @@ def test_deltas_of_responses_are_texts_or_arguments_by_their_type() -> None:
 def test_lines_of_a_stream() -> None:
     data = (
         b"event: message_start\r\nid: 12\r\nretry: 5\r\n"
-        b'data: {"type": "message_start",\r\ndata: "text": "zebra"}\r\n\r\n: zebra\n\nevent: zebra zebra\n'
+        b'data: {"type": "message_start",\r\ndata: "text": "zebra"}\r\n\r\n'
+        b": zebra\n: keep-alive\n:\n\nevent: zebra zebra\n"
         b"zebra\ndata: zebra\n\ndata: [DONE]\n\n"
     )
     found = bytes(hide_texts(data, NAMES))
     assert found == (
         b"event: message_start\r\nid: 12\r\nretry: 5\r\n"
-        b'data: {"type": "message_start",\r\ndata: "text": "xxxxx"}\r\n\r\n:xxxxxx\n\nevent:xxxxxxxxxxxx\n'
+        b'data: {"type": "message_start",\r\ndata: "text": "xxxxx"}\r\n\r\n'
+        b":xxxxxx\n: keep-alive\n:\n\nevent:xxxxxxxxxxxx\n"
         b"xxxxx\ndata: xxxxx\n\ndata: [DONE]\n\n"
     )
 
