@@ -269,3 +269,35 @@ async def test_the_application_s_own_provider_has_its_key_masked(tmp_path: Path)
             found = await captured(entrance, capture_id)
     assert key.encode() in received
     assert key not in json.dumps([found.summary, found.exchange])
+
+
+async def test_without_a_capture_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exchange is the usual one, on the gateway's own transport."""
+    made: list[object] = []
+    monkeypatch.setattr("dragoman_server.proxy.captured_exchange.RecordingTransport", made.append)
+    monkeypatch.setattr("dragoman_server.observability.captures.captures.Recording", made.append)
+    async with capturing(tmp_path) as entrance:
+        for headers in ({}, {"x-dragoman-capture": "0"}):
+            _, status, _ = await ask(entrance, Dialect.CHAT, "messages/sim-text", stream=True, headers=headers)
+            assert status == 200
+        assert entrance.gateway.captures is not None
+        assert entrance.gateway.captures.store.list() == []
+    assert made == []
+
+
+async def test_a_change_of_captures_takes_effect_after_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with capturing(tmp_path, share=1.0) as entrance:
+        config = entrance.gateway.config
+        entrance.gateway.reconfigure(replace(config, capture=CaptureOptions()))
+        assert "capture: the change takes effect after a restart" in caplog.text
+        capture_id, _, _ = await ask(entrance, Dialect.CHAT, "messages/sim-text", stream=True)
+        assert (await captured(entrance, capture_id)).summary["reason"] == "share"
+
+
+async def test_what_is_pending_is_written_when_the_gateway_closes(tmp_path: Path) -> None:
+    async with capturing(tmp_path, share=1.0) as entrance:
+        replies = [await ask(entrance, Dialect.CHAT, "messages/sim-text", stream=False) for _ in range(20)]
+    ids = sorted(capture_id for capture_id, _, _ in replies)
+    assert sorted(file.stem for file in (tmp_path / "captures").iterdir()) == ids

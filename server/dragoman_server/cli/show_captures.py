@@ -109,11 +109,13 @@ def _show(args: argparse.Namespace) -> int:
         _print_part(f"2. the upstream's request{which}: POST {attempt['request']['url']}", attempt["request"])
         reply, error = attempt["reply"], attempt["error"]
         if reply is not None:
-            reads = f", {len(reply['reads'])} reads" if reply["reads"] else ""
-            _print_part(f"3. the upstream's reply{which}: {reply['status']}{reads}", reply)
+            _print_part(f"3. the upstream's reply{which}: {reply['status']}, reads: {len(reply['reads'])}", reply)
         if error is not None:
             print(f"   failed: {quote(error['message'])}\n")
-    _print_part(f"4. the client's reply: {client['reply']['status']}", client["reply"])
+    if client["reply"]["status"] is None:
+        print("\n4. the client disconnected before its reply")
+    else:
+        _print_part(f"4. the client's reply: {client['reply']['status']}", client["reply"])
     return 0
 
 

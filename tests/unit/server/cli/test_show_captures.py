@@ -60,6 +60,14 @@ def test_a_capture_is_shown_with_its_four_phases(config: str, capsys: pytest.Cap
     assert json.loads(run(capsys, "show", file, "--json")[1]) == found
 
 
+def test_a_client_that_left_before_its_reply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = capture_of(recorded(CHAT, MESSAGES, None), ended="abandoned")
+    capture.exchange["client"]["reply"]["status"] = None
+    path = tmp_path / "req_1.capture"
+    path.write_bytes(json_dumps(capture.summary) + b"\n" + json_dumps(capture.exchange) + b"\n")
+    assert "4. the client disconnected before its reply" in run(capsys, "show", str(path))[1]
+
+
 def test_what_does_not_exist_is_reported(
     config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
