@@ -301,3 +301,22 @@ async def test_what_is_pending_is_written_when_the_gateway_closes(tmp_path: Path
         replies = [await ask(entrance, Dialect.CHAT, "messages/sim-text", stream=False) for _ in range(20)]
     ids = sorted(capture_id for capture_id, _, _ in replies)
     assert sorted(file.stem for file in (tmp_path / "captures").iterdir()) == ids
+
+
+@pytest.mark.parametrize(("client", "upstream"), WAYS, ids=lambda dialect: str(dialect))
+async def test_a_key_that_a_model_repeats_in_pieces_is_masked(
+    client: Dialect, upstream: Dialect, tmp_path: Path
+) -> None:
+    key = "canary-client-7f3a"
+    frames = text_stream(upstream, ("my key: ", key[:3], key[3:11], key[11:], " and more"))
+    async with scripted(tmp_path, stream(frames), upstream=upstream) as entrance:
+        capture_id, _, received = await ask(entrance, client, "m", stream=True, headers={"x-api-key": key})
+        capture = await captured(entrance, capture_id)
+    written = json.dumps([capture.summary, capture.exchange])
+    assert not [part for part in (key, key[:9], key[3:11], key[11:]) if part in written]
+    kept = captured_reply(capture)
+    assert len(kept) == len(received)
+    assert b"and more" in kept
+    assert b"********" in kept
+    replayed = await replay(capture)
+    assert replayed.body == kept

@@ -254,18 +254,21 @@ class _Scan:
             elif (name == b"name" and content in self._names.tools) or content in _WORDS.get(name, ()):
                 return
             elif name in _ARGUMENTS or name == b"delta":
-                frames = tuple((each, each.items) for each in self._stack)
-                self._fragments.append(_Fragment(name, (start, end), frames))
+                self._add_fragment(name, start, end)
                 return
             elif name in _STOPS:
                 overwrite(buffer, start, end, STOP_SEQUENCE)
                 return
         elif name == b"arguments":
-            self._fragments.append(_Fragment(name, (start, end), tuple((each, each.items) for each in self._stack)))
+            self._add_fragment(name, start, end)
             return
         if not frame.opaque and (linked := _LINKED.match(content)):
             start += linked.end()
         overwrite(buffer, start, end, TEXT)
+
+    def _add_fragment(self, name: bytes, start: int, end: int) -> None:
+        frames = tuple((frame, frame.items) for frame in self._stack)
+        self._fragments.append(_Fragment(name, (start, end), frames))
 
     def end_document(self) -> None:
         """End a document of a stream."""

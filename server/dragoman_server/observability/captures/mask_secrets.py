@@ -7,12 +7,12 @@ keys are overwritten with stars of the same number, so that no position changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from dragoman import json_dumps, redact
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.observability.captures.overwrite import DIGITS, SECRET, overwrite
+from dragoman_server.observability.captures.overwrite import DIGITS, SECRET, overwrite, overwrite_view, view
 
 MASK: Final = "***"
 _PUBLIC: Final = frozenset(
@@ -76,6 +76,12 @@ _NAMED: Final = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 """The value of a member of JSON that is named like a credential."""
+_FRAGMENT: Final = re.compile(
+    rb'"(delta|text|content|partial_json|arguments|thinking|reasoning|reasoning_content|refusal)"\s*:\s*'
+    rb'"([^"\\]*(?:\\.[^"\\]*)*)"',
+    re.DOTALL,
+)
+"""A piece of a text in a stream."""
 _CODE: Final = re.compile(rb"\\u[0-9a-fA-F]{4}")
 _ESCAPE: Final = re.compile(rb"\\.", re.DOTALL)
 _NUMBER: Final = re.compile(rb"-?[0-9][0-9.eE+-]*\Z")
@@ -106,28 +112,52 @@ def mask_secrets(buffer: bytearray, secrets: Sequence[str]) -> set[int]:
 
     Returns the lengths of the secrets that were found.
     """
-    lengths = set()
-    for form in _forms(secrets):
-        at = buffer.find(form)
-        while at >= 0:
-            lengths.add(len(form))
-            buffer[at : at + len(form)] = b"*" * len(form)
-            at = buffer.find(form, at + len(form))
+    forms = _forms(secrets)
+    places = list(_places(bytes(buffer), forms))
+    for start, end in places:
+        buffer[start:end] = b"*" * (end - start)
+    _mask_fragments(buffer, forms)
     body = bytes(buffer)
     for found in _NAMED.finditer(body):
         overwrite(buffer, *found.span(1), SECRET)
     # Escapes become spaces of the same length: `\\n` before a key must not look like a part of it.
     plain = _ESCAPE.sub(b"  ", _CODE.sub(b"      ", body))
+    for start, end in _looks(plain):
+        number = _NUMBER.match(plain, start, end) is not None
+        buffer[start:end] = buffer[start:end].translate(DIGITS) if number else b"*" * (end - start)
+    return {end - start for start, end in places}
+
+
+def _mask_fragments(buffer: bytearray, forms: Sequence[bytes]) -> None:
+    """Overwrite keys in texts that a stream has in several pieces."""
+    spans: dict[bytes, list[tuple[int, int]]] = {}
+    if b"data:" in buffer:
+        for found in _FRAGMENT.finditer(bytes(buffer)):
+            spans.setdefault(found[1], []).append(found.span(2))
+    for each in spans.values():
+        seen = view(buffer, each)
+        for start, end in (*_places(seen.text, forms), *_looks(seen.text)):
+            overwrite_view(buffer, seen, start, end, SECRET)
+
+
+def _places(text: bytes, forms: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each secret."""
+    for form in forms:
+        at = text.find(form)
+        while at >= 0:
+            yield at, at + len(form)
+            at = text.find(form, at + len(form))
+
+
+def _looks(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each text that looks like a key, without its prefix."""
     for pattern in _LOOKS:
-        for found in pattern.finditer(plain):
-            start, end = found.span(1)
-            if not plain[found.start() - 1 : found.start()].isalnum():
-                number = _NUMBER.match(plain, start, end) is not None
-                buffer[start:end] = buffer[start:end].translate(DIGITS) if number else b"*" * (end - start)
-    return lengths
+        for found in pattern.finditer(text):
+            if not text[max(0, found.start() - 1) : found.start()].isalnum():
+                yield found.span(1)
 
 
-def _forms(secrets: Sequence[str]) -> Iterable[bytes]:
+def _forms(secrets: Sequence[str]) -> Sequence[bytes]:
     """Return the forms of secrets in bodies: as they are, and in a JSON string."""
     forms = {secret.encode("utf-8", "surrogateescape") for secret in secrets if not set(secret) & set('"\\')}
     for secret in secrets:

@@ -97,6 +97,20 @@ def test_other_texts_stay(text: str) -> None:
     assert masked(body) == body
 
 
+@pytest.mark.parametrize("name", ["delta", "text", "content", "partial_json", "arguments", "reasoning_content"])
+@pytest.mark.parametrize("secret", [KEY, "sk-abcdefghijklm"])
+def test_a_key_in_pieces_is_overwritten(name: str, secret: str) -> None:
+    pieces = ["my key: ", secret[:5], secret[5:6], "", secret[6:], " \n end"]
+    frames = [b"data: " + json.dumps({"index": 0, name: piece}).encode() + b"\n\n" for piece in pieces]
+    found = masked(b"".join(frames), KEY)
+    texts = [json.loads(line[6:])[name] for line in found.splitlines() if line]
+    assert [len(text) for text in texts] == [len(piece) for piece in pieces]
+    assert secret not in "".join(texts)
+    assert texts[0] == pieces[0]
+    assert texts[-1] == pieces[-1]
+    assert texts[4] == "*" * len(pieces[4])
+
+
 def test_secrets_with_quotes_are_found_in_json() -> None:
     secret = 'pass"word\\with\u00e9'
     for ascii_only in (False, True):
