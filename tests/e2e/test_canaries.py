@@ -159,7 +159,7 @@ class Setting:
         """Status, body and headers of a reply, or of as much of it as there was."""
         headers = {"x-api-key": key, "content-type": "application/json", "anthropic-version": "2023-06-01"}
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             self.up.session.post(self.up.url + path, data=dump(body), headers=headers) as response,
         ):
             text = (await response.read()).decode()
@@ -244,9 +244,13 @@ async def use(setting: Setting) -> None:
         setting.replies[f"explain {client} {upstream}"] = str(explained)
     captures = setting.folder / "captures"
     count = len(WAYS) * (len(MODELS) + 1)
-    await until(lambda: len(list(captures.glob("*.capture"))) == count, 60)
-    await until(lambda: len(setting.collector.spans) >= count, 60)
-    await until(lambda: "gen_ai.server.request.duration" in setting.collector.metrics, 60)
+    try:
+        await until(lambda: len(list(captures.glob("*.capture"))) == count, 120)
+        await until(lambda: len(setting.collector.spans) >= count, 120)
+        await until(lambda: "gen_ai.server.request.duration" in setting.collector.metrics, 120)
+    except TimeoutError:
+        kept, spans = len(list(captures.glob("*.capture"))), len(setting.collector.spans)
+        raise AssertionError(f"{kept} captures and {spans} spans of {count} exchanges") from None
     for path in ("/metrics", "/ready", "/ready?strict", "/health", "/v1/models", "/v1/dragoman/captures?limit=1000"):
         setting.sinks[path] = await setting.get(path)
         setting.sinks[f"{path} with a wrong key"] = await setting.get(path, **{"x-api-key": STRANGER})
