@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,11 +20,12 @@ from aiohttp import web
 
 from dragoman import DIRECTIONS, Dialect
 from dragoman_server.app import setup
+from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Secret
 from dragoman_server.workers.serve import Running, running, with_simulator
 from support.browser import axe_source, page
-from support.gateways import served
+from support.gateways import served, until
 from support.paths import ROOT
 
 pytestmark = pytest.mark.slow
@@ -33,9 +36,12 @@ TEXT = "Hello from the other side"
 
 
 @asynccontextmanager
-async def gateway(*, pace: float = 0.02, **server: Any) -> AsyncIterator[Running]:
+async def gateway(
+    *, pace: float = 0.02, capture: CaptureOptions | None = None, **server: Any
+) -> AsyncIterator[Running]:
     config = simulated_config()
     config = replace(config, server=replace(config.server, port=0, ui=True, **server))
+    config = replace(config, capture=capture or config.capture)
     async with running(config, pace=pace) as up:
         yield up
 
@@ -138,6 +144,33 @@ async def test_the_playground_explains_and_sends() -> None:
         await changes.wait_for()
         await shown.get_by_role("link", name="Open this exchange").click()
         await shown.wait_for_selector("h2:has-text('Exchange req_')")
+
+
+@pytest.mark.parametrize("texts", [True, False])
+async def test_a_captured_exchange(tmp_path: Path, texts: bool) -> None:
+    options = CaptureOptions(directory=str(tmp_path / "captures"), texts=texts)
+    async with gateway(capture=options) as up, page(f"{up.url}/ui/#playground") as shown:
+        changes = shown.get_by_role("region", name="Changes to the request")
+        await changes.wait_for()
+        request = json.dumps(body(Dialect.MESSAGES, "chat/sim-tools"))
+        await shown.get_by_label("Request", exact=True).fill(request)
+        await shown.get_by_label("capture it").check()
+        await shown.get_by_role("button", name="Send").click()
+        await shown.get_by_role("link", name="Open this exchange").click()
+        await shown.wait_for_selector("h3:has-text('The stream')")
+        await until(lambda: list((tmp_path / "captures").glob("*.capture")), 60)
+        await shown.reload()
+        await shown.wait_for_selector("h3:has-text('The request')")
+        assert "top_k was not sent" in await changes.locator("tr", has_text="top_k").inner_text()
+        table = shown.get_by_role("region", name="Both sides of the stream")
+        assert "content_block_start" in await table.inner_text()
+        await shown.get_by_text("As received").click()
+        assert texts == (TEXT in await shown.get_by_label("As received").inner_text())
+        await shown.get_by_text("As curl").click()
+        command = await shown.get_by_label("As curl").inner_text()
+        assert command.startswith(f"curl -N -X 'POST' '{up.url}/")
+        await shown.get_by_text("Commands", exact=True).click()
+        assert "dragoman replay req_" in await shown.get_by_label("Commands").inner_text()
 
 
 async def test_the_charts() -> None:

@@ -80,6 +80,13 @@ class Caller(NamedTuple):
     key: KeyRecord | None = None
     """The named key."""
 
+    @property
+    def admin(self) -> bool:
+        """True for an admin's named key, a key of `server.keys`, a user of a hook with `admin`, and without keys."""
+        if self.key is not None:
+            return self.key.admin
+        return self.principal is None or self.principal.admin
+
     def require_admin(self) -> None:
         """Raise DragomanError (403) for a named key that is not an admin's."""
         if self.key is not None and not self.key.admin:

@@ -110,7 +110,9 @@ class Console:
         return await self.live.snapshot(RowFilter.read(request.query))
 
     async def _exchange(self, request: web.Request) -> Json:
-        return await exchange_view(self._gateway, self._recorder, request.match_info["request_id"])
+        captures = self._gateway.captures
+        store = captures.store if captures is not None else None
+        return await exchange_view(self._gateway, self._recorder, request.match_info["request_id"], store)
 
     async def _record(self, request: web.Request) -> Json:
         """Record the next requests of all workers; `?count=0` stops."""

@@ -63,7 +63,7 @@ function parts({ row, receipt, cost, recording, capture }) {
   found.push(el("h3", {}, "The stream"));
   if (capture) found.push(sides(capture.recording, row.upstream, row.client));
   else if (recording !== null) found.push(sides(recording, row.upstream, row.client));
-  else found.push(notice("Its events were not recorded. Press “Record the next 5” above the table, then send the request again: types and lengths of the events on both sides are kept, and no texts."));
+  else found.push(notice("It was neither captured nor recorded. Press “Record the next 5” above the table, then send the request again: types and lengths of the events on both sides are kept, and no texts."));
   found.push(el("h3", {}, "Receipt"), el("pre", { class: "box", tabindex: "0", "aria-label": "Receipt" }, JSON.stringify(receipt, null, 2)));
   return found;
 }

@@ -115,7 +115,8 @@ async function send() {
   let id = null;
   try {
     const path = PATHS[byId("play-dialect").value];
-    const response = await request(`api/send/${path}`, { method: "POST", body: byId("play-body").value, signal: mine.signal });
+    const headers = byId("play-capture").checked ? { "x-dragoman-capture": "1" } : {};
+    const response = await request(`api/send/${path}`, { method: "POST", headers, body: byId("play-body").value, signal: mine.signal });
     id = response.headers.get("x-dragoman-request-id");
     byId("play-state").textContent = "receiving";
     if (response.headers.get("content-type")?.startsWith("text/event-stream")) {
