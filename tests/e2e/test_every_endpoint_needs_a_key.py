@@ -18,10 +18,13 @@ from support.gateways import config_for, served
 from support.named_keys import keyed, made
 from support.sockets import ScriptedServer, answer
 
-OPEN = {"/": ("GET", "HEAD"), "/health": ("GET", "HEAD"), "/ready": ("GET", "HEAD")}
-"""The paths that need no key, with their methods: they are for balancers, and reveal only whether the gateway runs."""
-UNKNOWN = "/{path}"
-"""The route of all paths that do not exist."""
+OPEN = dict.fromkeys(("/", "/health", "/ready", "/ui", "/ui/"), ("GET", "HEAD"))
+"""The paths that need no key, with their methods.
+
+Most are for balancers, and reveal only whether the gateway runs. Those of the console are its page without any data.
+"""
+UNKNOWN = ("/{path}", "/ui/{name}")
+"""The routes of all paths that do not exist."""
 _VARIABLE = re.compile(r"\{[^{}]*\}")
 
 
@@ -47,7 +50,7 @@ async def check(session: ClientSession, url: str, method: str, path: str, prefix
     if method in OPEN.get(path.removeprefix(prefix), ()):
         assert found == {200}, (method, path, found)
         return "nothing"
-    if path.removeprefix(prefix) == UNKNOWN:
+    if path.removeprefix(prefix) in UNKNOWN:
         assert found <= {404, 405}, (method, path, found)
         return "unknown"
     assert found == {401}, f"{method} {path} answers {found} without a key"
@@ -58,7 +61,7 @@ async def check(session: ClientSession, url: str, method: str, path: str, prefix
 async def test_every_endpoint_needs_a_key(mounted: bool) -> None:
     async with ScriptedServer(answer(200, b"{}")) as upstream, ClientSession() as session:
         for config in configurations(upstream.url):
-            config = replace(config, server=replace(config.server, cors_origins=("https://page.example",)))
+            config = replace(config, server=replace(config.server, cors_origins=("https://page.example",), ui=True))
             if mounted:
                 app, prefix = web.Application(), "/llm"
                 setup(app, config, prefix=prefix)
@@ -70,5 +73,6 @@ async def test_every_endpoint_needs_a_key(mounted: bool) -> None:
                     if method != "OPTIONS":  # a preflight has no key; it gets no data
                         needs.setdefault(await check(session, url, method, path, prefix), set()).add(path)
             assert {f"{prefix}/v1/{path}" for path in FORWARDED} < needs["key"]
+            assert {f"{prefix}/ui/api/{path}" for path in ("live", "health", "record", "explain")} < needs["key"]
             assert len(needs["key"]) > 60, "the table was not walked"
         assert not upstream.requests

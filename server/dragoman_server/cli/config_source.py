@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import is_local
@@ -72,7 +73,9 @@ def served_config(args: argparse.Namespace) -> Config:
     """
     config = read_config(args)
     options = {"host": args.host, "port": args.port, "workers": args.workers}
-    given = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if getattr(args, "ui", False):
+        given["ui"] = True
     config = replace(config, server=replace(config.server, **given))
     config.check()
     host = config.server.host

@@ -115,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--watch", action="store_true", help="reload when the configuration, or a file of a secret, changes"
     )
+    serve.add_argument("--ui", action="store_true", help="serve the console, a page with live traffic, at /ui")
     add_simulate(serve)
     add_log(serve)
     serve.set_defaults(run=_serve)

@@ -34,6 +34,10 @@ def remarks(config: Config) -> Iterator[str]:
         yield f"keys.{captured[0]}.capture has no effect without capture.directory"
     if config.telemetry.endpoint and not (config.telemetry.traces or config.telemetry.metrics):
         yield "telemetry.endpoint has no effect without telemetry.traces = true or telemetry.metrics = true"
+    if config.server.ui and not config.server.receipts:
+        yield "the console of server.ui shows no request while server.receipts is 0"
+    if config.server.ui and not config.requires_key and not is_local(config.server.host):
+        yield "the console of server.ui answers only on this machine, as no key is required: set server.keys"
 
 
 def warn_if_exposed(config: Config) -> Iterator[str]:

@@ -104,7 +104,7 @@ def _server(table: Table) -> Server:
     workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
     validate = table.boolean("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
-    client_profiles = table.boolean("client_profiles")
+    client_profiles, ui = table.boolean("client_profiles"), table.boolean("ui")
     names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay", "stop_drain")
     counts = {name: count for name in names if (count := table.integer(name)) is not None}
     if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
@@ -126,6 +126,7 @@ def _server(table: Table) -> Server:
         validate=default.validate if validate is None else validate,
         client_profiles=default.client_profiles if client_profiles is None else client_profiles,
         prefix_diagnostics=default.prefix_diagnostics if prefix_diagnostics is None else prefix_diagnostics,
+        ui=default.ui if ui is None else ui,
         **counts,
     )
     table.finish()

@@ -211,7 +211,7 @@ class Server:
 
     `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves at most
     `max_connections` connections (0: half of its limit of open files), at most `max_connections_per_address` of them
-    from one address (0: no limit).
+    from one address (0: no limit). With `ui`, the console is served (`endpoints.console`).
     """
 
     host: str = "127.0.0.1"
@@ -235,6 +235,7 @@ class Server:
     backlog: int = 1024
     max_connections: int = 0
     max_connections_per_address: int = 0
+    ui: bool = False
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys

@@ -95,13 +95,17 @@ class Diagnostics:
         return DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
 
     async def _explain(self, request: web.Request, caller: Caller) -> bytes:
+        return json_dumps((await self.explained(request, caller))[1])
+
+    async def explained(self, request: web.Request, caller: Caller) -> tuple[bytes, Json]:
+        """Return the body of a request to `explain`, and the explanation. Raises DragomanError."""
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
         body = await self._gateway.bodies.read(request)
         payload = parse_body(body, limits)
         client = source or guess_client(payload)
         try:
-            return json_dumps(await self._explained(request, caller, client, body, payload))
+            return body, await self._explained(request, caller, client, body, payload)
         except DragomanError as error:
             raise _ExplainError(client, error.failure) from None
 

@@ -15,11 +15,13 @@ class Principal:
     """The user that the hook `authorize` returned for a request.
 
     `id` separates users: a receipt can be read only by the principal with the id that made the request. `data` is the
-    application's own, such as a row of its user table; the gateway does not read it.
+    application's own, such as a row of its user table; the gateway does not read it. `admin` is True for a user who may
+    open the console, which shows the requests of all users.
     """
 
     id: str
     data: Any = None
+    admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

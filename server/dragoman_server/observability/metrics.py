@@ -119,7 +119,7 @@ class Metrics:
         if translation is None:
             return
         stream = "true" if translation.stream else "false"
-        seconds = self.seconds(receipt)
+        receipt.duration = seconds = self.seconds(receipt)
         observe(self._durations[client, provider, stream], seconds)
         context = translation.context
         if context.losses:

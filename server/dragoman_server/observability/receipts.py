@@ -7,7 +7,7 @@ receipt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from hmac import compare_digest
@@ -162,6 +162,8 @@ class Receipt:
     """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0
     begun_at: float | None = None
+    duration: float | None = None
+    """Seconds from the arrival of a request to its end, if it was translated and has ended."""
     _facts: Json | None = field(default=None, repr=False)
     """The facts of the translation, once the reply has ended."""
 
@@ -202,6 +204,11 @@ class Receipt:
             self.metrics = None
         # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
+
+    @property
+    def facts(self) -> Json:
+        """The facts of the translation of an ended request; empty while it is open."""
+        return self._facts or {}
 
     def usage_and_estimates(self) -> tuple[Usage, tuple[str, ...]] | None:
         """Return the usage of a complete receipt and the names of its fields that are estimates; None if unknown."""
@@ -382,6 +389,14 @@ class Receipts:
         if len(self._filed) >= self._keep:
             del self._filed[next(iter(self._filed))]
         self._filed[receipt.request_id] = receipt
+
+    def newest(self) -> Iterator[Receipt]:
+        """Yield the receipts of all clients, the newest first. No receipt may be filed meanwhile."""
+        return reversed(self._filed.values())
+
+    def of_any_client(self, request_id: str) -> Receipt | None:
+        """Return the receipt of a request, whichever client made it, or None."""
+        return self._filed.get(request_id)
 
     def find(self, request_id: str, owner: bytes) -> Receipt | None:
         """Return the receipt of a request that the key with the digest `owner` made, or None."""

@@ -82,8 +82,10 @@ class Caller(NamedTuple):
 
     @property
     def admin(self) -> bool:
-        """True for an admin's named key, a key of `server.keys`, and without keys; False for users of a hook."""
-        return self.key.admin if self.key is not None else self.principal is None
+        """True for an admin's named key, a key of `server.keys`, a user of a hook with `admin`, and without keys."""
+        if self.key is not None:
+            return self.key.admin
+        return self.principal is None or self.principal.admin
 
     def require_admin(self) -> None:
         """Raise DragomanError (403) for a named key that is not an admin's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,8 @@ from dragoman_server.proxy.error_response import OWN_ID, web_response
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
 _NO_HEADERS: Mapping[str, str] = {}
+Record = Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
+"""Returns the batches that it is called with, and records them."""
 STREAM_STATUS = 200
 """The status of every streamed response."""
 
@@ -51,6 +53,8 @@ class Exchange:
     """Headers with the rate limits of the client's key. They replace the upstream's, which are the gateway's own."""
     stream: ProxyStream | None = None
     """The upstream's stream, if its first event was read already (`proxy.attempts`)."""
+    record: Record | None = None
+    """Records the batches of a stream that are sent, if it is recorded (`proxy.stream_recorder`)."""
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
@@ -146,6 +150,8 @@ class Exchange:
     ) -> web.StreamResponse:
         answer.headers = _NO_HEADERS
         stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
+        if self.record is not None:
+            stream = stream._replace(batches=self.record(stream.batches))
         downstream = await self._started()
         self.receipt.begin()
         if downstream is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import BUILD, Dialect, DragomanError, Failure, UpstreamUnreachable, json_dumps, quote
+from dragoman import BUILD, Dialect, DragomanError, Failure, Json, UpstreamUnreachable, json_dumps, quote
 from dragoman.aio import (
     DEFECT,
     STOPPING,
@@ -58,6 +58,7 @@ from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.shared_pauses import SharedPauses
+from dragoman_server.proxy.stream_recorder import StreamRecorder
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.routing_state import RoutingState
@@ -74,6 +75,10 @@ _ERROR_SECONDS = 1.0
 """Seconds that clients have to receive the errors that end their streams when the gateway stops."""
 _END_HOOK = 5.0
 """Seconds that running `on_end` hooks have when the gateway closes."""
+
+
+def _no_console(_: Json) -> Json:
+    return {}
 
 
 class Gateway:
@@ -140,6 +145,9 @@ class Gateway:
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
         self.stopping = self.leaving = False
+        self.recorder: StreamRecorder | None = None
+        self.console_answer: Callable[[Json], Json] = _no_console
+        """Answers a question of another worker's console. A console that is mounted sets it."""
         self.hooks = hooks
         reports = hooks.on_end is not None or self.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, self.usage) if reports else None
@@ -367,6 +375,8 @@ class Gateway:
                 *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
                 *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
+        if self.recorder is not None:
+            transport = self.recorder.attach(request, receipt, exchange, transport)
         if ranking is None or candidate is None:
             return call, exchange, transport.open
         attempts = Attempts(

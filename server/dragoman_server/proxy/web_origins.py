@@ -29,9 +29,9 @@ class WebOrigins:
 
     def __init__(self, host: str, allowed_hosts: Sequence[str], cors: Cors) -> None:
         self._any_host = "*" in allowed_hosts
-        self._names = {"localhost", _plain(host), _plain(socket.gethostname())}
-        self._names.update(_plain(name) for name in allowed_hosts if not name.startswith("*"))
-        self._suffixes = (".localhost", *(_plain(name[1:]) for name in allowed_hosts if name.startswith("*.")))
+        self._names = {"localhost", plain_host(host), plain_host(socket.gethostname())}
+        self._names.update(plain_host(name) for name in allowed_hosts if not name.startswith("*"))
+        self._suffixes = (".localhost", *(plain_host(name[1:]) for name in allowed_hosts if name.startswith("*.")))
         self._cors = cors
         self._known: set[str] = set()
 
@@ -48,7 +48,7 @@ class WebOrigins:
                 raise _foreign_host(host)
         origin = headers.get("origin")
         if origin is not None:
-            if not (_is_same(origin, host) or self._cors.allows(origin)):
+            if not (is_same_origin(origin, host) or self._cors.allows(origin)):
                 raise _foreign_page(f"web pages of {origin[:100]!a}")
         elif headers.get("sec-fetch-site") == "cross-site" and not self._cors.any:
             raise _foreign_page("web pages of other sites")
@@ -60,10 +60,10 @@ class WebOrigins:
 
     def _is_ours(self, host: str) -> bool:
         """True if a `Host` is a name of this machine or of its loopback address, or an allowed one."""
-        name = _plain(host)
+        name = plain_host(host)
         if not name or name in self._names or name.endswith(self._suffixes):
             return True  # HTTP/1.0 has no Host; browsers always send one
-        return _is_loopback(name)
+        return is_loopback(name)
 
     def _is_address(self, host: str, transport: asyncio.BaseTransport | None) -> bool:
         """True if a `Host` is an address, on a connection that did not come over loopback.
@@ -71,24 +71,24 @@ class WebOrigins:
         A web page cannot point a name of its own at the gateway and send an address as `Host`.
         """
         try:
-            address = ip_address(_plain(host))
+            address = ip_address(plain_host(host))
         except ValueError:
             return False
         sockname = transport.get_extra_info("sockname") if transport is not None else None
         local = sockname[0] if isinstance(sockname, tuple) else ""
-        return str(address) == local or not _is_loopback(local)
+        return str(address) == local or not is_loopback(local)
 
 
 def is_local_program(request: web.Request) -> bool:
     """True for a request on this machine's loopback address or a Unix socket, not of another site's web page."""
     origin, transport = request.headers.get("origin"), request.transport
-    if transport is None or (origin is not None and not _is_same(origin, request.headers.get("host", ""))):
+    if transport is None or (origin is not None and not is_same_origin(origin, request.headers.get("host", ""))):
         return False
     sockname = transport.get_extra_info("sockname")
-    return _is_loopback(sockname[0]) if isinstance(sockname, tuple) else sockname is not None
+    return is_loopback(sockname[0]) if isinstance(sockname, tuple) else sockname is not None
 
 
-def _plain(host: str) -> str:
+def plain_host(host: str) -> str:
     """Return a `Host` in lower case, without its port, its brackets and a final dot."""
     host = host.strip().lower()
     if host.startswith("["):
@@ -98,14 +98,15 @@ def _plain(host: str) -> str:
     return host.removesuffix(".")
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """True for an address of this machine that other machines cannot reach."""
     try:
         return ip_address(address).is_loopback
     except ValueError:
         return False
 
 
-def _is_same(origin: str, host: str) -> bool:
+def is_same_origin(origin: str, host: str) -> bool:
     """True if the page has the gateway's own origin, such as a page of the application that embeds it."""
     scheme, _, where = origin.lower().partition("://")
     return bool(where) and scheme in ("http", "https") and where == host.strip().lower()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from dragoman import Json
 from dragoman_server.observability.metric_families import Totals
 
 
 class PeerWorkers(Protocol):
-    """The other workers of one gateway. Both methods raise DragomanError (503) if the supervisor does not answer."""
+    """The other workers of one gateway. All methods raise DragomanError (503) if the supervisor does not answer."""
 
     async def totals(self) -> Totals:
         """Return the summed metrics of all workers, including those that have ended."""
@@ -19,4 +20,8 @@ class PeerWorkers(Protocol):
 
     async def receipt(self, request_id: str, owner: bytes) -> bytes | None:
         """Return a receipt as JSON, or None if no worker has it. `owner` is the digest of the key that may read it."""
+        ...
+
+    async def console(self, question: Json) -> list[Json]:
+        """Return what the consoles of the other workers answer to a question; workers that are late are left out."""
         ...

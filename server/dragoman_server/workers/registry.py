@@ -39,7 +39,9 @@ class WorkerRegistry:
             self._ended_totals.merge(worker.totals, counters_only=True)
 
     async def answer(self, asker: WorkerProcess, what: str, message: Json) -> Any:
-        """Answer a worker's question: the `totals` of all workers, or a `receipt` that it does not have itself."""
+        """Answer a worker's question: for `totals` of all, a `receipt` that it does not have, or to other consoles."""
+        if what == "console":
+            return await self._console(asker, message["question"])
         if what == "receipt":
             return await self._receipt(asker, message["id"], message["owner"])
         # Concurrent scrapes share one round of questions, so that they cannot keep the workers busy.
@@ -81,3 +83,14 @@ class WorkerRegistry:
 
         others = [worker for worker in self.workers if worker is not asker and worker.started]
         return next((found for found in await asyncio.gather(*map(look, others)) if found is not None), None)
+
+    async def _console(self, asker: WorkerProcess, question: Json) -> list[Json]:
+        async def ask(worker: WorkerProcess) -> Json | None:
+            try:
+                answer: Json | None = await worker.channel.ask("console", ANSWER_SECONDS, question=question)
+            except Unanswered:
+                return None
+            return answer
+
+        others = [worker for worker in self.workers if worker is not asker and worker.started]
+        return [answer for answer in await asyncio.gather(*map(ask, others)) if answer is not None]

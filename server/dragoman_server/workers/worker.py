@@ -91,12 +91,17 @@ class Worker:
         self.on_message("stop", {})
 
     async def answer(self, what: str, message: Json) -> Any:
-        """Answer a question: `totals`, or the `receipt` of a request made with the key whose digest is `owner`."""
+        """Answer a question: `totals`, a question of another worker's `console`, or the `receipt` of a request.
+
+        `owner` is the digest of the key that the request was made with.
+        """
         gateway = self._gateway
         if gateway is None:
             raise Unanswered
         if what == "totals":
             return gateway.metrics.snapshot().pack()
+        if what == "console":
+            return gateway.console_answer(message["question"])
         receipt = gateway.receipts.find(message["id"], bytes.fromhex(message["owner"]))
         return receipt.json().decode() if receipt is not None else None
 
@@ -180,7 +185,11 @@ class _OtherWorkers:
         found: str | None = await self._ask("receipt", id=request_id, owner=owner.hex())
         return found.encode() if found is not None else None
 
-    async def _ask(self, what: str, **more: str) -> Any:
+    async def console(self, question: Json) -> list[Json]:
+        answers: list[Json] = await self._ask("console", question=question)
+        return answers
+
+    async def _ask(self, what: str, **more: Any) -> Any:
         try:
             return await self._channel.ask(what, ASK_SECONDS, **more)
         except Unanswered:

@@ -8,6 +8,8 @@ def next_steps(url: str) -> list[str]:
     hello = '"messages":[{"role":"user","content":"Hello!"}]'
     json = "-H 'content-type: application/json'"
     return [
+        f"The console shows its traffic, and what each request lost: {url}/ui",
+        "",
         f"The gateway serves on at {url}. From another terminal:",
         "",
         "# as an Anthropic client (with a Chat upstream), and by both of OpenAI's APIs (with a Messages upstream)",

@@ -50,7 +50,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
         stream.reconfigure(errors="replace")  # without UTF-8, print question marks instead of failing
     terminal = Terminal(stream)
     config = simulated_config()
-    config = replace(config, server=replace(config.server, port=port))
+    config = replace(config, server=replace(config.server, port=port, ui=True))
     config.check()
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
@@ -59,6 +59,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     async with running(config, pace=pace, upstream=tee) as up:
         if taken:
             terminal.print(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
+        up.gateway.console_answer({"kind": "record", "count": len(SCENES)})
         problems = await _show(up, tee, terminal, pace)
         if not once:
             terminal.print(*next_steps(up.url))

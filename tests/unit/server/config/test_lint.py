@@ -52,6 +52,22 @@ def test_a_listed_name_without_a_route_is_reported() -> None:
     assert list(remarks(config)) == ["models.listed: claude is not listed, as no route leads from it"]
 
 
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        (Server(ui=True), []),
+        (Server(ui=True, receipts=0), ["the console of server.ui shows no request while server.receipts is 0"]),
+        (Server(ui=True, host="0.0.0.0", keys=(Secret("key"),)), []),
+        (
+            Server(ui=True, host="0.0.0.0"),
+            ["the console of server.ui answers only on this machine, as no key is required: set server.keys"],
+        ),
+    ],
+)
+def test_a_console_that_shows_nothing_is_reported(server: Server, expected: list[str]) -> None:
+    assert list(remarks(replace(simulated_config(), server=server))) == expected
+
+
 def test_a_collector_that_gets_nothing_is_reported() -> None:
     config = Config({"up": UP}, [Route("*", "up")])
     off = replace(config, telemetry=Telemetry(endpoint="http://collector:4318"))

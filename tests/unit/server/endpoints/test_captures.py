@@ -131,7 +131,7 @@ async def test_the_endpoints_tell_that_captures_are_off() -> None:
 
 
 async def test_another_machine_reads_no_captures_without_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman_server.proxy.web_origins._is_loopback", lambda _: False)
+    monkeypatch.setattr("dragoman_server.proxy.web_origins.is_loopback", lambda _: False)
     async with ScriptedServer(ANSWER) as upstream:
         app = make_app(config_of(upstream.url, tmp_path), gateway=(own := Gateway(config_of(upstream.url, tmp_path))))
         async with served(app) as (url, _), ClientSession() as session:

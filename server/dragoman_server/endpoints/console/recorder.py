@@ -1,0 +1,166 @@
+"""Records the shapes of both sides of a stream: which events of which length came and went when, without texts.
+
+Streams are recorded only while a page has asked for the next ones, or if the playground sends them. All others run
+without this module. A recorded stream pays for one more parser on each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from functools import partial
+
+from aiohttp import web
+
+from dragoman import Json, SSEParser
+from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
+from dragoman_server.endpoints.console.frame_shape import FrameShape, shape_of
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.exchange import Exchange
+from dragoman_server.proxy.gateway import Gateway
+
+_RECORD = web.RequestKey("dragoman.console.record", bool)
+"""Marks a request of the playground."""
+NEXT_MAX = 20
+"""Most requests that are recorded after one order."""
+RECORDINGS_MAX = 30
+"""Most recordings that are kept; the oldest is dropped first."""
+FRAMES_MAX = 1500
+"""Most frames of one recording, of both sides together; further ones are counted."""
+
+
+class Recording:
+    """Both sides of one exchange. `clock` returns the seconds since the request arrived.
+
+    `frames` has a list for each batch: its side (`received` from the upstream or `sent` to the client), its time, its
+    bytes, and the shapes of its frames.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._parsers = {"received": SSEParser(), "sent": SSEParser()}
+        self._count = 0
+        self.dropped = 0
+        """Frames that were not kept."""
+        self.batches: list[tuple[str, float, int, list[FrameShape]]] = []
+        self.sizes: dict[str, int] = {}
+        """Bytes of the request that was sent, of a whole reply, and of each side of a stream."""
+
+    def add(self, side: str, data: bytes) -> None:
+        """Record a batch of a stream."""
+        self.sizes[side] = self.sizes.get(side, 0) + len(data)
+        frames = self._parsers[side].parse(data)
+        room = FRAMES_MAX - self._count
+        self.dropped += max(0, len(frames) - room)
+        frames = frames[: max(0, room)]
+        self._count += len(frames)
+        if frames:
+            self.batches.append((side, round(self._clock(), 4), len(data), [shape_of(frame) for frame in frames]))
+
+    def json(self) -> Json:
+        """Return the recording."""
+        return {"batches": self.batches, "dropped": self.dropped, "sizes": self.sizes}
+
+
+class Recorder:
+    """The recordings of one gateway, by the ids of their requests. It is the gateway's recorder while it is needed."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._remaining = 0
+        """The number of next requests to record."""
+        self._expected = 0
+        """The number of open requests of the playground."""
+        self._recordings: dict[str, Recording] = {}
+
+    def record_next(self, count: int) -> None:
+        """Record the next requests, at most `NEXT_MAX`; 0 stops."""
+        self._remaining = max(0, min(NEXT_MAX, count))
+        self._set()
+
+    @contextmanager
+    def recording(self, request: web.Request) -> Iterator[None]:
+        """Record this request, which the gateway answers within the block."""
+        request[_RECORD] = True
+        self._expected += 1
+        self._set()
+        try:
+            yield
+        finally:
+            self._expected -= 1
+            self._set()
+
+    def _set(self) -> None:
+        self._gateway.recorder = self if self._remaining or self._expected else None
+
+    def get(self, request_id: str) -> Recording | None:
+        """Return the recording of a request, or None."""
+        return self._recordings.get(request_id)
+
+    def attach(self, request: web.Request, receipt: Receipt, exchange: Exchange, transport: Transport) -> Transport:
+        """Return the transport for a request, as `StreamRecorder` requires."""
+        if _RECORD not in request:
+            if not self._remaining:
+                return transport
+            self.record_next(self._remaining - 1)
+        if len(self._recordings) >= RECORDINGS_MAX:
+            del self._recordings[next(iter(self._recordings))]
+        recording = self._recordings[receipt.request_id] = Recording(receipt.seconds)
+        exchange.record = partial(_recorded, recording=recording, side="sent")
+        return RecordedTransport(transport, recording)
+
+
+class RecordedTransport:
+    """Sends by the transport `inner`, and records what is received."""
+
+    def __init__(self, inner: Transport, recording: Recording) -> None:
+        self._inner = inner
+        self._recording = recording
+
+    async def open(self, call: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
+        """Send a request and return its response."""
+        self._recording.sizes["request"] = len(call.body)
+        return RecordedResponse(await self._inner.open(call, timers), self._recording)
+
+    async def open_upload(self, call: UpstreamRequest, upload: Upload, timers: StreamTimers) -> UpstreamResponse:
+        """Send a request with the body `upload`, which is not recorded."""
+        return await self._inner.open_upload(call, upload, timers)
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._inner.close()
+
+
+class RecordedResponse:
+    """The response `inner`, recorded while it is read."""
+
+    def __init__(self, inner: UpstreamResponse, recording: Recording) -> None:
+        self._inner = inner
+        self._recording = recording
+        self.status: int = inner.status
+        self.headers: Mapping[str, str] = inner.headers
+        if (on_arrival := getattr(inner, "on_arrival", None)) is not None:
+            self.on_arrival = on_arrival
+
+    async def read(self, limit: int) -> bytes:
+        """Return the whole body. Raises UpstreamError and LimitExceeded."""
+        body = await self._inner.read(limit)
+        self._recording.sizes["reply"] = len(body)
+        return body
+
+    def batches(self) -> AsyncGenerator[bytes, None]:
+        """Yield the body, one network read at a time."""
+        return _recorded(self._inner.batches(), self._recording, "received")
+
+    async def close(self) -> None:
+        """Close the response."""
+        await self._inner.close()
+
+
+async def _recorded(
+    source: AsyncGenerator[bytes, None], recording: Recording, side: str
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(source):
+        async for data in source:
+            recording.add(side, data)
+            yield data

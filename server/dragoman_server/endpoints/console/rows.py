@@ -1,0 +1,181 @@
+"""The rows of the table of exchanges, read from receipts. They hold names, codes and counts, and no texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+from dragoman import Json
+from dragoman_server.observability.receipts import TEXT_MAX, Receipt
+
+ROWS_MAX = 200
+"""Most rows of one answer."""
+SCAN_MAX = 5000
+"""Most receipts that are looked at for one answer."""
+Known = frozenset[tuple[str, str]]
+"""Rows that a page has: their ids and stages."""
+WAITING, BEGUN = "waiting", "begun"
+"""Stages of open requests, before and after the first event of a streamed reply. Other stages are states."""
+CHANGING = ("id", "time", "stage", "characters", "losses")
+"""Members of a row that change within a stage, and those that identify it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Selects receipts; an empty field selects all.
+
+    `state` is that of the receipt or `ended` for all that have ended. `text` is a part of an id or a name, in any case.
+    With `losses` only those with losses are selected. `rows` is the most rows.
+    """
+
+    state: str = ""
+    client: str = ""
+    upstream: str = ""
+    provider: str = ""
+    key: str = ""
+    text: str = ""
+    losses: bool = False
+    rows: int = 100
+
+    @classmethod
+    def read(cls, query: Mapping[str, Any]) -> RowFilter:
+        """Return the filter of a query. Values that are not valid are ignored, as a page may be older than this."""
+        texts = {name: str(query.get(name, ""))[:TEXT_MAX] for name in ("state", "client", "upstream")}
+        texts |= {name: str(query.get(name, ""))[:TEXT_MAX] for name in ("provider", "key", "text")}
+        rows = str(query.get("rows", ""))
+        most = min(ROWS_MAX, int(rows[:4])) if rows.isascii() and rows.isdigit() else 100
+        return cls(**texts, losses=str(query.get("losses", "")) in ("1", "True"), rows=max(1, most))
+
+    def json(self) -> Json:
+        """Return the query of this filter, for another worker."""
+        return asdict(self)
+
+    def selects(self, receipt: Receipt) -> bool:
+        """True if a receipt belongs into the table."""
+        if self.state and receipt.ended != self.state and (self.state != "ended" or receipt.ended == "open"):
+            return False
+        if self.client and self.client != (receipt.endpoint or receipt.client):
+            return False
+        if self.provider and self.provider != receipt.provider:
+            return False
+        if self.key and self.key != _key_name(receipt):
+            return False
+        if self.upstream and self.upstream != _upstream(receipt):
+            return False
+        if self.losses and not _losses(receipt):
+            return False
+        return not self.text or self._finds_text(receipt)
+
+    def _finds_text(self, receipt: Receipt) -> bool:
+        wanted = self.text.lower()
+        names = (receipt.request_id, receipt.model, receipt.provider, receipt.route, receipt.client_profile)
+        return any(name is not None and wanted in name.lower() for name in (*names, _key_name(receipt)))
+
+
+def newest_rows(receipts: Iterable[Receipt], wanted: RowFilter, known: Known = frozenset()) -> list[Json]:
+    """Return the rows of the selected receipts. `receipts` has the newest first.
+
+    Rows that are `known` have only the members that still change.
+    """
+    scanned = islice(receipts, SCAN_MAX)
+    selected = islice((each for each in scanned if wanted.selects(each)), wanted.rows)
+    return [_changes(each) if (each.request_id, _stage(each)) in known else row_of(each) for each in selected]
+
+
+def known_rows(rows: Iterable[Json]) -> Known:
+    """Return the rows that a page knows after it got these."""
+    return frozenset((row["id"], row["stage"]) for row in rows if row["stage"] != WAITING)
+
+
+def without_known(rows: Iterable[Json], known: Known) -> list[Json]:
+    """Return the rows of another worker like those of `newest_rows`."""
+    return [{name: row[name] for name in CHANGING} if (row["id"], row["stage"]) in known else row for row in rows]
+
+
+def merged_rows(rows: list[Json], more: Iterable[Json], most: int) -> list[Json]:
+    """Return the newest of the rows of several workers."""
+    for answer in more:
+        rows += answer.get("rows", ())
+    rows.sort(key=lambda row: row["time"], reverse=True)
+    return rows[:most]
+
+
+def _stage(receipt: Receipt) -> str:
+    if receipt.ended != "open":
+        return receipt.ended
+    return WAITING if receipt.begun_at is None else BEGUN
+
+
+def _changes(receipt: Receipt) -> Json:
+    return {
+        "id": receipt.request_id,
+        "time": receipt.created,
+        "stage": _stage(receipt),
+        "characters": _characters(receipt),
+        "losses": _losses(receipt),
+    }
+
+
+def _characters(receipt: Receipt) -> int | None:
+    """Return the characters so far, which are counted in translated streams only: others are not looked at."""
+    return receipt.translation.context.output_text or None if receipt.translation is not None else None
+
+
+def row_of(receipt: Receipt) -> Json:
+    """Return the row of a request."""
+    translation, facts = receipt.translation, receipt.facts
+    seconds = receipt.seconds() if receipt.ended == "open" else receipt.duration
+    first = receipt.begun_at - receipt.opened_at if receipt.begun_at is not None else None
+    stream: bool | None
+    upstream_model: str | None
+    tokens_in = tokens_out = None
+    if translation is not None:
+        stream, upstream_model = translation.stream, translation.upstream_model
+    else:
+        stream, upstream_model = facts.get("stream"), facts.get("upstream_model")
+        if (counted := receipt.usage_and_estimates()) is not None and counted[0] is not None:
+            tokens_in, tokens_out = counted[0].input_total, counted[0].output_total
+    return {
+        **_changes(receipt),
+        "client": receipt.endpoint or receipt.client.value,
+        "upstream": _upstream(receipt),
+        "model": _cut(receipt.model),
+        "upstream_model": _cut(upstream_model),
+        "provider": receipt.provider,
+        "route": receipt.route,
+        "profile": receipt.client_profile,
+        "key": _key_name(receipt),
+        "state": receipt.ended,
+        "status": receipt.status,
+        "seconds": round(seconds, 3) if seconds is not None else None,
+        "first": round(first, 3) if first is not None else None,
+        "stream": stream,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+        "attempts": len(receipt.attempts),
+    }
+
+
+def _upstream(receipt: Receipt) -> str | None:
+    if receipt.translation is not None:
+        return receipt.translation.direction.upstream.dialect.value
+    upstream = receipt.facts.get("upstream")
+    return str(upstream) if upstream is not None else None
+
+
+def _losses(receipt: Receipt) -> int:
+    if (losses := receipt.losses) is not None:
+        return len(losses)
+    return int(receipt.facts.get("losses_total", 0))
+
+
+def _key_name(receipt: Receipt) -> str | None:
+    if receipt.key is not None:
+        return receipt.key.name
+    return receipt.principal.id[:TEXT_MAX] if receipt.principal is not None else None
+
+
+def _cut(text: str | None) -> str | None:
+    return text[:TEXT_MAX] if text is not None else None

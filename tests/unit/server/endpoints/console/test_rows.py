@@ -1,0 +1,121 @@
+"""The rows of the table, and their filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman import DIRECTIONS, Dialect, translate
+from dragoman_server.endpoints.console.rows import (
+    CHANGING,
+    ROWS_MAX,
+    RowFilter,
+    known_rows,
+    merged_rows,
+    newest_rows,
+    row_of,
+    without_known,
+)
+from dragoman_server.observability.receipts import Receipt
+from support import samples
+from support.named_keys import made
+
+CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
+
+
+def receipt(number: int = 1, client: Dialect = MESSAGES, upstream: Dialect = CHAT, **fields: Any) -> Receipt:
+    """An open receipt of a streamed request, with a loss if it is one of Messages."""
+    body = samples.request(client, stream=True)
+    if client is MESSAGES:
+        body["top_k"] = 4
+    made_receipt = Receipt(f"req_{number}", client, 1000 + number, model="m", provider="up", **fields)
+    made_receipt.translation = translate(DIRECTIONS[client, upstream], samples.dump(body), upstream_model="up-m")
+    return made_receipt
+
+
+def test_a_row_of_an_open_stream() -> None:
+    one = receipt(key=made("alice")[1])
+    assert one.translation is not None
+    one.translation.context.output_text = 42
+    row = row_of(one)
+    assert row["id"] == "req_1"
+    assert (row["client"], row["upstream"], row["state"], row["key"]) == ("messages", "chat", "open", "alice")
+    assert (row["model"], row["upstream_model"], row["characters"]) == ("m", "up-m", 42)
+    assert row["losses"] == 1
+    assert row["stream"] is True
+
+
+def test_the_row_of_an_ended_request_has_the_same_facts() -> None:
+    one = receipt()
+    before = row_of(one)
+    one.end("completed", 200)
+    after = row_of(one)
+    same = ("upstream", "upstream_model", "losses", "stream", "provider", "id")
+    assert [before[name] for name in same] == [after[name] for name in same]
+    assert (after["state"], after["status"]) == ("completed", 200)
+
+
+def test_a_request_that_was_rejected_has_a_row() -> None:
+    one = Receipt("req_1", CHAT, 1)
+    one.end("rejected", 400)
+    row = row_of(one)
+    assert (row["upstream"], row["model"], row["seconds"], row["losses"]) == (None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, ["req_3", "req_2", "req_1"]),
+        ({"state": "open"}, ["req_3", "req_2"]),
+        ({"state": "ended"}, ["req_1"]),
+        ({"state": "completed"}, ["req_1"]),
+        ({"client": "chat"}, ["req_2"]),
+        ({"upstream": "chat"}, ["req_3", "req_1"]),
+        ({"provider": "other"}, []),
+        ({"key": "alice"}, ["req_3"]),
+        ({"text": "ALI"}, ["req_3"]),
+        ({"text": "q_2"}, ["req_2"]),
+        ({"losses": "1"}, ["req_3", "req_1"]),
+        ({"rows": "1"}, ["req_3"]),
+        ({"rows": "-1", "state": ""}, ["req_3", "req_2", "req_1"]),
+    ],
+)
+def test_a_filter_selects(query: dict[str, str], expected: list[str]) -> None:
+    ended = receipt(1)
+    ended.end("completed", 200)
+    receipts = [receipt(3, key=made("alice")[1]), receipt(2, CHAT, MESSAGES), ended]
+    wanted = RowFilter.read(query)
+    assert [row["id"] for row in newest_rows(receipts, wanted)] == expected
+    assert RowFilter.read(wanted.json()) == wanted, "another worker gets the same filter"
+
+
+def test_rows_are_bounded() -> None:
+    receipts = [receipt(number) for number in range(ROWS_MAX + 5)]
+    assert len(newest_rows(receipts, RowFilter.read({"rows": "999"}))) == ROWS_MAX
+
+
+def test_rows_of_workers_are_merged_by_time() -> None:
+    answers = [{"rows": [{"id": "b", "time": 2}]}, {}]
+    assert [row["id"] for row in merged_rows([{"id": "a", "time": 1}, {"id": "c", "time": 3}], answers, 2)] == [
+        "c",
+        "b",
+    ]
+
+
+def test_of_rows_that_are_known_only_what_changes_is_sent() -> None:
+    waiting, begun, ended = receipt(3), receipt(2), receipt(1)
+    begun.begun_at = 1.0
+    ended.end("completed", 200)
+    receipts, wanted = [waiting, begun, ended], RowFilter()
+    first = newest_rows(receipts, wanted)
+    known = known_rows(first)
+    second = newest_rows(receipts, wanted, known)
+    assert second[0] == first[0], "a request that waits may get another provider"
+    assert [set(row) for row in second[1:]] == [set(CHANGING)] * 2
+    assert without_known(first, known) == second
+    assert known_rows(second) == known
+    begun.end("completed", 200)
+    third = newest_rows(receipts, wanted, known)
+    assert third[1]["state"] == "completed"
+    assert set(third[2]) == set(CHANGING)

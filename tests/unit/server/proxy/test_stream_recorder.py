@@ -1,0 +1,42 @@
+"""The seam for recordings: a recorder that is set gets each request, and its transport is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dragoman.aio import Transport
+from dragoman_server.proxy.stream_recorder import StreamRecorder
+from support.gateways import CHAT, MESSAGES, config_for, gate
+from support.samples import text_stream
+from support.sockets import ScriptedServer, stream
+
+
+class Recorder:
+    """Counts requests, and the batches that are sent."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.batches: list[bytes] = []
+
+    def attach(self, request: Any, receipt: Any, exchange: Any, transport: Transport) -> Transport:
+        self.requests += 1
+        exchange.record = self.recorded
+        return transport
+
+    async def recorded(self, source: Any) -> Any:
+        async for data in source:
+            self.batches.append(data)
+            yield data
+
+
+async def test_a_recorder_gets_what_is_sent() -> None:
+    recorder = Recorder()
+    kept: StreamRecorder = recorder
+    script = stream(text_stream(CHAT))
+    async with ScriptedServer(script, script) as server, gate(config_for(server.url, CHAT)) as up:
+        await up.stream(MESSAGES)
+        assert recorder.requests == 0
+        up.gateway.recorder = kept
+        sent = await up.stream(MESSAGES)
+    assert recorder.requests == 1
+    assert b"".join(recorder.batches) == sent
