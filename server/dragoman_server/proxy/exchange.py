@@ -14,6 +14,7 @@ from dragoman import Dialect, DragomanError, Failure, Losses, Translation, Upstr
 from dragoman.aio import (
     DEFECT,
     ClientGone,
+    Downstream,
     DownstreamResponse,
     EventStream,
     ProxyStream,
@@ -68,7 +69,7 @@ class Exchange:
         if not self.translation.stream:
             return self._whole_reply(answer, headers)
         if "json" in answer.headers.get("content-type", ""):
-            return self._replayed_reply(request, answer, headers)
+            return self._replayed_reply(request, answer, timers, headers)
         return self._streamed_reply(request, answer, timers, headers)
 
     async def answer_early(
@@ -96,16 +97,16 @@ class Exchange:
         finally:
             early.stop()
 
-    async def _started(self) -> DownstreamResponse | None:
+    async def _started(self) -> Downstream | None:
         """Return the response that was started before the upstream's response arrived, or None."""
         return await self.early.take() if self.early is not None else None
 
-    async def _fail_started(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
+    async def _fail_started(self, client: Downstream, failure: Failure) -> web.StreamResponse:
         """Send an error in a response of which only the headers were sent."""
         failure = self.translation.error_of(failure).failure
         return await self._write_to_started(client, self.translation.error_stream(failure))
 
-    async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
+    async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
         self._finish_receipt("answered without a stream", "completed", _STREAM_STATUS)
         await client.write(body)
@@ -160,7 +161,7 @@ class Exchange:
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
     async def _replayed_reply(
-        self, request: web.Request, answer: UpstreamResponse, headers: dict[str, str]
+        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         """Convert a JSON response to a streaming request, which is an error or a whole reply, into a stream.
 
@@ -173,6 +174,11 @@ class Exchange:
         if started is not None:
             return await self._write_to_started(started, written)
         add_loss_header(headers, translation.losses)
+        return await self._send_replayed(request, timers, written, headers)
+
+    async def _send_replayed(
+        self, request: web.Request, timers: StreamTimers, written: bytes, headers: dict[str, str]
+    ) -> web.StreamResponse:
         response = _event_stream(headers)
         self._finish_receipt("answered without a stream", "completed", response.status)
         await response.prepare(request)
@@ -180,7 +186,7 @@ class Exchange:
         await response.write_eof()
         return response
 
-    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
+    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         return DownstreamResponse(request, _event_stream(headers), timers, ping_of(self.client))
 
     def _own_headers(self) -> dict[str, str]:

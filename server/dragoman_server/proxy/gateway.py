@@ -54,6 +54,7 @@ from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.open_requests import OpenRequests
+from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.shared_pauses import SharedPauses
@@ -66,6 +67,8 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """An aiohttp request handler."""
+NewExchange = Callable[..., Exchange]
+"""Makes the exchange of a request, with the arguments of `Exchange`."""
 Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
 """Sends a request upstream and returns the response, as `Transport.open` does."""
 
@@ -129,6 +132,7 @@ class Gateway:
         self._discovering = False
         mask_logs(config)
         self._open = OpenRequests()
+        self.websockets = OpenWebSockets()
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
         answer = self._answer_detachable if lines else self._answer
         self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
@@ -151,6 +155,10 @@ class Gateway:
     def router(self) -> Router:
         """The router of new requests."""
         return self.loaded.router
+
+    def now(self) -> float:
+        """Return Unix seconds."""
+        return self._now()
 
     def reconfigure(self, config: Config) -> None:
         """Serve new requests by `config`. Open requests keep the configuration that they began with.
@@ -209,16 +217,18 @@ class Gateway:
     def leave(self) -> None:
         """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
         self.leaving = True
+        self.websockets.leave()
 
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
-        self.stopping = self.leaving = True
+        self.stopping = True
+        self.leave()
         self.bodies.stop()
-        if await self._open.wait(seconds):
-            return
-        self._open.expire(STOPPING)
-        # The server closes the connections of clients that do not read in this time.
-        await self._open.wait(_ERROR_SECONDS)
+        if not await self._open.wait(seconds):
+            self._open.expire(STOPPING)
+            # The server closes the connections of clients that do not read in this time.
+            await self._open.wait(_ERROR_SECONDS)
+        await self.websockets.close(_ERROR_SECONDS)
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
@@ -248,7 +258,17 @@ class Gateway:
         line = HijackableConnection.of(request)
         return await (line.run_detachable(work) if line is not None else work)
 
-    async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
+    async def answer_turn(self, request: web.Request, exchange: NewExchange) -> web.StreamResponse:
+        """Answer a request of a WebSocket. `exchange` makes its exchange, which sends the stream.
+
+        Returns the response to a request that has failed before its stream, which is to be sent; else one to be
+        ignored.
+        """
+        return await self._answer(request, Dialect.RESPONSES, exchange)
+
+    async def _answer(
+        self, request: web.Request, client: Dialect, new_exchange: NewExchange = Exchange
+    ) -> web.StreamResponse:
         # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
         receipt.on_end = self._end_reporter
@@ -257,7 +277,7 @@ class Gateway:
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
-            call, exchange, send = await self._prepared(request, receipt)
+            call, exchange, send = await self._prepared(request, receipt, new_exchange)
             timers = self._open.add(request, call.timeouts)
             opening = send(call, timers)
             early = call.timeouts.early_reply if call.stream else 0.0
@@ -316,7 +336,9 @@ class Gateway:
         add_loss_header(response.headers, receipt.losses)
         return response
 
-    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange, Send]:
+    async def _prepared(
+        self, request: web.Request, receipt: Receipt, new_exchange: NewExchange
+    ) -> tuple[UpstreamRequest, Exchange, Send]:
         """Resolve a request. Returns the upstream request, the exchange that handles the response, and what sends it.
 
         That is the transport, or the attempts of a route that may have several.
@@ -339,7 +361,7 @@ class Gateway:
             receipt.cache = self.prompt_cache.compare(
                 translation, payload, request.headers, receipt.owner, receipt.request_id
             )
-        exchange = Exchange(
+        exchange = new_exchange(
             receipt.client, translation, provider.name, receipt, loaded.upstream_warnings, limits=limits
         )
         call = self.upstream_requests.build(request, translation, provider, loaded)

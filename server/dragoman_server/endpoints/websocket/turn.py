@@ -1,0 +1,163 @@
+"""One response over WebSocket: a `response.create` runs as a POST of the same request does, and its events are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from dragoman import (
+    ClientFrame,
+    Dialect,
+    DragomanError,
+    Failure,
+    FailureKind,
+    OutputItems,
+    error_frame,
+    error_response,
+    join_items,
+    json_loads,
+    stream_id_tail,
+    warm_up_frames,
+)
+from dragoman.aio import Downstream, StreamTimers, UpstreamResponse, WebSocketStream, with_body
+from dragoman_server.endpoints.websocket.history import History
+from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
+from dragoman_server.proxy.exchange import Exchange
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.request_body import read_model
+
+_HOP = ("connection", "upgrade", "content-length", "content-encoding", "transfer-encoding", "expect", "origin")
+_PREVIOUS = "previous_response_id"
+_NOT_FOUND = "previous_response_not_found"
+"""The code by which clients know that they must send the whole conversation (responses §10)."""
+
+
+def turn_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """Return the headers of a connection's requests: those of its handshake without those that are about it.
+
+    The origin was checked then.
+    """
+    kept = CIMultiDict(headers)
+    for name in [name for name in kept if name.lower() in _HOP or name.lower().startswith("sec-")]:
+        kept.popall(name, None)
+    kept["content-type"] = "application/json"
+    return kept
+
+
+@dataclass(slots=True)
+class TurnExchange(Exchange):
+    """The exchange of a turn, which sends its stream to what `open_stream` returns."""
+
+    open_stream: Callable[[StreamTimers], Downstream] = field(kw_only=True)
+
+    async def answer_early(
+        self,
+        request: web.Request,
+        opening: Awaitable[UpstreamResponse],
+        timers: StreamTimers,
+        seconds: float,
+    ) -> web.StreamResponse:
+        """Await the upstream's response, then handle it: there are no headers that could be sent early."""
+        answer = await opening
+        self.translation.body = b""
+        try:
+            return await self.answer(request, answer, timers)
+        finally:
+            await answer.close()
+
+    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
+        return self.open_stream(timers)
+
+    async def _send_replayed(
+        self, request: web.Request, timers: StreamTimers, written: bytes, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        return await self._write_to_started(self.open_stream(timers), written)
+
+
+class Turns:
+    """Runs the turns of one connection: `request` is its handshake, `socket` the connection, `history` its responses.
+
+    `limit` is the number of bytes of a response's items up to which it can be continued.
+    """
+
+    def __init__(
+        self, gateway: Gateway, request: web.Request, socket: web.WebSocketResponse, history: History, limit: int
+    ) -> None:
+        self._gateway = gateway
+        self._request = request
+        self._socket = socket
+        self._history = history
+        self._limit = limit
+        self._headers = turn_headers(request.headers)
+
+    async def run(self, frame: ClientFrame) -> bytes | None:
+        """Create one response, and send its events.
+
+        Returns the error frame, which is to be sent, if the request has failed before its first event. Raises
+        ClientRequestError for a malformed request, and ConnectionError if the client has disconnected.
+        """
+        previous, own = frame.previous, frame.items()
+        before = None if previous is None else await self._history.find(previous)
+        continued = previous is None or before is not None
+        if frame.warm_up:
+            if not continued:
+                raise _not_found(previous)
+            await self._warm_up(frame, own)
+            return None
+        # An upstream of the same dialect may know the response, if it stored it.
+        items = join_items(before or b"", own) if continued else None
+        request = with_body(self._request, self._headers, frame.body(items))
+        del items, before
+        output = OutputItems(self._limit)
+        lane, tail = frame.stream_id, stream_id_tail(frame.stream_id)
+        del frame  # its input may be large
+
+        def open_stream(timers: StreamTimers) -> Downstream:
+            return WebSocketStream(self._socket, self._request, timers, tail, output.add)
+
+        response = await self._gateway.answer_turn(request, partial(TurnExchange, open_stream=open_stream))
+        if isinstance(response, web.Response) and response.status >= 400:
+            if response.status == CLIENT_GONE:
+                return None
+            if previous is not None and continued:
+                self._history.drop(previous, lane)
+            return _error_of(response, lane, None if continued else previous)
+        if continued and output.complete:
+            self._history.add(output.response_id, previous, join_items(own, output.join()), lane)
+        return None
+
+    async def _warm_up(self, frame: ClientFrame, items: bytes) -> None:
+        """Send a response without output, which is only to be continued. Nothing is sent upstream."""
+        model = read_model(frame.payload)
+        caller = await self._gateway.admit(with_body(self._request, self._headers, b""))
+        caller.require_model(model)
+        created = int(self._gateway.now())
+        response_id, events = warm_up_frames(frame, self._gateway.new_id().removeprefix("req_"), created)
+        self._history.add(response_id, frame.previous, items, frame.stream_id)
+        for event in events:
+            await self._socket.send_frame(event, web.WSMsgType.TEXT)
+
+
+def _error_of(response: web.Response, lane: str | None, unknown: str | None) -> bytes:
+    """Return the error frame for an error response. `unknown` is the id of a response that is not known here."""
+    body = response.body
+    assert isinstance(body, bytes)
+    if unknown is not None and response.status == 400 and json_loads(body)["error"].get("param") == _PREVIOUS:
+        return failure_frame(_not_found(unknown).failure, lane)
+    return error_frame(response.status, body, response.headers, lane)
+
+
+def failure_frame(failure: Failure, lane: str | None) -> bytes:
+    """Return the error frame of a lane for a failure of the gateway's own."""
+    error = error_response(Dialect.RESPONSES, failure)
+    return error_frame(error.status, error.body, failure.headers, lane)
+
+
+def _not_found(previous: str | None) -> DragomanError:
+    message = f"Previous response with id {previous!r} not found."
+    failure = client_failure(FailureKind.INVALID_REQUEST, message, 400, code=_NOT_FOUND)
+    return DragomanError(replace(failure, param=_PREVIOUS))
