@@ -97,7 +97,9 @@ async def test_instructions_are_replaced_and_not_merged(served: Served, client: 
     model = model_at(upstream, "sim-text")
     first = await client.turn(model=model, input="One.", instructions="Answer in Greek.", store=False)
     previous = first[-1]["response"]["id"]
-    second = await client.turn(model=model, input="Two.", instructions="Answer in Latin.", previous_response_id=previous)
+    second = await client.turn(
+        model=model, input="Two.", instructions="Answer in Latin.", previous_response_id=previous
+    )
     body = json.dumps(sent(served, upstream))
     assert "Latin" in body
     assert "Greek" not in body
@@ -140,9 +142,7 @@ async def test_an_unknown_response_is_not_found(served: Served, client: Speaking
     assert (error["type"], error["status"], error["stream_id"]) == ("error", 400, "a")
     assert error["error"]["code"] == "previous_response_not_found"
     assert error["error"]["param"] == "previous_response_id"
-    (error,) = await client.turn(
-        model=model_at(upstream, "sim-text"), previous_response_id="resp_lost", generate=False
-    )
+    (error,) = await client.turn(model=model_at(upstream, "sim-text"), previous_response_id="resp_lost", generate=False)
     assert error["error"]["code"] == "previous_response_not_found"
 
 
@@ -175,7 +175,12 @@ async def test_codex_frames_as_recorded(served: Served, client: Speaking, upstre
     called = (await client.turn(**turn))[-1]["response"]
     (call,) = [item for item in called["output"] if item["type"] == "function_call"]
     output = {**result["input"][0], "call_id": call["call_id"]}
-    result = {**result, "model": model_at(upstream, "sim-text"), "previous_response_id": called["id"], "input": [output]}
+    result = {
+        **result,
+        "model": model_at(upstream, "sim-text"),
+        "previous_response_id": called["id"],
+        "input": [output],
+    }
     done = await client.turn(**result)
     assert done[-1]["type"] == "response.completed"
     assert text_of(done)

@@ -12,6 +12,10 @@ from typing import Any
 
 import aiohttp
 
+from dragoman.dialects import Dialect
+from support.samples import text_stream
+from support.sockets import LAST_CHUNK, Send, Step, Wait, chunk, sse_head
+
 Json = dict[str, Any]
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 HANDSHAKE = {
@@ -35,7 +39,7 @@ class Speaking:
 
     async def event(self) -> Json:
         """The next event. Raises AssertionError if the connection ends."""
-        message = await self.socket.receive(timeout=20)
+        message = await self.socket.receive(timeout=10)
         assert message.type is aiohttp.WSMsgType.TEXT, message
         event: Json = json.loads(message.data)
         return event
@@ -58,6 +62,13 @@ class Speaking:
         while events[-1]["type"] not in ENDS:
             events.append(await self.event())
         return events
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        connection = self.socket._response.connection
+        assert connection is not None
+        assert connection.transport is not None
+        connection.transport.abort()
 
     async def closed(self) -> int | None:
         """The code with which the gateway closes the connection, once it does."""
@@ -89,3 +100,18 @@ def kinds(events: list[Json]) -> list[str]:
 def text_of(events: list[Json]) -> str:
     """The text that the deltas of a response add up to."""
     return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+
+
+BEGUN = {Dialect.CHAT: 3, Dialect.MESSAGES: 4, Dialect.RESPONSES: 6}
+"""Frames of a stream of text, one or two words of it included."""
+
+
+def begun(upstream: Dialect) -> list[Step]:
+    """The first frames of a stream of text."""
+    return [Send(sse_head()), *(Send(chunk(frame)) for frame in text_stream(upstream)[: BEGUN[upstream]])]
+
+
+def paused(upstream: Dialect, resume: asyncio.Event) -> list[Step]:
+    """A stream that stops after its first frames until `resume` is set."""
+    frames = [Send(chunk(frame)) for frame in text_stream(upstream)[BEGUN[upstream] :]]
+    return [*begun(upstream), Wait(resume), *frames, Send(LAST_CHUNK)]

@@ -100,7 +100,7 @@ class Downstream(HeartbeatSink, Protocol):
 
     @property
     def response(self) -> web.StreamResponse | None:
-        """aiohttp's response, or None if it has none, or none any more."""
+        """aiohttp's response, or None if the stream has none."""
         ...
 
     async def open(self) -> bool:

@@ -13,8 +13,8 @@ class OpenConnection(Protocol):
         """Close the connection once its responses have ended."""
         ...
 
-    def abort(self) -> None:
-        """Close the connection at once."""
+    def drop(self) -> None:
+        """Close the connection without waiting for the client."""
         ...
 
 
@@ -44,7 +44,7 @@ class OpenWebSockets:
             connection.leave()
 
     async def close(self, seconds: float) -> None:
-        """Wait until all connections are closed, for at most `seconds`; then abort those that are not."""
+        """Wait until all connections are closed, for at most `seconds`; then drop those that are not."""
         if not self._connections:
             return
         self._none.clear()
@@ -53,4 +53,4 @@ class OpenWebSockets:
                 await self._none.wait()
         except TimeoutError:
             for connection in tuple(self._connections):
-                connection.abort()
+                connection.drop()

@@ -22,7 +22,7 @@ from dragoman.stages.base import Stage
 from dragoman.wire.sse import Parser
 
 _UNLIMITED = Limits(sse_line=sys.maxsize, sse_frame=sys.maxsize)
-"""What is parsed here was parsed or written within the limits before."""
+"""The limits of the parser here: the stream was parsed or written within the configured ones before."""
 _DONE = b"[DONE]"
 
 
@@ -66,7 +66,7 @@ class WebSocketStream:
         return False
 
     def flush(self) -> None:
-        """Do nothing: nothing is held back."""
+        """Return at once: everything is sent as it comes."""
 
     async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
         """Send all events. Raises ConnectionError if the client disconnects, and the errors of `batches`."""
@@ -105,7 +105,7 @@ class WebSocketStream:
             await self._socket.ping()
 
     def detach(self) -> None:
-        """Do nothing: a WebSocket stays with aiohttp."""
+        """Return at once: a WebSocket stays with aiohttp."""
 
     def abort(self) -> None:
         """Close the connection of a client that does not read, at once."""

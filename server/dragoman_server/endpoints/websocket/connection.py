@@ -201,11 +201,11 @@ class WebSocketConnection:
         self._leaving = True
         self._close_if_idle()
 
-    def abort(self) -> None:
-        """Close the connection at once."""
+    def drop(self) -> None:
+        """Close the connection without waiting for the client, who may still read what was sent."""
         transport = self._request.transport
         if transport is not None:
-            transport.abort()
+            transport.close()
 
     def _close_if_idle(self) -> None:
         if not self._busy and not self._socket.closed:
@@ -217,7 +217,7 @@ class WebSocketConnection:
                 async with asyncio.timeout(2 * CLOSE_SECONDS):
                     await self._socket.close(code=code, message=reason.encode())
             except TimeoutError:
-                self.abort()
+                self.drop()
 
     # --- the timer -----------------------------------------------------------------------------------------------
 

@@ -101,7 +101,8 @@ class History:
         return join_items(*reversed(parts))
 
     def add(self, response_id: str, previous: str | None, items: bytes, lane: str | None) -> None:
-        """Keep a response with its own `items`. It continues `previous`, which must be known; None: it begins anew.
+        """Keep a response with its own `items`. It continues `previous`, if one is given; if that is unknown,
+        the response is not kept.
 
         The oldest responses are dropped to keep the bounds, this one too if its conversation alone exceeds them.
         """

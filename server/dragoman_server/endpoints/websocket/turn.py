@@ -108,8 +108,8 @@ class Turns:
                 raise _not_found(previous)
             await self._warm_up(frame, own)
             return None
-        # An upstream of the same dialect may know the response, if it stored it.
-        items = join_items(before or b"", own) if continued else None
+        # An upstream of the same dialect may know a response that is unknown here, if it stored it.
+        items = None if before is None else join_items(before, own)
         request = with_body(self._request, self._headers, frame.body(items))
         del items, before
         output = OutputItems(self._limit)

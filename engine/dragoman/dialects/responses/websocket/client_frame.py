@@ -25,7 +25,7 @@ _STREAM_ID_RULE: Final = (
 )
 _PREVIOUS: Final = "previous_response_id"
 _OWN: Final = frozenset({"type", "stream_id", "generate", "stream", "background"})
-"""Fields that a request body does not have, or that say how a reply over HTTP is sent."""
+"""Fields that a request body does not have, or that choose how a reply over HTTP is sent."""
 
 
 class ClientFrame(NamedTuple):
