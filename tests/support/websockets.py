@@ -73,10 +73,10 @@ class Speaking:
     async def closed(self) -> int | None:
         """The code with which the gateway closes the connection, once it does."""
         async with asyncio.timeout(20):
-            while (message := await self.socket.receive()).type is not aiohttp.WSMsgType.CLOSE:
-                assert message.type in {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.CLOSED}, message
-                if message.type is aiohttp.WSMsgType.CLOSED:
-                    break
+            while (message := await self.socket.receive()).type is aiohttp.WSMsgType.TEXT:
+                pass
+        if message.type is aiohttp.WSMsgType.CLOSE:
+            return int(message.data)
         return self.socket.close_code
 
 

@@ -74,7 +74,7 @@ class WebSocketConnection:
         self._busy = self._waiting = self._waiting_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._began = self._active = self._loop.time()
-        self._leaving = False
+        self._leaving = gateway.leaving
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         """Pings, and the close."""
