@@ -37,7 +37,7 @@ from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.logs import log_request
-from dragoman_server.observability.metric_families import Totals
+from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
@@ -114,7 +114,7 @@ class Gateway:
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
-        self._instruments = instruments = Instruments(config, self._add_pools, now)
+        self._instruments = instruments = Instruments(config, self._add_connections, now)
         self.metrics, self.load = instruments.metrics, instruments.load
         self.provider_health, self.usage = instruments.provider_health, instruments.usage
         totals = self.metrics.totals
@@ -328,8 +328,9 @@ class Gateway:
             if timers is not None:
                 self._open.remove(timers)
 
-    def _add_pools(self, totals: Totals) -> None:
+    def _add_connections(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)
+        totals.put(OPEN_WEBSOCKETS, (), len(self.websockets))
 
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
