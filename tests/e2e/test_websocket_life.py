@@ -208,9 +208,12 @@ async def test_a_gateway_that_leaves_still_accepts_connections() -> None:
 
 
 async def test_open_connections_are_counted() -> None:
-    async with gate(config_for(NOWHERE, CHAT)) as opened, speaking(opened.url):
-        async with opened.session.get(f"{opened.url}/metrics") as response:
-            assert "\ndragoman_open_websockets 1\n" in await response.text()
+    async with (
+        gate(config_for(NOWHERE, CHAT)) as opened,
+        speaking(opened.url),
+        opened.session.get(f"{opened.url}/metrics") as response,
+    ):
+        assert "\ndragoman_open_websockets 1\n" in await response.text()
 
 
 async def test_a_reload_applies_to_the_next_turn() -> None:
