@@ -93,6 +93,7 @@ class WebSocketConnection:
                     await self._close(WSCloseCode.UNSUPPORTED_DATA, "send text messages")
                 else:
                     return self._socket
+                del message  # it may be large
         finally:
             await self._end()
 
@@ -100,6 +101,7 @@ class WebSocketConnection:
         """Cancel what still runs, and drop the history."""
         if self._timer is not None:
             self._timer.cancel()
+        self._leaving = False  # it is closed
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         for task in tasks:
             task.cancel()

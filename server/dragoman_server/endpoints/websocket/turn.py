@@ -95,7 +95,7 @@ class Turns:
         self._headers = turn_headers(request.headers)
 
     async def run(self, frame: ClientFrame) -> bytes | None:
-        """Create one response, and send its events.
+        """Create one response, and send its events. The payload of the frame is dropped once it was sent on.
 
         Returns the error frame, which is to be sent, if the request has failed before its first event. Raises
         ClientRequestError for a malformed request, and ConnectionError if the client has disconnected.
@@ -111,10 +111,11 @@ class Turns:
         # An upstream of the same dialect may know a response that is unknown here, if it stored it.
         items = None if before is None else join_items(before, own)
         request = with_body(self._request, self._headers, frame.body(items))
+        # Free the input, which may be large, for the duration of the reply.
         del items, before
+        frame.payload.clear()
         output = OutputItems(self._limit)
         lane, tail = frame.stream_id, stream_id_tail(frame.stream_id)
-        del frame  # its input may be large
 
         def open_stream(timers: StreamTimers) -> Downstream:
             return WebSocketStream(self._socket, self._request, timers, tail, output.add)
