@@ -14,13 +14,18 @@ from dragoman import join_items
 
 
 class PreviousResponses(Protocol):
-    """Finds the conversation that a response ended."""
+    """The responses that a turn can continue. Items are JSON, with commas between them."""
 
     async def find(self, response_id: str) -> bytes | None:
-        """Return all items of the conversation up to a response, its output included; None if it is unknown.
+        """Return all items of the conversation up to a response, its output included; None if it is unknown."""
+        ...
 
-        They are JSON, with commas between them.
-        """
+    def add(self, response_id: str, previous: str | None, items: bytes, lane: str | None) -> None:
+        """Keep a response of a lane, with its own items. It continues `previous`, if one is given."""
+        ...
+
+    def drop(self, response_id: str, lane: str | None) -> None:
+        """Drop a response that a turn in `lane` has failed to continue, if it is of that lane: see responses §10."""
         ...
 
 
@@ -71,7 +76,7 @@ class HistoryBudget:
 
 
 class History:
-    """The last responses of one connection: at most `count`, with at most `size` bytes of items.
+    """The last responses of one connection (`PreviousResponses`): at most `count`, with at most `size` bytes of items.
 
     `on_dropped` is called when the budget had everything dropped.
     """
@@ -88,7 +93,7 @@ class History:
         return len(self._responses)
 
     async def find(self, response_id: str) -> bytes | None:
-        """Return the items of a conversation: see `PreviousResponses`."""
+        """Return the items of a conversation."""
         found = self._responses.get(response_id)
         if found is None:
             return None
@@ -121,7 +126,7 @@ class History:
         self._budget.spend(self, len(items))
 
     def drop(self, response_id: str, lane: str | None) -> None:
-        """Drop a response that a turn in `lane` has failed to continue, if it is of that lane: see responses §10."""
+        """Drop a response, if it is of this lane."""
         found = self._responses.get(response_id)
         if found is not None and found.lane == lane:
             self._release(self._responses.pop(response_id))

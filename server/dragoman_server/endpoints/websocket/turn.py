@@ -24,7 +24,7 @@ from dragoman import (
     warm_up_frames,
 )
 from dragoman.aio import Downstream, StreamTimers, UpstreamResponse, WebSocketStream, with_body
-from dragoman_server.endpoints.websocket.history import History
+from dragoman_server.endpoints.websocket.history import PreviousResponses
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.gateway import Gateway
@@ -79,13 +79,19 @@ class TurnExchange(Exchange):
 
 
 class Turns:
-    """Runs the turns of one connection: `request` is its handshake, `socket` the connection, `history` its responses.
+    """Runs the turns of one connection: `request` is its handshake, `socket` the connection.
 
-    `limit` is the number of bytes of a response's items up to which it can be continued.
+    `history` has the responses that they continue; `limit` is the number of bytes of a response's items up to which it
+    can be continued.
     """
 
     def __init__(
-        self, gateway: Gateway, request: web.Request, socket: web.WebSocketResponse, history: History, limit: int
+        self,
+        gateway: Gateway,
+        request: web.Request,
+        socket: web.WebSocketResponse,
+        history: PreviousResponses,
+        limit: int,
     ) -> None:
         self._gateway = gateway
         self._request = request
@@ -117,8 +123,13 @@ class Turns:
         output = OutputItems(self._limit)
         lane, tail = frame.stream_id, stream_id_tail(frame.stream_id)
 
+        def on_event(event: str, data: bytes) -> None:
+            # Before its last event is sent: another lane may continue the response as soon as it is received.
+            if output.add(event, data) and continued:
+                self._history.add(output.response_id, previous, join_items(own, output.join()), lane)
+
         def open_stream(timers: StreamTimers) -> Downstream:
-            return WebSocketStream(self._socket, self._request, timers, tail, output.add)
+            return WebSocketStream(self._socket, self._request, timers, tail, on_event)
 
         response = await self._gateway.answer_turn(request, partial(TurnExchange, open_stream=open_stream))
         if isinstance(response, web.Response) and response.status >= 400:
@@ -127,8 +138,6 @@ class Turns:
             if previous is not None and continued:
                 self._history.drop(previous, lane)
             return _error_of(response, lane, None if continued else previous)
-        if continued and output.complete:
-            self._history.add(output.response_id, previous, join_items(own, output.join()), lane)
         return None
 
     async def _warm_up(self, frame: ClientFrame, items: bytes) -> None:

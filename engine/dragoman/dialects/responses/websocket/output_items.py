@@ -30,24 +30,28 @@ class OutputItems:
         self.response_id = ""
         self.complete = False
 
-    def add(self, event: str, data: bytes) -> None:
-        """Process one event of the stream: its SSE event name, "" if it has none, and its data."""
-        if event not in _READ:
-            return
+    def add(self, event: str, data: bytes) -> bool:
+        """Process one event of the stream: its SSE event name, "" if it has none, and its data.
+
+        Returns True for the event that makes the response `complete`.
+        """
+        if event not in _READ or self.complete:
+            return False
         if event in _ENDS and self.response_id and self._items:
             self.complete = self._left >= 0  # the snapshot repeats what is known
-            return
+            return self.complete
         try:
             payload = loads_exact(data)
         except ValueError:
-            return
+            return False
         if type(payload) is not dict:
-            return
+            return False
         kind = event or payload.get("type")
         if kind == _ITEM_DONE:
             self._add_item(payload.get("item"))
         elif kind == _CREATED or kind in _ENDS:
             self._add_response(payload.get("response"), kind in _ENDS)
+        return self.complete
 
     def _add_item(self, item: Any) -> None:
         if type(item) is not dict or (item.get("type") in _CALLS and item.get("status") == "incomplete"):

@@ -15,8 +15,8 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arg
 
 def collected(*events: dict[str, Any], named: bool = True, limit: int = 10_000) -> OutputItems:
     items = OutputItems(limit)
-    for event in events:
-        items.add(event["type"] if named else "", json.dumps(event).encode())
+    completed = [items.add(event["type"] if named else "", json.dumps(event).encode()) for event in events]
+    assert completed == [False] * (len(events) - 1) + [items.complete]
     return items
 
 
