@@ -123,7 +123,7 @@ async def handled(client: Speaking) -> None:
 async def test_the_responses_in_progress_are_bounded() -> None:
     resume = asyncio.Event()
     async with ScriptedServer(paused(CHAT, resume)) as server:
-        config = config_for(server.url, CHAT, websocket=WebSocketOptions(concurrent=2, queue=1))
+        config = config_for(server.url, CHAT, websocket=WebSocketOptions(concurrent=2, queue=2))
         async with gate(config) as opened, speaking(opened.url) as client:
             for lane in "abc":
                 await client.create(stream_id=lane)

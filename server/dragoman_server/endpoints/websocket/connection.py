@@ -70,7 +70,7 @@ class WebSocketConnection:
         self._history = History(options.responses, options.history, budget, self.leave)
         self._turns = Turns(gateway, request, self._socket, self._history, options.history)
         self._lanes: dict[str | None, _Lane] = {}
-        self._running = asyncio.Semaphore(max(1, options.concurrent))
+        self._running = asyncio.Semaphore(options.concurrent)
         self._busy = self._waiting = self._waiting_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._began = self._active = self._loop.time()
@@ -105,9 +105,11 @@ class WebSocketConnection:
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
         for task in tasks:
             task.cancel()
-        self._gateway.websockets.remove(self)
-        self._history.clear()
-        await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+        try:
+            await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+        finally:  # the server may cancel this
+            self._history.clear()
+            self._gateway.websockets.remove(self)
 
     # --- messages ------------------------------------------------------------------------------------------------
 
@@ -146,9 +148,8 @@ class WebSocketConnection:
                     code="websocket_stream_limit_reached",
                 )
             lane = self._lanes[name] = _Lane()
-        if lane.task is None:
-            self._busy += 1
-            lane.task = self._loop.create_task(self._run_lane(lane, frame))
+        if lane.task is None and self._busy < self._options.concurrent:
+            self._start_lane(lane, frame)
             return
         if self._waiting >= self._options.queue or self._waiting_bytes + len(data) > self._size:
             message = "too many responses of this connection wait: wait for one to end, then send this one again"
@@ -156,18 +157,20 @@ class WebSocketConnection:
         lane.waiting.append(data)
         self._waiting += 1
         self._waiting_bytes += len(data)
+        if lane.task is None:
+            self._start_lane(lane, None)
 
-    async def _run_lane(self, lane: _Lane, frame: ClientFrame) -> None:
-        """Run a turn, and those that wait for it."""
+    def _start_lane(self, lane: _Lane, frame: ClientFrame | None) -> None:
+        self._busy += 1
+        lane.task = self._loop.create_task(self._run_lane(lane, frame))
+
+    async def _run_lane(self, lane: _Lane, frame: ClientFrame | None) -> None:
+        """Run a turn, and those that wait. A message that waits is kept as bytes, which need less memory."""
         try:
-            await self._run(frame)
-            del frame
-            while lane.waiting:
-                data = lane.waiting.popleft()
-                self._waiting -= 1
-                self._waiting_bytes -= len(data)
-                await self._run(ClientFrame.read(data))
-                del data
+            while frame is not None or lane.waiting:
+                async with self._running:
+                    await self._run(frame or self._next(lane))
+                frame = None
         except ConnectionError:
             return  # the client has disconnected, which ends `run`
         finally:
@@ -177,21 +180,26 @@ class WebSocketConnection:
             if self._leaving:
                 self._close_if_idle()
 
+    def _next(self, lane: _Lane) -> ClientFrame:
+        data = lane.waiting.popleft()
+        self._waiting -= 1
+        self._waiting_bytes -= len(data)
+        return ClientFrame.read(data)
+
     async def _run(self, frame: ClientFrame) -> None:
         """Run one turn, and send the error of one that has failed. Raises ConnectionError."""
         lane = frame.stream_id
-        async with self._running:
-            try:
-                failed = await self._turns.run(frame)
-            except DragomanError as error:
-                failed = failure_frame(error.failure, lane)
-            except ConnectionError:
-                raise
-            except Exception:
-                log.exception("a turn of a WebSocket failed by a defect")
-                failed = failure_frame(DEFECT, lane)
-            if failed is not None:
-                await self._send(failed)
+        try:
+            failed = await self._turns.run(frame)
+        except DragomanError as error:
+            failed = failure_frame(error.failure, lane)
+        except ConnectionError:
+            raise
+        except Exception:
+            log.exception("a turn of a WebSocket failed by a defect")
+            failed = failure_frame(DEFECT, lane)
+        if failed is not None:
+            await self._send(failed)
 
     async def _send(self, frame: bytes) -> None:
         await self._socket.send_frame(frame, web.WSMsgType.TEXT)
