@@ -43,9 +43,10 @@ from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.auth import Caller
+from dragoman_server.proxy.captured_exchange import CapturedExchange, begin_recording, record_response
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
-from dragoman_server.proxy.exchange import Exchange, add_loss_header
+from dragoman_server.proxy.exchange import Exchange, OpenStream, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.instruments import Instruments
 from dragoman_server.proxy.known_models import KnownModels
@@ -67,8 +68,6 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """An aiohttp request handler."""
-NewExchange = Callable[..., Exchange]
-"""Makes the exchange of a request, with the arguments of `Exchange`."""
 Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
 """Sends a request upstream and returns the response, as `Transport.open` does."""
 
@@ -93,8 +92,8 @@ class Gateway:
         prices: The price table for budgets of cost, in place of that of the configuration.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `stopping` is True once `stop` was called, and `leaving` once `leave`
-    was.
+    `provider_health` the providers that are down. `captures` has the captured exchanges, if any are kept.
+    `stopping` is True once `stop` was called, and `leaving` once `leave` was.
     """
 
     def __init__(
@@ -117,6 +116,7 @@ class Gateway:
         self._instruments = instruments = Instruments(config, self._add_connections, now)
         self.metrics, self.load = instruments.metrics, instruments.load
         self.provider_health, self.usage = instruments.provider_health, instruments.usage
+        self.captures = instruments.captures
         totals = self.metrics.totals
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
@@ -258,16 +258,16 @@ class Gateway:
         line = HijackableConnection.of(request)
         return await (line.run_detachable(work) if line is not None else work)
 
-    async def answer_turn(self, request: web.Request, exchange: NewExchange) -> web.StreamResponse:
-        """Answer a request of a WebSocket. `exchange` makes its exchange, which sends the stream.
+    async def answer_turn(self, request: web.Request, open_stream: OpenStream) -> web.StreamResponse:
+        """Answer a request of a WebSocket, whose stream is sent to what `open_stream` returns.
 
         Returns the response to a request that has failed before its stream, which is to be sent; else one to be
         ignored.
         """
-        return await self._answer(request, Dialect.RESPONSES, exchange)
+        return await self._answer(request, Dialect.RESPONSES, open_stream)
 
     async def _answer(
-        self, request: web.Request, client: Dialect, new_exchange: NewExchange = Exchange
+        self, request: web.Request, client: Dialect, open_stream: OpenStream | None = None
     ) -> web.StreamResponse:
         # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
@@ -277,10 +277,10 @@ class Gateway:
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
-            call, exchange, send = await self._prepared(request, receipt, new_exchange)
+            call, exchange, send = await self._prepared(request, receipt, open_stream)
             timers = self._open.add(request, call.timeouts)
             opening = send(call, timers)
-            early = call.timeouts.early_reply if call.stream else 0.0
+            early = call.timeouts.early_reply if call.stream and open_stream is None else 0.0
             # Free the request's body, which may be large, for the duration of the reply.
             del call, send
             if early:
@@ -327,6 +327,9 @@ class Gateway:
                 receipt.end("abandoned", CLIENT_GONE)
             if timers is not None:
                 self._open.remove(timers)
+            if receipt.capture is not None:
+                receipt.capture.close(receipt)
+                receipt.capture = None
 
     def _add_connections(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)
@@ -335,17 +338,22 @@ class Gateway:
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
         add_loss_header(response.headers, receipt.losses)
+        if receipt.capture is not None:
+            record_response(receipt.capture, response)
         return response
 
     async def _prepared(
-        self, request: web.Request, receipt: Receipt, new_exchange: NewExchange
+        self, request: web.Request, receipt: Receipt, open_stream: OpenStream | None
     ) -> tuple[UpstreamRequest, Exchange, Send]:
         """Resolve a request. Returns the upstream request, the exchange that handles the response, and what sends it.
 
         That is the transport, or the attempts of a route that may have several.
         """
-        receipt.owner, receipt.principal, receipt.key = await self.admit(request)
+        caller = await self.admit(request)
+        receipt.owner, receipt.principal, receipt.key = caller
         self.receipts.file(receipt)
+        if self.captures is not None:
+            receipt.capture = begin_recording(self.captures, request, receipt.request_id, caller)
         loaded = self.loaded
         target, translation, body, payload, ranking, candidate = await resolve_request(
             request, receipt, loaded, self.bodies, self.hooks, clock=self._now, routing=self.routing
@@ -362,9 +370,16 @@ class Gateway:
             receipt.cache = self.prompt_cache.compare(
                 translation, payload, request.headers, receipt.owner, receipt.request_id
             )
-        exchange = new_exchange(
-            receipt.client, translation, provider.name, receipt, loaded.upstream_warnings, limits=limits
-        )
+        transport = self._upstream
+        assert transport is not None, "the gateway is not open"
+        parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
+        if receipt.capture is None:
+            exchange = Exchange(*parts, limits=limits, open_stream=open_stream)
+        else:
+            captured = exchange = CapturedExchange(
+                *parts, limits=limits, open_stream=open_stream, recording=receipt.capture
+            )
+            transport = captured.transport(transport)
         call = self.upstream_requests.build(request, translation, provider, loaded)
         if receipt.trace is not None:
             call = receipt.trace.start_attempt(call, provider, translation.upstream_model)
@@ -375,8 +390,6 @@ class Gateway:
                 *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
                 *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
-        transport = self._upstream
-        assert transport is not None, "the gateway is not open"
         if ranking is None or candidate is None:
             return call, exchange, transport.open
         attempts = Attempts(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -23,10 +22,9 @@ from dragoman import (
     stream_id_tail,
     warm_up_frames,
 )
-from dragoman.aio import Downstream, StreamTimers, UpstreamResponse, WebSocketStream, with_body
+from dragoman.aio import Downstream, StreamTimers, WebSocketStream, with_body
 from dragoman_server.endpoints.websocket.history import PreviousResponses
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
-from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import read_model
 
@@ -46,36 +44,6 @@ def turn_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
         kept.popall(name, None)
     kept["content-type"] = "application/json"
     return kept
-
-
-@dataclass(slots=True)
-class TurnExchange(Exchange):
-    """The exchange of a turn, which sends its stream to what `open_stream` returns."""
-
-    open_stream: Callable[[StreamTimers], Downstream] = field(kw_only=True)
-
-    async def answer_early(
-        self,
-        request: web.Request,
-        opening: Awaitable[UpstreamResponse],
-        timers: StreamTimers,
-        seconds: float,
-    ) -> web.StreamResponse:
-        """Await the upstream's response, then handle it: there are no headers that could be sent early."""
-        answer = await opening
-        self.translation.body = b""
-        try:
-            return await self.answer(request, answer, timers)
-        finally:
-            await answer.close()
-
-    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
-        return self.open_stream(timers)
-
-    async def _send_replayed(
-        self, request: web.Request, timers: StreamTimers, written: bytes, headers: dict[str, str]
-    ) -> web.StreamResponse:
-        return await self._write_to_started(self.open_stream(timers), written)
 
 
 class Turns:
@@ -131,7 +99,7 @@ class Turns:
         def open_stream(timers: StreamTimers) -> Downstream:
             return WebSocketStream(self._socket, self._request, timers, tail, on_event)
 
-        response = await self._gateway.answer_turn(request, partial(TurnExchange, open_stream=open_stream))
+        response = await self._gateway.answer_turn(request, open_stream)
         if isinstance(response, web.Response) and response.status >= 400:
             if response.status == CLIENT_GONE:
                 return None
