@@ -6,14 +6,13 @@ import asyncio
 import json
 import logging
 
-import aiohttp
 import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.websocket import WebSocketOptions
-from support.gateways import config_for, gate, until, with_limits
-from support.samples import TEXT, dump, error_frame, read_error, reply, text_stream
+from support.gateways import config_for, gate, until
+from support.samples import TEXT, dump, error_frame, reply, text_stream
 from support.sockets import (
     LAST_CHUNK,
     Abort,
@@ -23,7 +22,7 @@ from support.sockets import (
     chunk,
     stream,
 )
-from support.websockets import HANDSHAKE, Speaking, begun, kinds, paused, speaking, text_of
+from support.websockets import Speaking, begun, kinds, paused, speaking, text_of
 
 BOTH_LOOPS = True
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
@@ -212,145 +211,3 @@ async def test_no_upstream_is_an_error_frame() -> None:
     async with gate(config_for("http://127.0.0.1:9", CHAT)) as opened, speaking(opened.url) as client:
         (error,) = await client.turn()
         assert error["status"] == 502
-
-
-# --- frames that are no request ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ("{", "invalid_json"),
-        ("[]", "invalid_json"),
-        ('{"type":"response.create","stream_id":""}', "invalid_stream_id"),
-        ('{"type":"response.create","stream_id":"a b"}', "invalid_stream_id"),
-        ('{"type":"response.create","model":"m","input":"x","background":true}', None),
-        ('{"type":"response.create","model":"m","input":7}', None),
-        ('{"type":"response.create","model":"m","previous_response_id":7}', None),
-        ('{"type":"response.cancel"}', None),
-        ("{}", None),
-    ],
-)
-async def test_a_malformed_frame_is_answered_with_an_error(message: str, code: str | None) -> None:
-    async with (
-        ScriptedServer(stream(text_stream(CHAT))) as server,
-        gate(config_for(server.url, CHAT)) as opened,
-        speaking(opened.url) as client,
-    ):
-        await client.socket.send_str(message)
-        error = await client.event()
-        assert (error["type"], error["status"], error["error"]["code"]) == ("error", 400, code)
-        assert not server.requests
-        assert text_of(await client.turn()) == TEXT
-
-
-async def test_steering_is_answered_with_its_input() -> None:
-    async with gate(config_for("http://127.0.0.1:9", CHAT)) as opened, speaking(opened.url) as client:
-        steer = {"previous_response_id": "resp_1", "input": "Stop that."}
-        await client.socket.send_json({"type": "response.steer", **steer})
-        event = await client.event()
-        assert event["type"] == "response.steer.failed"
-        assert event["steer"] == steer
-        assert event["error"]["code"] == "steering_not_supported"
-
-
-async def test_a_binary_message_closes_the_connection() -> None:
-    async with gate(config_for("http://127.0.0.1:9", CHAT)) as opened, speaking(opened.url) as client:
-        await client.socket.send_bytes(b"{}")
-        assert await client.closed() == aiohttp.WSCloseCode.UNSUPPORTED_DATA
-        await until(lambda: not opened.gateway.websockets)
-
-
-async def test_a_message_that_is_too_long_closes_the_connection() -> None:
-    config = with_limits(config_for("http://127.0.0.1:9", CHAT), request_body=1000)
-    async with gate(config) as opened, speaking(opened.url) as client:
-        await client.create(input="x" * 2000)
-        assert await client.closed() == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
-
-
-async def test_a_conversation_that_is_too_long_is_rejected() -> None:
-    """As a POST of it would be: a chain of small frames cannot exceed the limit of a body."""
-    async with (
-        ScriptedServer(stream(text_stream(CHAT))) as server,
-        gate(with_limits(config_for(server.url, CHAT), request_body=2000)) as opened,
-        speaking(opened.url) as client,
-    ):
-        events = await client.turn(input="x" * 1500)
-        assert events[-1]["type"] == "response.completed"
-        (error,) = await client.turn(input="y" * 1500, previous_response_id=events[-1]["response"]["id"])
-        assert error["status"] == 413
-
-
-# --- the handshake ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}])
-async def test_the_key_is_required(headers: dict[str, str]) -> None:
-    async with gate(config_for("http://127.0.0.1:9", CHAT, keys=("right",))) as opened:
-        async with opened.session.get(f"{opened.url}/v1/responses", headers={**HANDSHAKE, **headers}) as response:
-            assert response.status == 401
-            assert response.headers["connection"].lower() == "close"
-            read_error(RESPONSES, await response.read())
-        async with speaking(opened.url, headers={"authorization": "Bearer right"}) as client:
-            (error,) = await client.turn()
-            assert error["status"] == 502
-
-
-@pytest.mark.parametrize(
-    "headers", [{"origin": "https://evil.example"}, {"host": "evil.example"}, {"sec-fetch-site": "cross-site"}]
-)
-async def test_a_web_page_of_others_is_no_client(headers: dict[str, str]) -> None:
-    """Browsers let any page open a WebSocket to this machine."""
-    async with (
-        gate(config_for("http://127.0.0.1:9", CHAT)) as opened,
-        opened.session.get(f"{opened.url}/v1/responses", headers={**HANDSHAKE, **headers}) as response,
-    ):
-        assert response.status == 403
-        read_error(RESPONSES, await response.read())
-
-
-async def test_a_page_of_the_gateway_may_use_it() -> None:
-    async with (
-        gate(config_for("http://127.0.0.1:9", CHAT)) as opened,
-        speaking(opened.url, headers={"origin": opened.url}) as client,
-    ):
-        (error,) = await client.turn()
-        assert error["status"] == 502
-
-
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/", "//v1/responses", "/v1//responses"])
-async def test_each_form_of_the_path(path: str) -> None:
-    async with (
-        gate(config_for("http://127.0.0.1:9", CHAT)) as opened,
-        opened.session.ws_connect(opened.url + path) as socket,
-    ):
-        assert not socket.closed
-
-
-@pytest.mark.parametrize("wrong", [{"sec-websocket-version": "99"}, {"sec-websocket-key": "short"}])
-async def test_another_handshake_is_rejected(wrong: dict[str, str]) -> None:
-    async with (
-        gate(config_for("http://127.0.0.1:9", CHAT)) as opened,
-        opened.session.get(f"{opened.url}/v1/responses", headers={**HANDSHAKE, **wrong}) as response,
-    ):
-        assert response.status == 400
-        assert "RFC 6455" in read_error(RESPONSES, await response.read()).message
-
-
-async def test_messages_are_not_compressed() -> None:
-    """Codex offers it."""
-    async with (
-        gate(config_for("http://127.0.0.1:9", CHAT)) as opened,
-        opened.session.ws_connect(f"{opened.url}/v1/responses", compress=15) as socket,
-    ):
-        assert not socket.compress
-
-
-async def test_switched_off_it_is_answered_426() -> None:
-    off = WebSocketOptions(enabled=False)
-    async with (
-        gate(config_for("http://127.0.0.1:9", CHAT, websocket=off)) as opened,
-        opened.session.get(f"{opened.url}/v1/responses", headers=HANDSHAKE) as response,
-    ):
-        assert response.status == 426
-        assert "POST" in read_error(RESPONSES, await response.read()).message

@@ -55,7 +55,7 @@ class Exchange:
     stream: ProxyStream | None = None
     """The upstream's stream, if its first event was read already (`proxy.attempts`)."""
     open_stream: OpenStream | None = None
-    """What the stream is sent to, if that is not a response to the request."""
+    """Replaces the response to the request as the receiver of the stream."""
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
