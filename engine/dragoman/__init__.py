@@ -22,6 +22,8 @@ names in `__all__` are public; those of the submodules may change:
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event
     forwarding     ForwardedEvents FormField boundary_of
+    WebSocket      ClientFrame RESPONSE_CREATE RESPONSE_STEER OutputItems join_items stream_id_tail error_frame
+                   warm_up_frames steer_failed_frame
     data, texts    Json json_dumps json_loads SSEFrame SSEParser EFFORTS redact quote tidy is_secret
     this package   BUILD
 """
@@ -34,6 +36,19 @@ from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.dialects.openai.forwarded_events import ForwardedEvents
+from dragoman.dialects.responses.websocket.client_frame import (
+    RESPONSE_CREATE,
+    RESPONSE_STEER,
+    ClientFrame,
+    join_items,
+)
+from dragoman.dialects.responses.websocket.output_items import OutputItems
+from dragoman.dialects.responses.websocket.server_frames import (
+    error_frame,
+    steer_failed_frame,
+    stream_id_tail,
+    warm_up_frames,
+)
 from dragoman.dialects.shared.model_lists import (
     MODEL_LIST_PATH,
     ListedModel,
@@ -89,7 +104,10 @@ __all__ = (
     "KNOBS",
     "MODEL_LIST_PATH",
     "PROFILE_FIELDS",
+    "RESPONSE_CREATE",
+    "RESPONSE_STEER",
     "VENDOR_PROFILES",
+    "ClientFrame",
     "ClientRequestError",
     "CountEndpoint",
     "Dialect",
@@ -111,6 +129,7 @@ __all__ = (
     "LossCode",
     "Losses",
     "ModelPage",
+    "OutputItems",
     "Profile",
     "PromptAgreement",
     "PromptDigest",
@@ -136,9 +155,11 @@ __all__ = (
     "builtin_profile",
     "conversation_digest",
     "direction",
+    "error_frame",
     "error_response",
     "forward",
     "is_secret",
+    "join_items",
     "json_dumps",
     "json_loads",
     "model_list_query",
@@ -147,6 +168,9 @@ __all__ = (
     "read_error",
     "read_model_list",
     "redact",
+    "steer_failed_frame",
+    "stream_id_tail",
     "tidy",
     "translate",
+    "warm_up_frames",
 )

@@ -18,6 +18,7 @@ from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, Target
@@ -47,6 +48,7 @@ __all__ = (
     "StoreOptions",
     "Target",
     "Telemetry",
+    "WebSocketOptions",
     "config_from_environment",
     "load_config",
     "make_app",

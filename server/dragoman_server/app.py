@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 from aiohttp.web import AbstractResource
@@ -18,8 +18,9 @@ from dragoman_server.endpoints.count_tokens import TokenCounts
 from dragoman_server.endpoints.diagnostics import Diagnostics
 from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
 from dragoman_server.endpoints.model_list import ModelList
-from dragoman_server.endpoints.not_implemented import no_websocket, stored_objects
+from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
+from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
 from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
@@ -91,6 +92,9 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
     _add_not_implemented(app, prefix, gateway)
+    websocket = ResponsesWebSocket(gateway)
+    for form in _FORMS:
+        app.router.add_get(prefix + form.format("responses"), websocket.get, allow_head=False)
     inspection, models, captures = Diagnostics(gateway), ModelList(gateway), CaptureEndpoints(gateway)
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=handle_expect)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
@@ -133,23 +137,16 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
 
 def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:
     async def stored(request: web.Request) -> web.Response:
-        return await answer(request, stored_objects)
-
-    async def websocket(request: web.Request) -> web.Response:
-        return await answer(request, no_websocket)
-
-    async def answer(request: web.Request, reply: Callable[[str, web.Request], web.Response]) -> web.Response:
         # They reveal nothing, but every path below /v1 requires the key, so that none is forgotten.
         request_id = gateway.new_id()
         try:
             await gateway.identify(request)
         except DragomanError as error:
             return error_response(Dialect.RESPONSES, error.failure, request_id)
-        return reply(request_id, request)
+        return stored_objects(request_id, request)
 
     for path in ("responses/{rest:.+}", "conversations", "conversations/{rest:.+}"):
         app.router.add_route("*", f"{prefix}/v1/{path}", stored)
-    app.router.add_get(f"{prefix}/v1/responses", websocket, allow_head=False)
 
 
 def _add_cors(app: web.Application, gateway: Gateway, resources: set[AbstractResource]) -> None:

@@ -19,6 +19,7 @@ from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.telemetry import Telemetry
+from dragoman_server.config.websocket import WebSocketOptions
 from generate import PAGES, main
 from support.paths import ROOT
 
@@ -73,6 +74,15 @@ def test_retries_are_documented() -> None:
 def test_bounds_on_the_load_are_documented() -> None:
     expected = {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Overload)}
     assert _rows("`[server.overload]`") == expected
+
+
+def test_the_options_of_the_websocket_are_documented() -> None:
+    expected = {f.name: [_toml(f.default), f.metadata["doc"]] for f in fields(WebSocketOptions)}
+    assert _rows("`[server.websocket]`") == expected
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:.10g}"
 
 
 def test_connections_are_documented() -> None:

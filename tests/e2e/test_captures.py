@@ -31,6 +31,7 @@ from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served, until
 from support.samples import judge, reply, text_stream
 from support.sockets import Close, Pause, ScriptedServer, Stall, answer, stream
+from support.websockets import speaking
 
 DIALECTS = tuple(Dialect)
 WAYS = [(client, upstream) for client in DIALECTS for upstream in DIALECTS]
@@ -320,3 +321,16 @@ async def test_a_key_that_a_model_repeats_in_pieces_is_masked(
     assert b"********" in kept
     replayed = await replay(capture)
     assert replayed.body == kept
+
+
+@pytest.mark.parametrize("upstream", DIALECTS, ids=lambda dialect: str(dialect))
+async def test_a_turn_of_a_websocket_is_captured_as_a_request(upstream: Dialect, tmp_path: Path) -> None:
+    """Its replay is the stream over HTTP, whose events the client got."""
+    async with capturing(tmp_path, share=1.0, texts=True) as entrance, speaking(entrance.url) as client:
+        events = await client.turn(model=f"{upstream}/sim-text", input=CANARY, store=False)
+        await until(lambda: sorted((tmp_path / "captures").rglob("req_*")), 60)
+        name = next((tmp_path / "captures").rglob("req_*")).name.partition(".")[0]
+        capture = await captured(entrance, name)
+        sent = captured_reply(capture)
+        assert [json.loads(line[6:]) for line in sent.split(b"\n") if line.startswith(b"data: {")] == events
+        assert (await replay(capture)).body == sent

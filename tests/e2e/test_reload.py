@@ -13,7 +13,8 @@ from support.exposed import total
 from support.fleet import Crowd, Fleet, alive, fleet
 from support.gateways import CHAT, MESSAGES, until
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
-from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, answer, chunk, sse_head
+from support.sockets import LAST_CHUNK, ScriptedServer, Send, Stall, Step, Wait, answer, chunk, sse_head, stream
+from support.websockets import paused, speaking, text_of
 
 
 def write(path: Path, url: str, model: str, server: str = "", *, slow: str | None = None) -> str:
@@ -151,3 +152,26 @@ async def test_old_workers_have_their_time_and_no_more(tmp_path: Path) -> None:
     error = judge(MESSAGES, whole).error
     assert error is not None
     assert "shutting down" in error["message"]
+
+
+async def test_websockets_move_to_the_new_workers(tmp_path: Path) -> None:
+    """An idle one is closed at once, a busy one after its turn; both connect again."""
+    resume = asyncio.Event()
+    path = tmp_path / "config.toml"
+    async with (
+        ScriptedServer(paused(CHAT, resume)) as slow,
+        ScriptedServer(stream(text_stream(CHAT))) as quick,
+        fleet(write(path, quick.url, "before", slow=slow.url)) as up,
+    ):
+        async with speaking(up.url) as idle, speaking(up.url) as busy:
+            assert text_of(await idle.turn()) == TEXT
+            await busy.create(model="slow")
+            await busy.until("response.output_text.delta")
+            old = await reloaded(up)
+            assert await idle.closed() == 1001
+            resume.set()
+            assert (await busy.rest())[-1]["type"] == "response.completed"
+            assert await busy.closed() == 1001
+        async with speaking(up.url) as again:
+            assert text_of(await again.turn()) == TEXT
+        await until(lambda: not any(alive(pid) for pid in old), 30)

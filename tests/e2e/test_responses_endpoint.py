@@ -15,6 +15,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
 from support.gateways import CHAT, MESSAGES, config_for, gate, served
@@ -152,12 +153,13 @@ async def test_the_sdk_reads_those_as_not_found() -> None:
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-async def test_a_websocket_is_answered_426_and_any_other_get_405(mounted: bool) -> None:
+async def test_without_a_websocket_it_is_answered_426_and_any_other_get_405(mounted: bool) -> None:
     """Codex falls back to POST at once on a 426; any other status costs it retries (mapping §12.3)."""
+    config = config_for("http://127.0.0.1:9", CHAT, websocket=WebSocketOptions(enabled=False))
     app = web.Application()
-    setup(app, config_for("http://127.0.0.1:9", CHAT))
+    setup(app, config)
     if not mounted:
-        app = make_app(config_for("http://127.0.0.1:9", CHAT))
+        app = make_app(config)
     upgrade = {
         "connection": "Upgrade",
         "upgrade": "websocket",

@@ -77,7 +77,7 @@ def _overflow(session: Session) -> Outcome:
 
 
 def _websocket(session: Session) -> Outcome:
-    """It is told to try a WebSocket first, and goes on with POST where there is none."""
+    """It keeps one WebSocket: a warm-up, then turns with the new items only."""
     errand = Errand.in_folder(session.work)
     finished, text = _run(session, MODEL, errand.prompt(_SHELL), config="supports_websockets = true\n")
     return errand.judge(finished, text)

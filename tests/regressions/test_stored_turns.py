@@ -1,4 +1,4 @@
-"""Group F: turns that lean on what a server stored, and the WebSocket that they came by."""
+"""Group F: turns that lean on what a server stored, and the WebSocket that they come by."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ import pytest
 
 from dragoman import DragomanError, LossCode, direction, translate
 from dragoman.dialects import Dialect
+from dragoman_server.config.websocket import WebSocketOptions
 from oracles.requests import check
 from regressions.spoken import RESPONSES, offered, to_responses
 from regressions.wire import send
 from support.directions import Json, ask
 from support.gateways import config_for, gate
-from support.samples import dump, read_error, reply, request
-from support.sockets import ScriptedServer, answer
+from support.samples import TEXT, dump, read_error, reply, request, text_stream
+from support.sockets import ScriptedServer, answer, stream
+from support.websockets import HANDSHAKE, speaking
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 OUTPUT: Json = {"type": "function_call_output", "call_id": "call_a", "output": "y"}
 HEADERS = {"anthropic-version": "2023-06-01"}
-UPGRADE = {
-    "connection": "Upgrade",
-    "upgrade": "websocket",
-    "sec-websocket-version": "13",
-    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-    "openai-beta": "responses_websockets=2026-02-06",
-}
 
 
 @to_responses
@@ -75,13 +70,43 @@ async def test_T51_the_refusal_reaches_the_client_and_nothing_goes_upstream() ->
         assert not server.requests
 
 
-async def test_T51_codex_is_sent_back_to_post_before_its_websocket_can_lose_a_turn() -> None:
-    """Turns over a WebSocket carry the new items only (Soju06/codex-lb#782): on a 426 Codex falls back to POST, with
-    the whole conversation."""
+@pytest.mark.parametrize("upstream", list(Dialect))
+async def test_T51_a_turn_over_the_websocket_has_all_turns_before_it(upstream: Dialect) -> None:
+    """Turns over a WebSocket carry the new items only (router-for-me/CLIProxyAPI#2596): the upstream gets them all."""
+    async with (
+        ScriptedServer(stream(text_stream(upstream))) as server,
+        gate(config_for(server.url, upstream)) as entrance,
+        speaking(entrance.url) as client,
+    ):
+        previous = None
+        for text in ("one", "two", "three"):
+            events = await client.turn(input=text, previous_response_id=previous, store=False)
+            previous = events[-1]["response"]["id"]
+        body = server.requests[-1].body.decode()
+        assert body.count(json.dumps(TEXT, ensure_ascii=False)) == 2
+        assert body.index('"one"') < body.index('"two"') < body.index('"three"')
+        assert "previous_response_id" not in body
+
+
+async def test_T51_the_websocket_names_a_lost_turn_as_codex_clients_know_it() -> None:
+    """They send the whole conversation again on this code alone (Soju06/codex-lb#782)."""
     async with (
         ScriptedServer(answer(200, b"{}")) as server,
         gate(config_for(server.url, MESSAGES)) as entrance,
-        entrance.session.get(f"{entrance.url}/v1/responses", headers=UPGRADE) as response,
+        speaking(entrance.url) as client,
+    ):
+        (error,) = await client.turn(previous_response_id="resp_1", input=[OUTPUT])
+        assert (error["status"], error["error"]["code"]) == (400, "previous_response_not_found")
+        assert not server.requests
+
+
+async def test_T51_codex_is_sent_back_to_post_where_the_websocket_is_switched_off() -> None:
+    """On a 426 Codex falls back to POST, with the whole conversation (Soju06/codex-lb#395)."""
+    off = WebSocketOptions(enabled=False)
+    async with (
+        ScriptedServer(answer(200, b"{}")) as server,
+        gate(config_for(server.url, MESSAGES, websocket=off)) as entrance,
+        entrance.session.get(f"{entrance.url}/v1/responses", headers=HANDSHAKE) as response,
     ):
         assert response.status == 426
         assert "POST" in read_error(Dialect.RESPONSES, await response.read()).message

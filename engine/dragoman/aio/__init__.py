@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.aio.proxy_stream import (
     DEFECT,
     STOPPING,
+    Downstream,
     ProxyStream,
     first_failure,
     open_proxy_stream,
@@ -38,7 +39,7 @@ from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 
 if TYPE_CHECKING:
-    from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue
+    from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue, with_body
     from dragoman.aio.downstream.connection_limits import (
         ConnectionLimits,
         HeadTimeout,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
+    from dragoman.aio.downstream.websocket import WebSocketStream
     from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 
 __all__ = (
@@ -57,6 +59,7 @@ __all__ = (
     "BadVersion",
     "ClientGone",
     "ConnectionLimits",
+    "Downstream",
     "DownstreamResponse",
     "EventStream",
     "HeadTimeout",
@@ -76,12 +79,14 @@ __all__ = (
     "Upload",
     "UpstreamRequest",
     "UpstreamResponse",
+    "WebSocketStream",
     "abandon_body",
     "first_failure",
     "open_proxy_stream",
     "ping_of",
     "send_continue",
     "send_proxy_stream",
+    "with_body",
 )
 
 _NEED_AIOHTTP: Final = {
@@ -96,8 +101,10 @@ _NEED_AIOHTTP: Final = {
     "HijackableConnection": "downstream.hijack",
     "PlainResponse": "downstream.connection_limits",
     "TooManyConnections": "downstream.connection_limits",
+    "WebSocketStream": "downstream.websocket",
     "abandon_body": "downstream.aiohttp_internals",
     "send_continue": "downstream.aiohttp_internals",
+    "with_body": "downstream.aiohttp_internals",
 }
 """The modules of the names that need aiohttp."""
 

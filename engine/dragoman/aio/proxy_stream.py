@@ -13,10 +13,10 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Never
+from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
-from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import TEXTS, Error, Event, Ping
@@ -37,7 +37,7 @@ from dragoman.translate_request import Translation
 from dragoman.wire.sse import COMMENT, FrameBatch
 
 if TYPE_CHECKING:
-    from dragoman.aio.downstream.response import DownstreamResponse  # needs aiohttp
+    from aiohttp import web
 
 log = logging.getLogger("dragoman")
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500, origin=FailureOrigin.PROXY, reason="defect")
@@ -81,6 +81,51 @@ class ProxyStream(NamedTuple):
     last_stage: Stage[Never, object]
     error_tail: Callable[[Failure], bytes]
     on_arrival: OnArrival | None
+
+
+class Downstream(HeartbeatSink, Protocol):
+    """The client's side of a stream, to which `send_proxy_stream` sends: see `DownstreamResponse`."""
+
+    inline_task: InlineTask[None] | None
+
+    @property
+    def opened(self) -> bool:
+        """True once the headers are prepared."""
+        ...
+
+    @property
+    def direct(self) -> bool:
+        """True if `send_body` may run in an `InlineTask`."""
+        ...
+
+    @property
+    def response(self) -> web.StreamResponse | None:
+        """aiohttp's response, or None if the stream has none."""
+        ...
+
+    async def open(self) -> bool:
+        """Prepare the headers. Returns `direct`."""
+        ...
+
+    def flush(self) -> None:
+        """Send the headers, if they were not sent with a batch."""
+        ...
+
+    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
+        """Write the complete body. Raises ConnectionError if the client disconnects, and the errors of `batches`."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Write a piece of the body. Raises ConnectionError if the client has disconnected."""
+        ...
+
+    async def end(self, last: bytes) -> None:
+        """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""
+        ...
+
+    def close(self) -> None:
+        """Stop a pending heartbeat."""
+        ...
 
 
 async def open_proxy_stream(translation: Translation, response: UpstreamResponse, timers: StreamTimers) -> ProxyStream:
@@ -310,7 +355,7 @@ def _record_tool_progress(observer: Observer, timers: StreamTimers) -> bool:
     return observer.tool_open
 
 
-async def send_proxy_stream(downstream: DownstreamResponse, stream: ProxyStream, timers: StreamTimers) -> str:
+async def send_proxy_stream(downstream: Downstream, stream: ProxyStream, timers: StreamTimers) -> str:
     """Send a stream to the client: headers, one write per batch, and the end of the body with the last batch.
 
     Closes the stream in any case. Returns how it ended: `completed` (perhaps with an error event), `failed` or
@@ -352,7 +397,7 @@ async def send_proxy_stream(downstream: DownstreamResponse, stream: ProxyStream,
     return ended
 
 
-async def _end_in_error(downstream: DownstreamResponse, stream: ProxyStream, failure: Failure) -> None:
+async def _end_in_error(downstream: Downstream, stream: ProxyStream, failure: Failure) -> None:
     """Send an error and the end of the body, if the client reads them within half a second."""
     try:
         async with asyncio.timeout(0.5):

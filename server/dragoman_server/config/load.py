@@ -26,6 +26,7 @@ from dragoman_server.config.routing_tables import read_balance, read_provider_li
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.websocket import WebSocketOptions
 
 
 class NothingConfigured(ConfigError):
@@ -118,6 +119,7 @@ def _server(table: Table) -> Server:
         timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
         limits=Limits(**table.table("limits").values_of(Limits)),
         overload=Overload(**table.table("overload").values_of(Overload)),
+        websocket=WebSocketOptions(**table.table("websocket").values_of(WebSocketOptions)),
         receipts=default.receipts if receipts is None else receipts,
         workers=default.workers if workers is None else workers,
         reload_drain=default.reload_drain if reload_drain is None else reload_drain,

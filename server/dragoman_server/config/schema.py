@@ -33,6 +33,7 @@ from dragoman_server.config.routing_options import (
 )
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
+from dragoman_server.config.websocket import WebSocketOptions
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """Dialect → name of the simulated upstream's provider."""
@@ -222,6 +223,7 @@ class Server:
     timeouts: Timeouts = field(default_factory=Timeouts)
     limits: Limits = field(default_factory=Limits)
     overload: Overload = field(default_factory=Overload)
+    websocket: WebSocketOptions = field(default_factory=WebSocketOptions)
     receipts: int = 1000
     workers: int = 1
     reload_drain: int = 600
@@ -287,6 +289,7 @@ class Server:
         for bound in fields(Overload):
             if not ((value := getattr(self.overload, bound.name)) >= 0 and isfinite(value)):
                 yield f"server.overload.{bound.name}", f"expected 0 (no bound) or more; got {value:g}"
+        yield from self.websocket.problems()
         for limit in fields(Limits):
             if (value := getattr(self.limits, limit.name)) <= 0:
                 yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"

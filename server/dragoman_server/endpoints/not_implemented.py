@@ -21,20 +21,3 @@ def stored_objects(request_id: str, request: web.Request) -> web.Response:
         problem = f"this gateway keeps no responses; {_SEND_ALL}"
     failure = client_failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {problem}", 404)
     return error_response(Dialect.RESPONSES, failure, request_id)
-
-
-def no_websocket(request_id: str, request: web.Request) -> web.Response:
-    """Return the response to `GET /v1/responses`: 426 for a WebSocket, on which agents fall back to POST, else 405."""
-    if request.headers.get("upgrade", "").strip().lower() == "websocket":
-        message, status = "this gateway has no WebSocket here; use POST with `stream: true`", 426
-    else:
-        message, status = f"GET is not allowed on {request.path}; allowed: POST", 405
-    failure = client_failure(FailureKind.INVALID_REQUEST, message, status)
-    response = error_response(Dialect.RESPONSES, failure, request_id)
-    response.set_status(status)
-    if status == 405:
-        response.headers["allow"] = "POST"
-    else:
-        # What follows on this connection may be WebSocket frames.
-        response.force_close()
-    return response

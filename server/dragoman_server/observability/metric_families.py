@@ -57,6 +57,7 @@ OPEN_REQUESTS = Family("dragoman_open_requests", Kind.GAUGE, "Requests being ans
 OPEN_STREAMS = Family(
     "dragoman_open_streams", Kind.GAUGE, "Streamed replies that have begun and not ended.", ("client",)
 )
+OPEN_WEBSOCKETS = Family("dragoman_open_websockets", Kind.GAUGE, "WebSocket connections of clients.")
 DURATION = Family(
     "dragoman_request_duration_seconds",
     Kind.HISTOGRAM,
@@ -243,6 +244,7 @@ FAMILIES = {
         REQUESTS,
         OPEN_REQUESTS,
         OPEN_STREAMS,
+        OPEN_WEBSOCKETS,
         DURATION,
         FIRST_EVENT,
         TOKEN_TIME,

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from dragoman import Failure, Translation, is_secret
 from dragoman.aio import (
+    Downstream,
     DownstreamResponse,
     EventStream,
     StreamTimers,
@@ -85,12 +86,14 @@ class CapturedExchange(Exchange):
         self.recording.wrote(tail)
         return tail
 
-    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
+    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         response = event_stream(headers)
         self.recording.replied(STREAM_STATUS, headers)
+        if self.open_stream is not None:
+            return self.open_stream(timers)
         return _RecordedDownstream(request, response, timers, ping_of(self.client), self.recording)
 
-    async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
+    async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:
         self.recording.wrote(body)
         return await Exchange._write_to_started(self, client, body)
 

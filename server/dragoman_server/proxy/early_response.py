@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dragoman.aio import DownstreamResponse
+from dragoman.aio import Downstream
 
 
 class EarlyResponse:
@@ -19,23 +19,23 @@ class EarlyResponse:
 
     __slots__ = ("_create", "_opening", "_timer")
 
-    def __init__(self, create: Callable[[], DownstreamResponse], seconds: float) -> None:
+    def __init__(self, create: Callable[[], Downstream], seconds: float) -> None:
         self._create = create
-        self._opening: asyncio.Task[DownstreamResponse] | None = None
+        self._opening: asyncio.Task[Downstream] | None = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
 
     def _start(self) -> None:
         self._opening = asyncio.get_running_loop().create_task(self._open())
         self._opening.add_done_callback(_retrieve_exception)
 
-    async def _open(self) -> DownstreamResponse:
+    async def _open(self) -> Downstream:
         client = self._create()
         await client.open()
         client.flush()
         client.send_heartbeat()
         return client
 
-    async def take(self) -> DownstreamResponse | None:
+    async def take(self) -> Downstream | None:
         """Return the response that was started, or None; then the timer is stopped and none will be started.
 
         Raises ConnectionError if the client has disconnected.
@@ -50,6 +50,6 @@ class EarlyResponse:
             self._opening.cancel()
 
 
-def _retrieve_exception(task: asyncio.Task[DownstreamResponse]) -> None:
+def _retrieve_exception(task: asyncio.Task[Downstream]) -> None:
     if not task.cancelled():
         task.exception()  # raised in `take`; if that is not called, asyncio must not log it

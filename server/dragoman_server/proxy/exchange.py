@@ -14,6 +14,7 @@ from dragoman import Dialect, DragomanError, Failure, Losses, Translation, Upstr
 from dragoman.aio import (
     DEFECT,
     ClientGone,
+    Downstream,
     DownstreamResponse,
     EventStream,
     ProxyStream,
@@ -32,6 +33,8 @@ from dragoman_server.proxy.error_response import OWN_ID, web_response
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
+OpenStream = Callable[[StreamTimers], Downstream]
+"""Returns what the stream of an exchange with these timers is sent to."""
 _NO_HEADERS: Mapping[str, str] = {}
 Record = Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
 """Returns the batches that it is called with, and records them."""
@@ -55,6 +58,8 @@ class Exchange:
     """The upstream's stream, if its first event was read already (`proxy.attempts`)."""
     record: Record | None = None
     """Records the batches of a stream that are sent, if it is recorded (`proxy.stream_recorder`)."""
+    open_stream: OpenStream | None = None
+    """Replaces the response to the request as the receiver of the stream."""
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
@@ -72,7 +77,7 @@ class Exchange:
         if not self.translation.stream:
             return self._whole_reply(answer, headers)
         if "json" in answer.headers.get("content-type", ""):
-            return self._replayed_reply(request, answer, headers)
+            return self._replayed_reply(request, answer, timers, headers)
         return self._streamed_reply(request, answer, timers, headers)
 
     async def answer_early(
@@ -100,16 +105,16 @@ class Exchange:
         finally:
             early.stop()
 
-    async def _started(self) -> DownstreamResponse | None:
+    async def _started(self) -> Downstream | None:
         """Return the response that was started before the upstream's response arrived, or None."""
         return await self.early.take() if self.early is not None else None
 
-    async def _fail_started(self, client: DownstreamResponse, failure: Failure) -> web.StreamResponse:
+    async def _fail_started(self, client: Downstream, failure: Failure) -> web.StreamResponse:
         """Send an error in a response of which only the headers were sent."""
         failure = self.translation.error_of(failure).failure
         return await self._write_to_started(client, self.translation.error_stream(failure))
 
-    async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
+    async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
         self._finish_receipt("answered without a stream", "completed", STREAM_STATUS)
         await client.write(body)
@@ -166,7 +171,7 @@ class Exchange:
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
     async def _replayed_reply(
-        self, request: web.Request, answer: UpstreamResponse, headers: dict[str, str]
+        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         """Convert a JSON response to a streaming request, which is an error or a whole reply, into a stream.
 
@@ -176,6 +181,8 @@ class Exchange:
         body = await answer.read(translation.context.limits.reply_body)
         started = await self._started()
         written = translation.replay(body, answer.headers)
+        if self.open_stream is not None:
+            started = self._downstream(request, headers, timers)
         if started is not None:
             return await self._write_to_started(started, written)
         add_loss_header(headers, translation.losses)
@@ -190,7 +197,9 @@ class Exchange:
         await response.write_eof()
         return response
 
-    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
+    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
+        if self.open_stream is not None:
+            return self.open_stream(timers)
         return DownstreamResponse(request, event_stream(headers), timers, ping_of(self.client))
 
     def _own_headers(self) -> dict[str, str]:

@@ -37,7 +37,7 @@ from dragoman_server.config.schema import Config
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.logs import log_request
-from dragoman_server.observability.metric_families import Totals
+from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
@@ -46,7 +46,7 @@ from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.captured_exchange import CapturedExchange, begin_recording, record_response
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
-from dragoman_server.proxy.exchange import Exchange, add_loss_header
+from dragoman_server.proxy.exchange import Exchange, OpenStream, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.instruments import Instruments
 from dragoman_server.proxy.known_models import KnownModels
@@ -55,6 +55,7 @@ from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.open_requests import OpenRequests
+from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.shared_pauses import SharedPauses
@@ -117,7 +118,7 @@ class Gateway:
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
-        self._instruments = instruments = Instruments(config, self._add_pools, now)
+        self._instruments = instruments = Instruments(config, self._add_connections, now)
         self.metrics, self.load = instruments.metrics, instruments.load
         self.provider_health, self.usage = instruments.provider_health, instruments.usage
         self.captures = instruments.captures
@@ -136,6 +137,7 @@ class Gateway:
         self._discovering = False
         mask_logs(config)
         self._open = OpenRequests()
+        self.websockets = OpenWebSockets()
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
         answer = self._answer_detachable if lines else self._answer
         self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
@@ -161,6 +163,10 @@ class Gateway:
     def router(self) -> Router:
         """The router of new requests."""
         return self.loaded.router
+
+    def now(self) -> float:
+        """Return Unix seconds."""
+        return self._now()
 
     def reconfigure(self, config: Config) -> None:
         """Serve new requests by `config`. Open requests keep the configuration that they began with.
@@ -219,16 +225,18 @@ class Gateway:
     def leave(self) -> None:
         """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
         self.leaving = True
+        self.websockets.leave()
 
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
-        self.stopping = self.leaving = True
+        self.stopping = True
+        self.leave()
         self.bodies.stop()
-        if await self._open.wait(seconds):
-            return
-        self._open.expire(STOPPING)
-        # The server closes the connections of clients that do not read in this time.
-        await self._open.wait(_ERROR_SECONDS)
+        if not await self._open.wait(seconds):
+            self._open.expire(STOPPING)
+            # The server closes the connections of clients that do not read in this time.
+            await self._open.wait(_ERROR_SECONDS)
+        await self.websockets.close(_ERROR_SECONDS)
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
@@ -258,7 +266,17 @@ class Gateway:
         line = HijackableConnection.of(request)
         return await (line.run_detachable(work) if line is not None else work)
 
-    async def _answer(self, request: web.Request, client: Dialect) -> web.StreamResponse:
+    async def answer_turn(self, request: web.Request, open_stream: OpenStream) -> web.StreamResponse:
+        """Answer a request of a WebSocket, whose stream is sent to what `open_stream` returns.
+
+        Returns the response to a request that has failed before its stream, which is to be sent; else one to be
+        ignored.
+        """
+        return await self._answer(request, Dialect.RESPONSES, open_stream)
+
+    async def _answer(
+        self, request: web.Request, client: Dialect, open_stream: OpenStream | None = None
+    ) -> web.StreamResponse:
         # One function with few local variables, as an open stream keeps its frame.
         receipt = Receipt(self.new_id(), client, int(self._now()))
         receipt.on_end = self._end_reporter
@@ -267,10 +285,10 @@ class Gateway:
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
-            call, exchange, send = await self._prepared(request, receipt)
+            call, exchange, send = await self._prepared(request, receipt, open_stream)
             timers = self._open.add(request, call.timeouts)
             opening = send(call, timers)
-            early = call.timeouts.early_reply if call.stream else 0.0
+            early = call.timeouts.early_reply if call.stream and open_stream is None else 0.0
             # Free the request's body, which may be large, for the duration of the reply.
             del call, send
             if early:
@@ -321,8 +339,9 @@ class Gateway:
                 receipt.capture.close(receipt)
                 receipt.capture = None
 
-    def _add_pools(self, totals: Totals) -> None:
+    def _add_connections(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)
+        totals.put(OPEN_WEBSOCKETS, (), len(self.websockets))
 
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
@@ -331,7 +350,9 @@ class Gateway:
             record_response(receipt.capture, response)
         return response
 
-    async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange, Send]:
+    async def _prepared(
+        self, request: web.Request, receipt: Receipt, open_stream: OpenStream | None
+    ) -> tuple[UpstreamRequest, Exchange, Send]:
         """Resolve a request. Returns the upstream request, the exchange that handles the response, and what sends it.
 
         That is the transport, or the attempts of a route that may have several.
@@ -361,9 +382,11 @@ class Gateway:
         assert transport is not None, "the gateway is not open"
         parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
         if receipt.capture is None:
-            exchange = Exchange(*parts, limits=limits)
+            exchange = Exchange(*parts, limits=limits, open_stream=open_stream)
         else:
-            captured = exchange = CapturedExchange(*parts, limits=limits, recording=receipt.capture)
+            captured = exchange = CapturedExchange(
+                *parts, limits=limits, open_stream=open_stream, recording=receipt.capture
+            )
             transport = captured.transport(transport)
         call = self.upstream_requests.build(request, translation, provider, loaded)
         if receipt.trace is not None:

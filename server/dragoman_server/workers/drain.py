@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -81,5 +82,6 @@ class ConnectionDrain:
 
 def mark_last_reply(response: web.StreamResponse) -> None:
     """Make a response that is being prepared the last of its connection, with `connection: close` (RFC 9112 §9.6)."""
-    response.headers["connection"] = "close"
-    response.force_close()
+    if response.status != HTTPStatus.SWITCHING_PROTOCOLS:  # a WebSocket is the last reply of its connection anyway
+        response.headers["connection"] = "close"
+        response.force_close()

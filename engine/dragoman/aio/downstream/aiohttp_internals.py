@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, cast
 
@@ -124,6 +124,20 @@ async def send_continue(request: web.BaseRequest) -> None:
     """
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0
+
+
+def with_body(request: web.Request, headers: Mapping[str, str], body: bytes) -> web.Request:
+    """Return a POST with these headers and this body, as if it had come on the connection of `request`.
+
+    Assumes that `clone` shares the connection, and that `_payload` is the body, from which alone it is read.
+    """
+    copy = request.clone(method="POST", headers=headers)
+    # A reader that holds more than its limit would pause the connection.
+    content = StreamReader(request.protocol, limit=len(body) + 1, loop=asyncio.get_running_loop())
+    content.feed_data(body)
+    content.feed_eof()
+    copy._payload = content
+    return copy
 
 
 # --- a response -----------------------------------------------------------------------------------------------------

@@ -374,3 +374,22 @@ async def test_a_client_request_is_sent_by_its_method_send() -> None:
     assert not idle.should_close
     idle.data_received(b"unexpected")
     assert idle.should_close
+
+
+async def test_with_body() -> None:
+    """The body is read as one that came, and the connection is not paused, however long it is."""
+    transport = Transport()
+    protocol: Any = Protocol(a_server(), loop=asyncio.get_running_loop())
+    protocol.connection_made(transport)
+    first = make_mocked_request("GET", "/v1/responses?a=1", {"host": "x", "upgrade": "websocket"}, protocol=protocol)
+    body = b"x" * 2**20
+    copy = internals.with_body(first, {"Host": "x", "content-type": "application/json"}, body)
+    assert (copy.method, copy.path, copy.query["a"], copy.headers["host"]) == ("POST", "/v1/responses", "1", "x")
+    assert "upgrade" not in copy.headers
+    assert copy.transport is first.transport
+    assert copy.content.is_eof() or copy.can_read_body
+    assert not protocol._reading_paused
+    assert copy.content.read_nowait() == body
+    assert await internals.with_body(first, {}, b"{}").json() == {}
+    protocol.connection_lost(None)
+    await turns()

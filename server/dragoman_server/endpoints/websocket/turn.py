@@ -1,0 +1,141 @@
+"""One response over WebSocket: a `response.create` runs as a POST of the same request does, and its events are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from dragoman import (
+    ClientFrame,
+    Dialect,
+    DragomanError,
+    Failure,
+    FailureKind,
+    OutputItems,
+    error_frame,
+    error_response,
+    join_items,
+    json_loads,
+    stream_id_tail,
+    warm_up_frames,
+)
+from dragoman.aio import Downstream, StreamTimers, WebSocketStream, with_body
+from dragoman_server.endpoints.websocket.history import PreviousResponses
+from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.request_body import read_model
+
+_HOP = ("connection", "upgrade", "content-length", "content-encoding", "transfer-encoding", "expect", "origin")
+_PREVIOUS = "previous_response_id"
+_NOT_FOUND = "previous_response_not_found"
+"""The code by which clients know that they must send the whole conversation (responses §10)."""
+
+
+def turn_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """Return the headers of a connection's requests: those of its handshake without those that are about it.
+
+    The origin was checked then.
+    """
+    kept = CIMultiDict(headers)
+    for name in [name for name in kept if name.lower() in _HOP or name.lower().startswith("sec-")]:
+        kept.popall(name, None)
+    kept["content-type"] = "application/json"
+    return kept
+
+
+class Turns:
+    """Runs the turns of one connection: `request` is its handshake, `socket` the connection.
+
+    `history` has the responses that they continue; `limit` is the number of bytes of a response's items up to which it
+    can be continued.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        request: web.Request,
+        socket: web.WebSocketResponse,
+        history: PreviousResponses,
+        limit: int,
+    ) -> None:
+        self._gateway = gateway
+        self._request = request
+        self._socket = socket
+        self._history = history
+        self._limit = limit
+        self._headers = turn_headers(request.headers)
+
+    async def run(self, frame: ClientFrame) -> bytes | None:
+        """Create one response, and send its events. The payload of the frame is dropped once it was sent on.
+
+        Returns the error frame, which is to be sent, if the request has failed before its first event. Raises
+        ClientRequestError for a malformed request, and ConnectionError if the client has disconnected.
+        """
+        previous, own = frame.previous, frame.items()
+        before = None if previous is None else await self._history.find(previous)
+        continued = previous is None or before is not None
+        if frame.warm_up:
+            if not continued:
+                raise _not_found(previous)
+            await self._warm_up(frame, own)
+            return None
+        # An upstream of the same dialect may know a response that is unknown here, if it stored it.
+        items = None if before is None else join_items(before, own)
+        request = with_body(self._request, self._headers, frame.body(items))
+        # Free the input, which may be large, for the duration of the reply.
+        del items, before
+        frame.payload.clear()
+        output = OutputItems(self._limit)
+        lane, tail = frame.stream_id, stream_id_tail(frame.stream_id)
+
+        def on_event(event: str, data: bytes) -> None:
+            # Before its last event is sent: another lane may continue the response as soon as it is received.
+            if output.add(event, data) and continued:
+                self._history.add(output.response_id, previous, join_items(own, output.join()), lane)
+
+        def open_stream(timers: StreamTimers) -> Downstream:
+            return WebSocketStream(self._socket, self._request, timers, tail, on_event)
+
+        response = await self._gateway.answer_turn(request, open_stream)
+        if isinstance(response, web.Response) and response.status >= 400:
+            if response.status == CLIENT_GONE:
+                return None
+            if previous is not None and continued:
+                self._history.drop(previous, lane)
+            return _error_of(response, lane, None if continued else previous)
+        return None
+
+    async def _warm_up(self, frame: ClientFrame, items: bytes) -> None:
+        """Send a response without output, which is only to be continued. Nothing is sent upstream."""
+        model = read_model(frame.payload)
+        caller = await self._gateway.admit(with_body(self._request, self._headers, b""))
+        caller.require_model(model)
+        created = int(self._gateway.now())
+        response_id, events = warm_up_frames(frame, self._gateway.new_id().removeprefix("req_"), created)
+        self._history.add(response_id, frame.previous, items, frame.stream_id)
+        for event in events:
+            await self._socket.send_frame(event, web.WSMsgType.TEXT)
+
+
+def _error_of(response: web.Response, lane: str | None, unknown: str | None) -> bytes:
+    """Return the error frame for an error response. `unknown` is the id of a response that is not known here."""
+    body = response.body
+    assert isinstance(body, bytes)
+    if unknown is not None and response.status == 400 and json_loads(body)["error"].get("param") == _PREVIOUS:
+        return failure_frame(_not_found(unknown).failure, lane)
+    return error_frame(response.status, body, response.headers, lane)
+
+
+def failure_frame(failure: Failure, lane: str | None) -> bytes:
+    """Return the error frame of a lane for a failure of the gateway's own."""
+    error = error_response(Dialect.RESPONSES, failure)
+    return error_frame(error.status, error.body, failure.headers, lane)
+
+
+def _not_found(previous: str | None) -> DragomanError:
+    message = f"Previous response with id {previous!r} not found."
+    failure = client_failure(FailureKind.INVALID_REQUEST, message, 400, code=_NOT_FOUND)
+    return DragomanError(replace(failure, param=_PREVIOUS))
