@@ -18,9 +18,11 @@ from aiohttp.test_utils import TestServer
 
 from dragoman import Dialect
 from dragoman_server import Config, ExchangeRecord, Hooks, Provider, Route
+from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.accounts.usage.report import read_rows, sums
+from dragoman_server.config.routing_options import RetryOptions
 from support.commands import command
 from support.counting_upstream import CountingUpstream
 from support.gateways import config_for, gate
@@ -29,7 +31,8 @@ from support.samples import PATHS
 from support.waiting import until
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
-KINDS = ("good", "good", "good", "refused", "broken", "cut", "slow")
+KINDS = ("good", "good", "good", "refused", "broken", "cut", "slow", "busy", "lost")
+RETRIED = ("busy", "lost")
 PROMPT = "canary-of-the-prompt"
 
 
@@ -65,7 +68,11 @@ async def booked(folder: Path, kind: str, **settings: Any) -> AsyncIterator[tupl
         config: Config = replace(
             config_for(f"{url}/v1", CHAT),
             providers={"chat": Provider("chat", CHAT, f"{url}/v1"), "messages": Provider("messages", MESSAGES, url)},
-            routes=[Route("*-c-*", "chat"), Route("*-m-*", "messages")],
+            routes=[
+                *(Route(f"{kind}-{name[0]}-*", name, attempts=3) for kind in RETRIED for name in ("chat", "messages")),
+                *(Route("*-c-*", "chat"), Route("*-m-*", "messages")),
+            ],
+            retries=RetryOptions(backoff=0.001, backoff_max=0.01, budget=5.0, failures=0),
             keys={record.name: record},
             usage=UsageOptions(kind, str(folder / "usage")),
             prices={"*": Price(input=1.0, output=2.0)},
@@ -98,17 +105,25 @@ async def send_mixed(folder: Path, kind: str, count: int) -> tuple[list[dict[str
         await asyncio.gather(*(one(number) for number in range(count)))
         await until(lambda: ended.total() >= count, 30)
     assert ended == Counter(models)
-    assert Counter(upstream.requests) == Counter(models)
+    assert upstream.seen == Counter({model: 1 + model.startswith(RETRIED) for model in models})
     return [*read_rows(UsageOptions(kind, str(folder / "usage")))], upstream
 
 
 def check(rows: list[dict[str, Any]], upstream: CountingUpstream, count: int) -> None:
     assert len(rows) == len({row["id"] for row in rows}) == len({row["model"] for row in rows}) == count
     by_model = {row["model"]: row for row in rows}
-    exact = {model: row for model, row in by_model.items() if row["ended"] == "completed" and not row["estimated"]}
-    # All that the upstream reported, and nothing else, but for those whose client had not asked for the counts.
+    assert sum(row["attempts"] for row in rows) == len(upstream.requests)
+    exact = {model: row for model, row in by_model.items() if row["ended"] == "completed"}
+    # All that the upstream reported, and nothing else.
     assert {model: (row["input"], row["output"]) for model, row in exact.items()} == upstream.reported
-    assert sum(row["input"] for row in exact.values()) == sum(counts[0] for counts in upstream.reported.values())
+    assert not any(row["estimated"] for row in exact.values())
+    for index, name in enumerate(("input", "output")):
+        assert sum(row[name] for row in exact.values()) == sum(counts[index] for counts in upstream.reported.values())
+    # Each stream that was cut is booked too, with the exact input where the upstream had counted it before.
+    partial = {model: row for model, row in by_model.items() if row["partial"]}
+    assert partial.keys() == upstream.produced.keys()
+    counted = {model: row["input"] for model, row in partial.items() if "input" not in row["estimated"]}
+    assert counted == {model: counts[0] for model, counts in upstream.produced.items() if "-m-" in model}
     for model, row in by_model.items():
         kind = model.partition("-")[0]
         assert row["key"] == "alice"
@@ -122,8 +137,7 @@ def check(rows: list[dict[str, Any]], upstream: CountingUpstream, count: int) ->
             assert "output" in row["estimated"]
         else:
             assert row["ended"] == "completed"
-            assert row["input"] > 0
-            assert row["output"] > 0
+            assert row["attempts"] == 1 + (kind in RETRIED)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
@@ -140,6 +154,30 @@ async def test_ten_thousand_mixed_exchanges_are_booked_exactly_once(tmp_path: Pa
     rows, upstream = await send_mixed(tmp_path, "sqlite", 10_000)
     check(rows, upstream, 10_000)
     assert sums(rows, "key")["alice"].exchanges == 10_000
+
+
+@pytest.mark.parametrize("books", [True, False], ids=["booked", "limited"])
+async def test_counts_that_the_client_did_not_request_do_not_reach_it(tmp_path: Path, books: bool) -> None:
+    async def stream(entrance: Any, key: str) -> bytes:
+        headers = {"authorization": f"Bearer {key}"}
+        body = request(CHAT, "good-c-1", stream=True, usage=False)
+        async with entrance.session.post(entrance.url + PATHS[CHAT], json=body, headers=headers) as response:
+            received: bytes = await response.read()
+        return received
+
+    async with booked(tmp_path, "jsonl") as (entrance, upstream, key):
+        config: Config = entrance.gateway.config
+        plain = replace(config, usage=UsageOptions())
+        if not books:
+            records = {name: replace(each, limits=KeyLimits(daily_tokens=10_000)) for name, each in config.keys.items()}
+            config = replace(plain, keys=records)
+        received = []
+        for settings in (plain, config):
+            entrance.gateway.reconfigure(settings)
+            received.append(await stream(entrance, key))
+    assert received[0] == received[1]
+    assert b"usage" not in received[0]
+    assert upstream.reported == {"good-c-1": (101, 11)}
 
 
 async def test_rejected_requests_are_booked_without_usage(tmp_path: Path) -> None:
