@@ -7,7 +7,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from dragoman_server.accounts.usage.report import read_rows, sums
 from dragoman_server.config.routing_options import RetryOptions
 from support.commands import command
 from support.counting_upstream import CountingUpstream
+from support.fleet import fleet
 from support.gateways import config_for, gate
 from support.named_keys import made
 from support.samples import PATHS
@@ -232,7 +233,7 @@ async def test_a_reload_brings_new_prices(tmp_path: Path) -> None:
 
 FILE = """
 [usage]
-kind = "jsonl"
+kind = "{kind}"
 path = "{folder}/usage"
 [providers.up]
 dialect = "chat"
@@ -247,7 +248,7 @@ provider = "up"
 async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, number: signal.Signals) -> None:
     async with TestServer(CountingUpstream().app()) as server:
         path = tmp_path / "dragoman.toml"
-        text = FILE.format(folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
+        text = FILE.format(kind="jsonl", folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
         await asyncio.to_thread(path.write_text, text)
         async with command("serve", "--port", "0", str(path)) as process, ClientSession() as session:
             url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
@@ -260,3 +261,55 @@ async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, 
             await process.ends()
     rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
     assert sorted(row["model"] for row in rows) == sorted(body["model"] for body in bodies)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_a_killed_worker_loses_open_exchanges_and_leaves_whole_rows(tmp_path: Path, kind: str) -> None:
+    upstream, options = CountingUpstream(), UsageOptions(kind, str(tmp_path / "usage"))
+
+    def booked_models() -> set[str]:
+        rows = [*read_rows(options)]  # raises for half a row
+        assert len(rows) == len({row["id"] for row in rows}) == len({row["model"] for row in rows})
+        assert all(row["output"] for row in rows)
+        return {row["model"] for row in rows}
+
+    async with TestServer(upstream.app()) as server:
+        path = tmp_path / "dragoman.toml"
+        text = FILE.format(kind=kind, folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
+        await asyncio.to_thread(path.write_text, text)
+        async with fleet(str(path)) as gateway:
+
+            async def send(model: str) -> None:
+                body = request(CHAT, model, stream=True, usage=False)
+                with suppress(ClientError):
+                    async with gateway.session.post(gateway.url + PATHS[CHAT], json=body) as response:
+                        if b"[DONE]" in await response.read():
+                            answered.add(model)
+
+            answered: set[str] = set()
+            before = {f"good-c-{number}" for number in range(40)}
+            await asyncio.gather(*map(send, sorted(before)))
+            assert answered == before
+            await until(lambda: booked_models() == before, 30)  # without any help: within the time of a batch
+            # Open streams, and rows that wait, when the worker is killed.
+            slow = [asyncio.create_task(send(f"slow-c-{number}")) for number in range(100, 120)]
+            await until(lambda: len(upstream.produced) == len(slow), 30)
+            busy = [asyncio.create_task(send(f"good-c-{number}")) for number in range(200, 300)]
+            await until(lambda: len(answered) > len(before) + 20, 30)
+            gateway.signal(signal.SIGKILL, 1)
+            await gateway.says_ready(1)
+            await asyncio.gather(*busy)
+            later = {f"good-c-{number}" for number in range(300, 320)}
+            await asyncio.gather(*map(send, sorted(later)))
+            assert later <= answered
+            await until(lambda: later <= booked_models(), 30)
+            found = booked_models()
+            assert before | later <= found <= set(upstream.requests)
+            assert not any(model.startswith("slow") for model in found)
+            gateway.signal(signal.SIGTERM)
+            for each in slow:
+                each.cancel()
+            await gateway.command.ends()
+    # The other worker has booked its open streams, the killed one could not.
+    abandoned = {row["model"] for row in read_rows(options) if row["ended"] != "completed"}
+    assert abandoned <= {f"slow-c-{number}" for number in range(100, 120)}
