@@ -231,6 +231,24 @@ async def test_a_reload_brings_new_prices(tmp_path: Path) -> None:
     assert [row["cost"] for row in rows] == [pytest.approx(10e-6), pytest.approx(40e-6)]
 
 
+async def test_a_provider_has_prices_of_its_own(tmp_path: Path) -> None:
+    async with booked(tmp_path, "jsonl") as (entrance, _, key):
+        config: Config = entrance.gateway.config
+        dear = replace(config.providers["messages"], prices={"good-*": Price(output=50.0)})
+        limited = {name: replace(each, limits=KeyLimits(daily_cost=1e-5)) for name, each in config.keys.items()}
+        providers = {**config.providers, "messages": dear}
+        entrance.gateway.reconfigure(replace(config, providers=providers, prices={"*": Price(0.001)}, keys=limited))
+        statuses = []
+        for model in ("good-c-0", "good-m-0", "good-c-1"):
+            body = request(CHAT, model, stream=False, usage=True)
+            headers = {"authorization": f"Bearer {key}"}
+            async with entrance.session.post(entrance.url + PATHS[CHAT], json=body, headers=headers) as response:
+                statuses.append(response.status)
+    rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
+    assert [row["cost"] for row in rows] == [pytest.approx(1e-7), pytest.approx(10 * 50e-6), None]
+    assert statuses == [200, 200, 429]  # the second one cost more than the budget
+
+
 FILE = """
 [usage]
 kind = "{kind}"

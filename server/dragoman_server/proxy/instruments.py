@@ -36,7 +36,7 @@ class Instruments:
         self.load.on_tick.append(self.provider_health.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, add_pools)
         self._usage_options = config.usage
-        self.usage = UsageBook(config.usage, config.prices, totals)
+        self.usage = UsageBook(config.usage, config.price_table(), totals)
         self._telemetry = config.telemetry
         self.tracer = create_tracer(config.telemetry, totals)
         self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
@@ -45,7 +45,7 @@ class Instruments:
         """Use a new configuration. Returns the names of the tables whose change takes effect after a restart."""
         self.metrics.count_violations(config.server.validate)
         self.load.configure(config.server.overload)
-        self.usage.configure(config.prices)
+        self.usage.configure(config.price_table())
         changed = {"usage": config.usage != self._usage_options, "telemetry": config.telemetry != self._telemetry}
         return [name for name, differs in changed.items() if differs]
 
