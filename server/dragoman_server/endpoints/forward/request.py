@@ -125,7 +125,7 @@ def choose_candidate(
 ) -> tuple[Target, list[Candidate], Candidate | None]:
     """Return the target for the best candidate of its plan at the moment, that candidate, and the order of all.
 
-    Only candidates that serve the endpoint count. Without a plan there are none. Raises DragomanError if all pause.
+    Only candidates that serve the endpoint count. Both are empty without a plan. Raises DragomanError if all pause.
     """
     if target.plan is None:
         return target, [], None
