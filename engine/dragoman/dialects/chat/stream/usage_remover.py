@@ -17,6 +17,7 @@ from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter, drop_null
 
 _KEY: Final = b'"usage"'
+_END: Final = b"}\n\n"
 _LAST: Final = re.compile(rb', ?"usage": ?null(?=(?:,"obfuscation":"[0-9A-Za-z]*")?\}\n\n)')
 """The member at the end of a chunk. A quote inside a string is escaped, so no text matches."""
 _FRAME: Final = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++(?:\r\n|\n|\r)?")
@@ -27,7 +28,7 @@ _DATA: Final = (b"data:", b"\xef\xbb\xbfdata:")
 class UsageRemover(Passthrough):
     """A `Passthrough` of Chat that forwards no counts. Its observer reads them."""
 
-    __slots__ = ("_cut_in_line_end",)
+    __slots__ = ("_cut_in_line_end", "_usual")
 
     def __init__(
         self,
@@ -39,20 +40,27 @@ class UsageRemover(Passthrough):
         secrets: Sequence[str] = (),
     ) -> None:
         super().__init__(observer, renamer, limits, request_id, losses, secrets)
+        self._usual = b',"usage":null' + _END
+        """The end of a chunk without counts, as this server writes it."""
         self._cut_in_line_end = False
         """True if the last frame was removed, and the second half of its CR LF may follow."""
 
     def feed(self, data: bytes, /) -> bytes:
         """Returns what `Passthrough.feed` returns, without the counts."""
-        passed = super().feed(data)
+        # First the form of nearly every chunk, by a search that takes a fifth of the time of the pattern.
+        passed = super().feed(data).replace(self._usual, _END)
         if self._cut_in_line_end and passed:
             self._cut_in_line_end = False
             passed = passed.removeprefix(b"\n")
-        if _KEY in passed:
+        return self._without_other_forms(passed) if _KEY in passed else passed
+
+    def _without_other_forms(self, passed: bytes) -> bytes:
+        found = _LAST.search(passed)
+        if found is not None:
+            if passed.startswith(_END, found.end()):
+                self._usual = found[0] + _END
             passed = _LAST.sub(b"", passed)
-            if _KEY in passed:
-                passed = self._edit(passed)
-        return passed
+        return self._edit(passed) if _KEY in passed else passed
 
     def finish(self) -> bytes:
         """Returns what `Passthrough.finish` returns, without the counts."""
