@@ -32,6 +32,8 @@ class ReplyContext:
     created: int = 0
     request_id: str = ""
     include_usage: bool = False
+    remove_usage: bool = False
+    """True if the counts of a stream that passes through were requested on behalf of the caller, not of the client."""
     input_estimate: int = 0
     stops: tuple[str, ...] = ()
     sent_stops: tuple[str, ...] = ()

@@ -59,6 +59,7 @@ def translate(
     validate: bool = True,
     clock: Callable[[], float] | None = None,
     secrets: Sequence[str] = (),
+    request_usage: bool = False,
 ) -> Translation:
     """Translates a request body for an upstream.
 
@@ -76,6 +77,8 @@ def translate(
         validate: whether streams for the client are checked against its dialect's grammar while they are encoded.
         clock: returns the time in Unix seconds, for replies that state when they were completed.
         secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
+        request_usage: whether the token counts of a stream that passes through are requested even if the client did
+            not request them. They are then removed from the stream. The profile's flag `stream_usage` must permit it.
 
     Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
     field, or LimitExceeded.
@@ -103,6 +106,10 @@ def translate(
         losses.stop_rejecting()
         options = payload.get("stream_options")
         context.include_usage = type(options) is dict and options.get("include_usage") is True
+        if request_usage and stream and profile.stream_usage and (requester := direction.client.request_usage):
+            counted = requester(body, payload)
+            if counted is not None:
+                body, context.remove_usage = counted, True
         return Translation(direction, rename_model(body, payload, target), stream, context, target)
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)

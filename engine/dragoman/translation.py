@@ -176,7 +176,8 @@ class Translation:
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
             request_id = context.request_id or None
-            return Passthrough(observer, renamer, context.limits, request_id, context.losses, context.secrets)
+            stage = client.usage_remover if context.remove_usage else Passthrough
+            return stage(observer, renamer, context.limits, request_id, context.losses, context.secrets)
         parser, reader = Parser(context.limits, whole=not context.logprobs), upstream.reader(context)
         return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder())
 

@@ -7,7 +7,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,22 @@ from aiohttp.test_utils import TestServer
 
 from dragoman import Dialect
 from dragoman_server import Config, ExchangeRecord, Hooks, Provider, Route
+from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.accounts.usage.report import read_rows, sums
+from dragoman_server.config.routing_options import RetryOptions
 from support.commands import command
 from support.counting_upstream import CountingUpstream
+from support.fleet import fleet
 from support.gateways import config_for, gate
 from support.named_keys import made
 from support.samples import PATHS
 from support.waiting import until
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
-KINDS = ("good", "good", "good", "refused", "broken", "cut", "slow")
+KINDS = ("good", "good", "good", "refused", "broken", "cut", "slow", "busy", "lost")
+RETRIED = ("busy", "lost")
 PROMPT = "canary-of-the-prompt"
 
 
@@ -65,7 +69,11 @@ async def booked(folder: Path, kind: str, **settings: Any) -> AsyncIterator[tupl
         config: Config = replace(
             config_for(f"{url}/v1", CHAT),
             providers={"chat": Provider("chat", CHAT, f"{url}/v1"), "messages": Provider("messages", MESSAGES, url)},
-            routes=[Route("*-c-*", "chat"), Route("*-m-*", "messages")],
+            routes=[
+                *(Route(f"{kind}-{name[0]}-*", name, attempts=3) for kind in RETRIED for name in ("chat", "messages")),
+                *(Route("*-c-*", "chat"), Route("*-m-*", "messages")),
+            ],
+            retries=RetryOptions(backoff=0.001, backoff_max=0.01, budget=5.0, failures=0),
             keys={record.name: record},
             usage=UsageOptions(kind, str(folder / "usage")),
             prices={"*": Price(input=1.0, output=2.0)},
@@ -98,17 +106,25 @@ async def send_mixed(folder: Path, kind: str, count: int) -> tuple[list[dict[str
         await asyncio.gather(*(one(number) for number in range(count)))
         await until(lambda: ended.total() >= count, 30)
     assert ended == Counter(models)
-    assert Counter(upstream.requests) == Counter(models)
+    assert upstream.seen == Counter({model: 1 + model.startswith(RETRIED) for model in models})
     return [*read_rows(UsageOptions(kind, str(folder / "usage")))], upstream
 
 
 def check(rows: list[dict[str, Any]], upstream: CountingUpstream, count: int) -> None:
     assert len(rows) == len({row["id"] for row in rows}) == len({row["model"] for row in rows}) == count
     by_model = {row["model"]: row for row in rows}
-    exact = {model: row for model, row in by_model.items() if row["ended"] == "completed" and not row["estimated"]}
-    # All that the upstream reported, and nothing else, but for those whose client had not asked for the counts.
+    assert sum(row["attempts"] for row in rows) == len(upstream.requests)
+    exact = {model: row for model, row in by_model.items() if row["ended"] == "completed"}
+    # All that the upstream reported, and nothing else.
     assert {model: (row["input"], row["output"]) for model, row in exact.items()} == upstream.reported
-    assert sum(row["input"] for row in exact.values()) == sum(counts[0] for counts in upstream.reported.values())
+    assert not any(row["estimated"] for row in exact.values())
+    for index, name in enumerate(("input", "output")):
+        assert sum(row[name] for row in exact.values()) == sum(counts[index] for counts in upstream.reported.values())
+    # Each stream that was cut is booked too, with the exact input where the upstream had counted it before.
+    partial = {model: row for model, row in by_model.items() if row["partial"]}
+    assert partial.keys() == upstream.produced.keys()
+    counted = {model: row["input"] for model, row in partial.items() if "input" not in row["estimated"]}
+    assert counted == {model: counts[0] for model, counts in upstream.produced.items() if "-m-" in model}
     for model, row in by_model.items():
         kind = model.partition("-")[0]
         assert row["key"] == "alice"
@@ -122,8 +138,7 @@ def check(rows: list[dict[str, Any]], upstream: CountingUpstream, count: int) ->
             assert "output" in row["estimated"]
         else:
             assert row["ended"] == "completed"
-            assert row["input"] > 0
-            assert row["output"] > 0
+            assert row["attempts"] == 1 + (kind in RETRIED)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
@@ -140,6 +155,30 @@ async def test_ten_thousand_mixed_exchanges_are_booked_exactly_once(tmp_path: Pa
     rows, upstream = await send_mixed(tmp_path, "sqlite", 10_000)
     check(rows, upstream, 10_000)
     assert sums(rows, "key")["alice"].exchanges == 10_000
+
+
+@pytest.mark.parametrize("books", [True, False], ids=["booked", "limited"])
+async def test_counts_that_the_client_did_not_request_do_not_reach_it(tmp_path: Path, books: bool) -> None:
+    async def stream(entrance: Any, key: str) -> bytes:
+        headers = {"authorization": f"Bearer {key}"}
+        body = request(CHAT, "good-c-1", stream=True, usage=False)
+        async with entrance.session.post(entrance.url + PATHS[CHAT], json=body, headers=headers) as response:
+            received: bytes = await response.read()
+        return received
+
+    async with booked(tmp_path, "jsonl") as (entrance, upstream, key):
+        config: Config = entrance.gateway.config
+        plain = replace(config, usage=UsageOptions())
+        if not books:
+            records = {name: replace(each, limits=KeyLimits(daily_tokens=10_000)) for name, each in config.keys.items()}
+            config = replace(plain, keys=records)
+        received = []
+        for settings in (plain, config):
+            entrance.gateway.reconfigure(settings)
+            received.append(await stream(entrance, key))
+    assert received[0] == received[1]
+    assert b"usage" not in received[0]
+    assert upstream.reported == {"good-c-1": (101, 11)}
 
 
 async def test_rejected_requests_are_booked_without_usage(tmp_path: Path) -> None:
@@ -192,9 +231,27 @@ async def test_a_reload_brings_new_prices(tmp_path: Path) -> None:
     assert [row["cost"] for row in rows] == [pytest.approx(10e-6), pytest.approx(40e-6)]
 
 
+async def test_a_provider_has_prices_of_its_own(tmp_path: Path) -> None:
+    async with booked(tmp_path, "jsonl") as (entrance, _, key):
+        config: Config = entrance.gateway.config
+        dear = replace(config.providers["messages"], prices={"good-*": Price(output=50.0)})
+        limited = {name: replace(each, limits=KeyLimits(daily_cost=1e-5)) for name, each in config.keys.items()}
+        providers = {**config.providers, "messages": dear}
+        entrance.gateway.reconfigure(replace(config, providers=providers, prices={"*": Price(0.001)}, keys=limited))
+        statuses = []
+        for model in ("good-c-0", "good-m-0", "good-c-1"):
+            body = request(CHAT, model, stream=False, usage=True)
+            headers = {"authorization": f"Bearer {key}"}
+            async with entrance.session.post(entrance.url + PATHS[CHAT], json=body, headers=headers) as response:
+                statuses.append(response.status)
+    rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
+    assert [row["cost"] for row in rows] == [pytest.approx(1e-7), pytest.approx(10 * 50e-6), None]
+    assert statuses == [200, 200, 429]  # the second one cost more than the budget
+
+
 FILE = """
 [usage]
-kind = "jsonl"
+kind = "{kind}"
 path = "{folder}/usage"
 [providers.up]
 dialect = "chat"
@@ -209,7 +266,7 @@ provider = "up"
 async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, number: signal.Signals) -> None:
     async with TestServer(CountingUpstream().app()) as server:
         path = tmp_path / "dragoman.toml"
-        text = FILE.format(folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
+        text = FILE.format(kind="jsonl", folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
         await asyncio.to_thread(path.write_text, text)
         async with command("serve", "--port", "0", str(path)) as process, ClientSession() as session:
             url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
@@ -222,3 +279,55 @@ async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, 
             await process.ends()
     rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
     assert sorted(row["model"] for row in rows) == sorted(body["model"] for body in bodies)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+async def test_a_killed_worker_loses_open_exchanges_and_leaves_whole_rows(tmp_path: Path, kind: str) -> None:
+    upstream, options = CountingUpstream(), UsageOptions(kind, str(tmp_path / "usage"))
+
+    def booked_models() -> set[str]:
+        rows = [*read_rows(options)]  # raises for half a row
+        assert len(rows) == len({row["id"] for row in rows}) == len({row["model"] for row in rows})
+        assert all(row["output"] for row in rows)
+        return {row["model"] for row in rows}
+
+    async with TestServer(upstream.app()) as server:
+        path = tmp_path / "dragoman.toml"
+        text = FILE.format(kind=kind, folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
+        await asyncio.to_thread(path.write_text, text)
+        async with fleet(str(path)) as gateway:
+
+            async def send(model: str) -> None:
+                body = request(CHAT, model, stream=True, usage=False)
+                with suppress(ClientError):
+                    async with gateway.session.post(gateway.url + PATHS[CHAT], json=body) as response:
+                        if b"[DONE]" in await response.read():
+                            answered.add(model)
+
+            answered: set[str] = set()
+            before = {f"good-c-{number}" for number in range(40)}
+            await asyncio.gather(*map(send, sorted(before)))
+            assert answered == before
+            await until(lambda: booked_models() == before, 30)  # without any help: within the time of a batch
+            # Open streams, and rows that wait, when the worker is killed.
+            slow = [asyncio.create_task(send(f"slow-c-{number}")) for number in range(100, 120)]
+            await until(lambda: len(upstream.produced) == len(slow), 30)
+            busy = [asyncio.create_task(send(f"good-c-{number}")) for number in range(200, 300)]
+            await until(lambda: len(answered) > len(before) + 20, 30)
+            gateway.signal(signal.SIGKILL, 1)
+            await gateway.says_ready(1)
+            await asyncio.gather(*busy)
+            later = {f"good-c-{number}" for number in range(300, 320)}
+            await asyncio.gather(*map(send, sorted(later)))
+            assert later <= answered
+            await until(lambda: later <= booked_models(), 30)
+            found = booked_models()
+            assert before | later <= found <= set(upstream.requests)
+            assert not any(model.startswith("slow") for model in found)
+            gateway.signal(signal.SIGTERM)
+            for each in slow:
+                each.cancel()
+            await gateway.command.ends()
+    # The other worker has booked its open streams, the killed one could not.
+    abandoned = {row["model"] for row in read_rows(options) if row["ended"] != "completed"}
+    assert abandoned <= {f"slow-c-{number}" for number in range(100, 120)}

@@ -14,6 +14,7 @@ import pytest
 
 from dragoman.aio import Timeouts
 from dragoman.dialects import Dialect
+from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
@@ -158,6 +159,19 @@ async def test_all_phases_have_headers_bodies_and_times(tmp_path: Path) -> None:
         assert all(time >= attempt["began"] >= 0 for time in times)
         assert sorted(time for time, _ in reads) == [time for time, _ in reads]
         assert exchange["receipt"]["request_id"] == capture_id
+
+
+async def test_counts_that_the_client_did_not_request_are_removed_in_a_replay(tmp_path: Path) -> None:
+    async with capturing(tmp_path, share=1.0, texts=True) as entrance:
+        config = entrance.gateway.config
+        entrance.gateway.reconfigure(replace(config, usage=UsageOptions("jsonl", str(tmp_path / "u"))))
+        capture_id, status, body = await ask(entrance, Dialect.CHAT, "chat/sim-text", stream=True)
+        capture = await captured(entrance, capture_id)
+    again = await replay(capture)
+    assert (status, again.status) == (200, 200)
+    assert b'"include_usage":true' in captured_upstream_request(capture) == again.upstream_body
+    assert again.body == captured_reply(capture) == body
+    assert b"usage" not in body
 
 
 @asynccontextmanager

@@ -74,7 +74,7 @@ def test_what_the_starter_has_as_comments_is_right_too() -> None:
     env = dict.fromkeys(("GATEWAY_KEY", "LOCAL_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "x")
     config = parse_config(tomllib.loads(text), env)
     assert set(config.providers) == {"local", "anthropic", "openai"}
-    assert [route.model for route in config.routes] == ["claude-*", "gpt-*", "*"]
+    assert [route.model for route in config.routes] == ["claude-*", "gpt-*", "best", "*"]
     assert config.knobs_named == {"on_loss"}
 
 

@@ -51,7 +51,8 @@ CUTS = frozenset({StopReason.LENGTH, StopReason.FILTERED, StopReason.CONTEXT, St
 class Usage:
     """Token counts. None means that the upstream sent no count, which differs from 0 (mapping §9.4).
 
-    `input_total` includes cache reads and writes; `output_total` includes reasoning.
+    `input_total` includes cache reads and writes; `output_total` includes reasoning. `cache_write_1h` is the part of
+    `cache_write` that is kept for an hour, which only Messages upstreams count.
     """
 
     input_total: int | None = None
@@ -59,6 +60,7 @@ class Usage:
     cache_write: int | None = None
     output_total: int | None = None
     reasoning: int | None = None
+    cache_write_1h: int | None = None
 
     def merged_onto(self, earlier: Usage | None) -> Usage:
         """Returns these counts, and the earlier ones for fields without a count here."""
@@ -70,6 +72,7 @@ class Usage:
             earlier.cache_write if self.cache_write is None else self.cache_write,
             earlier.output_total if self.output_total is None else self.output_total,
             earlier.reasoning if self.reasoning is None else self.reasoning,
+            earlier.cache_write_1h if self.cache_write_1h is None else self.cache_write_1h,
         )
 
 

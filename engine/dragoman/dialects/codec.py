@@ -12,10 +12,12 @@ from dragoman.dialects.chat.reply.read import read_reply as read_chat_reply
 from dragoman.dialects.chat.reply.write import write_reply as write_chat_reply
 from dragoman.dialects.chat.request.read import FIELDS as CHAT_FIELDS
 from dragoman.dialects.chat.request.read import read_request as read_chat_request
+from dragoman.dialects.chat.request.request_usage import request_usage as request_chat_usage
 from dragoman.dialects.chat.request.write import write_request as write_chat_request
 from dragoman.dialects.chat.stop_and_usage import read_usage as read_chat_usage
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.reader import ChatReader
+from dragoman.dialects.chat.stream.usage_remover import UsageRemover as ChatUsageRemover
 from dragoman.dialects.chat.stream.validator import ChatValidator
 from dragoman.dialects.chat.stream.writer import ChatWriter
 from dragoman.dialects.messages.errors import write_failure as write_messages_failure
@@ -48,7 +50,7 @@ from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import Validator
-from dragoman.stages.passthrough import Observer
+from dragoman.stages.passthrough import Observer, Passthrough
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ class Codec:
     strip_billing_line: Callable[[Any, Losses], bool] | None = None
     """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
     dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""
+    request_usage: Callable[[bytes, Any], bytes | None] | None = None
+    """Returns the body of a request for a stream, given with its JSON object, with a request for token counts; None if
+    it has one or cannot have one. None if streams of the dialect always have counts."""
+    usage_remover: type[Passthrough] = Passthrough
+    """The stage that forwards a stream without the counts that `request_usage` requested."""
 
 
 CODECS: dict[Dialect, Codec] = {
@@ -105,6 +112,8 @@ CODECS: dict[Dialect, Codec] = {
         write_openai_failure,
         model_paths=(("model",),),
         prompt=(None, "messages"),
+        request_usage=request_chat_usage,
+        usage_remover=ChatUsageRemover,
     ),
     Dialect.MESSAGES: Codec(
         Dialect.MESSAGES,

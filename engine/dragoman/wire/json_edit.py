@@ -25,6 +25,7 @@ _MEMBER: Final = re.compile(
 )
 _BRACKET: Final = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+[{}\[\]]", re.DOTALL)
 _OPENING: Final = b"{["
+_SPACE: Final = b" \t\r\n"
 Span = tuple[int, int]
 
 
@@ -98,6 +99,41 @@ def repeated_key(data: bytes, payload: object) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def find_member(data: bytes, name: str) -> int | None:
+    """Returns the first byte of the value of a key at the top level of the object `data`; None if it has no such key.
+
+    If the key is repeated, it is that of the first.
+    """
+    opened = _OPEN.match(data)
+    for key, start, _ in () if opened is None else _members(data, opened.end()):
+        if _is(key, name):
+            return start
+    return None
+
+
+def drop_null(data: bytes, name: str) -> bytes:
+    """Returns the object `data` without the member `name` at its top level, and its comma, if its value is null.
+
+    It is returned unchanged if the key is repeated.
+    """
+    opened = _OPEN.match(data)
+    found = [
+        (key, start, end)
+        for key, start, end in (() if opened is None else _members(data, opened.end()))
+        if _is(key, name)
+    ]
+    if len(found) != 1:
+        return data
+    ((key, start, end),) = found
+    if data[start:end] != b"null":
+        return data
+    before = data[: data.rindex(key, 0, start)].rstrip(_SPACE)
+    if before.endswith(b","):
+        return before[:-1] + data[end:]
+    after = data[end:].lstrip(_SPACE)
+    return data[: data.rindex(key, 0, start)] + after.removeprefix(b",").lstrip(_SPACE)
 
 
 def put(data: bytes, spans: Iterable[Span], value: str) -> bytes:

@@ -212,7 +212,9 @@ class Accounts:
 
     # --- limits ------------------------------------------------------------------------------------------------------
 
-    async def admit(self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int) -> Admission:
+    async def admit(
+        self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int, *, provider: str | None = None
+    ) -> Admission:
         """Check all limits of a key for one request, and reserve its estimate.
 
         Args:
@@ -221,13 +223,14 @@ class Accounts:
             client: The dialect of the error.
             model: The upstream's model, for its price.
             tokens: The estimate of the request's input.
+            provider: The provider's name, for a price of its own.
 
         Raises DragomanError: 403 for a model without a price, 429 for a limit, 503 if the store does not answer and
         the configuration rejects requests then.
         """
         cost: int | None = 0
         if has_cost(record.limits):
-            cost = cost_units(self._prices, Usage(input_total=tokens), model)
+            cost = cost_units(self._prices, Usage(input_total=tokens), model, provider)
             if cost is None:
                 raise no_price(model)
         tokens = max(1, tokens)
@@ -271,7 +274,9 @@ class Accounts:
         self._totals.add(STORE_UNCHECKED, ("admitted",))
         return Admission(record, claim, tokens, granted=False)
 
-    def settle(self, admission: Admission, usage: Usage | None, model: str, *, sent: bool) -> None:
+    def settle(
+        self, admission: Admission, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None
+    ) -> None:
         """Count what an admitted request used; called once for each, at its end.
 
         Without `usage` the estimate stays if the request was `sent` to the upstream and accepted, else nothing is
@@ -284,7 +289,8 @@ class Accounts:
             if usage.input_total is None:
                 usage = replace(usage, input_total=admission.estimate)
             tokens = tokens_of(usage)
-            cost = cost_units(self._prices, usage, model) if has_cost(admission.record.limits) else None
+            if has_cost(admission.record.limits):
+                cost = cost_units(self._prices, usage, model, provider)
         elif not sent:
             tokens = cost = 0
         self._settle(settlement_of(admission, tokens, cost))

@@ -56,6 +56,12 @@ base_url = "http://127.0.0.1:11434/v1"
 # model = "gpt-*"
 # provider = "openai"
 
+# A fallback: the second provider gets a request if the first one fails before its reply has begun.
+# [[routes]]
+# model = "best"
+# upstream_model = "claude-opus-5"
+# providers = ["anthropic", { provider = "openai", upstream_model = "gpt-5" }]
+
 # All other names go to the local server unchanged; upstream_model = "qwen3:32b" would replace them by one name.
 [[routes]]
 model = "*"

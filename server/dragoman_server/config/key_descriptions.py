@@ -59,11 +59,19 @@ DESCRIPTIONS = {
     "usage.files": "jsonl: how many renamed files are kept (default 10).",
     "usage.keep_days": "sqlite: rows that are older are deleted; 0 = keep all (default 0).",
     "prices": "Prices by the upstream's model, in any currency.",
-    "prices.NAME": "Prices per million tokens of a model; * and ? match.",
-    "prices.NAME.input": "Fresh input.",
-    "prices.NAME.output": "Output, with reasoning.",
-    "prices.NAME.cache_read": "Input that was read from a cache (default: that of input).",
-    "prices.NAME.cache_write": "Input that was written to a cache (default: that of input).",
+    "providers.NAME.prices": "Prices of this provider's models, which come before those for all providers.",
+    **{
+        f"{prices}{key}": description
+        for prices in ("prices.NAME", "providers.NAME.prices.NAME")
+        for key, description in (
+            ("", "Prices per million tokens of a model; * and ? match."),
+            (".input", "Fresh input."),
+            (".output", "Output, with reasoning."),
+            (".cache_read", "Input that was read from a cache (default: that of input)."),
+            (".cache_write", "Input that was written to a cache (default: that of input)."),
+            (".cache_write_1h", "Input that was written to a cache for an hour (default: that of cache_write)."),
+        )
+    },
     "keys": "Named keys of clients, with what each may use.",
     "keys.NAME": "A key of a client; `dragoman keys add NAME --toml` prints the table.",
     "keys.NAME.hash": "The salted hash of the key, as `dragoman keys add --toml` prints it.",

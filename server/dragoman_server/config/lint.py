@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import ip_address
 
+from dragoman import Dialect, DragomanError
 from dragoman_server.accounts.limits.admission import has_cost
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.provider import Auth
@@ -27,6 +29,7 @@ def remarks(config: Config) -> Iterator[str]:
     yield from _not_listed(config)
     yield from unknown_windows(config)
     yield from _forgotten_budgets(config)
+    yield from _models_without_price(config)
     yield from _keys_of_clients(config)
     if config.capture.texts:
         yield f"capture.texts = true writes the texts of prompts and replies to {config.capture.directory}"
@@ -73,6 +76,29 @@ def _forgotten_budgets(config: Config) -> Iterator[str]:
     budgets = [name for name, each in limits if each.daily_tokens or each.monthly_tokens or has_cost(each)]
     if budgets and config.store.kind == MEMORY:
         yield f'the budget of key {budgets[0]} begins again at each restart: set store.kind = "sqlite" or "redis"'
+
+
+def _models_without_price(config: Config) -> Iterator[str]:
+    """Yield a sentence for each model that a key with a budget of cost cannot use, of those that routes name."""
+    keys = [record for record in config.keys.values() if has_cost(record.limits)]
+    if not keys:
+        return
+    table, router = config.price_table(), Router(config)
+    if not table:
+        key = keys[0].name
+        yield f'key {key} has a budget of cost and no model has a price, so it can use none: write [prices."*"]'
+        return
+    found: dict[tuple[str, str], str] = {}
+    for name, _ in router.known_models():
+        owner = next((record.name for record in keys if record.permits(name)), "")
+        for client in Dialect if owner else ():
+            with suppress(DragomanError):  # a route for clients of another dialect
+                target = router.resolve(name, client)
+                for each in (target,) if target.plan is None else target.plan.candidates:
+                    if not table.has(each.upstream_model, each.provider.name):
+                        found.setdefault((each.upstream_model, each.provider.name), owner)
+    for (model, provider), key in found.items():
+        yield f"key {key} has a budget of cost, and the model {model} of provider {provider} has no price (403)"
 
 
 def _keys_of_clients(config: Config) -> Iterator[str]:

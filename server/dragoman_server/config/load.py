@@ -157,6 +157,7 @@ def _provider(name: str, table: Table) -> Provider:
     headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
     limits = read_provider_limits(table)
     endpoints = table.texts("endpoints")
+    prices = read_prices(table.table("prices"))
     table.finish()
     return Provider(
         name=name,
@@ -169,6 +170,7 @@ def _provider(name: str, table: Table) -> Provider:
         profile_name=chosen,
         **limits,
         endpoints=None if endpoints is None else tuple(endpoints),
+        prices=prices,
     )
 
 

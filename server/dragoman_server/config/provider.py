@@ -12,6 +12,7 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 from dragoman import PROFILE_FIELDS, Dialect, Profile, builtin_profile
+from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
@@ -82,6 +83,7 @@ class Provider:
     a `family` gets the provider's name as its family: encrypted reasoning of this upstream returns to it only.
     `profile_name` is for display; it is never looked up. `headers` are extra request headers. `endpoints` are the
     groups of forwarded endpoints that it serves (`config.forwarded_endpoints`); None for those of its dialect.
+    `prices` are those of its models, by a pattern of their names; they come before the prices for all providers.
 
     With `api_keys`, requests are shared between these keys; the first one is the `api_key`. At most `concurrent`
     requests are at the provider at once (0: no limit), and `queue` more wait for up to `queue_seconds`.
@@ -101,6 +103,7 @@ class Provider:
     queue: int = 0
     queue_seconds: float = 10.0
     endpoints: tuple[str, ...] | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -177,6 +180,8 @@ class Provider:
         for index, group in enumerate(self.endpoints or ()):
             if group not in GROUPS:
                 yield f"{at}.endpoints[{index}]", unknown("endpoint", group, GROUPS)
+        for pattern, price in self.prices.items():
+            yield from price.problems(join(f"{at}.prices", pattern))
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong

@@ -20,7 +20,7 @@ from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
@@ -332,6 +332,10 @@ class Config:
     prices: Mapping[str, Price] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
+
+    def price_table(self) -> PriceTable:
+        """Return the prices for all providers and those of single ones."""
+        return PriceTable(self.prices, {name: provider.prices for name, provider in self.providers.items()})
 
     @property
     def named_keys(self) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
 
+_NOT_COMPLETE = ("failed", "abandoned")
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -80,3 +82,8 @@ class ExchangeRecord:
     """The cost of `usage` by the price table; None if the model has no price there."""
     endpoint: str = ""
     """The path of an endpoint that is forwarded without translation, such as `embeddings`; else empty."""
+
+    @property
+    def partial(self) -> bool:
+        """True if `usage` has the counts of a reply that was not sent to its end."""
+        return self.usage is not None and self.ended in _NOT_COMPLETE

@@ -38,7 +38,7 @@ RENAMES_MAX = 256
 """Most renamed tools of a receipt."""
 
 
-CostOf = Callable[[Usage, str], "Decimal | None"]
+CostOf = Callable[[Usage, str, "str | None"], "Decimal | None"]
 
 
 _SENT = ("answered", "abandoned")
@@ -217,7 +217,7 @@ class Receipt:
     def record(self, failure: Failure | None, cost_of: CostOf | None = None) -> ExchangeRecord:
         """Return the record of the exchange, which has just ended with this failure, if any.
 
-        `cost_of` returns the cost of tokens at an upstream's model, if it is known.
+        `cost_of` returns the cost of tokens at an upstream's model of a provider, if it is known.
         """
         translation, usage = self.translation, None
         estimated: tuple[str, ...] = ()
@@ -229,7 +229,7 @@ class Receipt:
             usage, estimated = self._booked(context.input_estimate)
             losses = dict(context.losses.counts)
             if cost_of is not None and usage is not None:
-                cost = cost_of(usage, translation.upstream_model)
+                cost = cost_of(usage, translation.upstream_model, self.provider)
         return ExchangeRecord(
             request_id=self.request_id,
             client=self.client,

@@ -64,7 +64,7 @@ from dragoman_server.routing.routing_state import RoutingState, overloaded
 log = logging.getLogger("dragoman")
 
 
-class _Result(NamedTuple):
+class AttemptResult(NamedTuple):
     """An attempt's outcome, with the response or the error that the client gets if no further attempt is made."""
 
     outcome: Outcome
@@ -217,7 +217,7 @@ class Attempts:
         self._record(QUEUED_OUT, 0.0)
         return overloaded()
 
-    async def _attempt(self, call: UpstreamRequest, timers: StreamTimers) -> _Result:
+    async def _attempt(self, call: UpstreamRequest, timers: StreamTimers) -> AttemptResult:
         """Send the request once, and record the outcome. Raises what is no failure of the upstream."""
         routing, candidate = self._routing, self._candidate
         began = routing.clock()
@@ -231,7 +231,7 @@ class Attempts:
             hints = retry_hints(error.failure.headers, self._now())
             # Without the traceback, whose frames would keep the request until a garbage collection.
             cause = error.with_traceback(None)
-            result = _Result(outcome_of_failure(error.failure, hints, own_key=own_key), error=cause)
+            result = AttemptResult(outcome_of_failure(error.failure, hints, own_key=own_key), error=cause)
         except BaseException:
             self._abandon(began)
             raise
@@ -244,26 +244,26 @@ class Attempts:
         self._record(ABANDONED, self._routing.clock() - began)
         self._routing.free(self._candidate)
 
-    async def _send(self, call: UpstreamRequest, timers: StreamTimers) -> _Result:
+    async def _send(self, call: UpstreamRequest, timers: StreamTimers) -> AttemptResult:
         """Send the request, and read up to the first event of a stream, or a whole reply."""
         own_key = self._candidate.provider.auth is Auth.CONFIGURED
         response = await self._transport.open(call, timers)
         try:
             if not 200 <= response.status < 300:
                 hints = retry_hints(response.headers, self._now())
-                return _Result(outcome_of_status(response.status, hints, own_key=own_key), response)
+                return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
             translation = self._exchange.translation
             if not translation.stream or "json" in response.headers.get("content-type", ""):
                 body = await response.read(translation.context.limits.reply_body)
-                return _Result(ANSWERED, ReadResponse(response, body))
+                return AttemptResult(ANSWERED, ReadResponse(response, body))
             stream = await open_proxy_stream(translation, response, timers)
             self._exchange.stream = stream
             failure = first_failure(stream)
             if failure is None:
-                return _Result(ANSWERED, response)
+                return AttemptResult(ANSWERED, response)
             # The first event is an error that would be forwarded as it is.
             hints = retry_hints(response.headers, self._now())
-            return _Result(outcome_of_failure(failure, hints, own_key=own_key), response)
+            return AttemptResult(outcome_of_failure(failure, hints, own_key=own_key), response)
         except UpstreamStatusError as error:
             error.failure.headers.update(
                 (name, value)
@@ -283,7 +283,7 @@ class Attempts:
             await stream.batches.aclose()
         await response.close()
 
-    def _report_failed(self, result: _Result, candidate: Candidate) -> None:
+    def _report_failed(self, result: AttemptResult, candidate: Candidate) -> None:
         """Count and trace the failure of an attempt that another one follows: the exchange does not report it."""
         failure = result.error.failure if result.error is not None else _failure_of(result.outcome)
         kind = REASON_KINDS.get(failure.reason or "", failure.kind)

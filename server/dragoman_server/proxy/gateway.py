@@ -453,22 +453,29 @@ class Gateway:
         self.metrics.opened(receipt)
         return receipt
 
+    @property
+    def transport(self) -> Transport:
+        """The transport. Raises UpstreamUnreachable if the gateway is not open."""
+        if self._upstream is None:
+            raise UpstreamUnreachable("the gateway is not open")
+        return self._upstream
+
     @asynccontextmanager
     async def opened(
-        self, call: UpstreamRequest, request: web.Request, upload: Upload | None = None
+        self, call: UpstreamRequest, request: web.Request, upload: Upload | None = None, send: Send | None = None
     ) -> AsyncIterator[tuple[UpstreamResponse, StreamTimers]]:
         """Send a request, with the body `upload` if there is one, and close its response at the end of the block.
 
-        `request` is the client's; `stop` waits for the block. Raises UpstreamError, and what `upload` raises.
+        `request` is the client's; `stop` waits for the block. `send` takes the place of the transport. Raises
+        UpstreamError, and what `upload` and `send` raise.
         """
-        if self._upstream is None:
-            raise UpstreamUnreachable("the gateway is not open")
+        transport = self.transport
         timers = self._open.add(request, call.timeouts)
         try:
             if upload is None:
-                answer = await self._upstream.open(call, timers)
+                answer = await (send or transport.open)(call, timers)
             else:
-                answer = await self._upstream.open_upload(call, upload, timers)
+                answer = await transport.open_upload(call, upload, timers)
             try:
                 yield answer, timers
             finally:

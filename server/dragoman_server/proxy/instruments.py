@@ -37,7 +37,7 @@ class Instruments:
         self.load.on_tick.append(self.provider_health.update)
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, add_pools)
         self._usage_options = config.usage
-        self.usage = UsageBook(config.usage, config.prices, totals)
+        self.usage = UsageBook(config.usage, config.price_table(), totals)
         self._capture_options = config.capture
         self.captures = Captures(config.capture, totals, now) if config.capture.enabled else None
         self._telemetry = config.telemetry
@@ -48,7 +48,7 @@ class Instruments:
         """Use a new configuration. Returns the names of the tables whose change takes effect after a restart."""
         self.metrics.count_violations(config.server.validate)
         self.load.configure(config.server.overload)
-        self.usage.configure(config.prices)
+        self.usage.configure(config.price_table())
         changed = {
             "usage": config.usage != self._usage_options,
             "telemetry": config.telemetry != self._telemetry,

@@ -30,7 +30,9 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     translation = receipt.translation
     assert translation is not None
     estimate = translation.context.input_estimate or estimate_by_size(translation.body)
-    admission = await accounts.admit(record, receipt.request_id, receipt.client, translation.upstream_model, estimate)
+    admission = await accounts.admit(
+        *(record, receipt.request_id, receipt.client, translation.upstream_model, estimate), provider=receipt.provider
+    )
     receipt.settle = partial(_settle, accounts, admission)
     if admission.outcome is None:
         return {}
@@ -59,4 +61,5 @@ def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:
         return
     usage = translation.usage_and_estimates()[0]
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
-    accounts.settle(admission, usage, translation.upstream_model, sent=receipt.reached_upstream)
+    sent = receipt.reached_upstream
+    accounts.settle(admission, usage, translation.upstream_model, sent=sent, provider=receipt.provider)

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from dragoman import Dialect, is_secret
+from dragoman_server.accounts.usage.options import OFF
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.known_secrets import provider_secrets
@@ -39,6 +40,7 @@ class LoadedConfig:
         "config",
         "listings",
         "model_names",
+        "requests_usage",
         "router",
         "upstream_warnings",
         "upstreams",
@@ -56,6 +58,8 @@ class LoadedConfig:
             None if config.requires_key else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
         )
         """The rules for requests of web pages; None if keys are configured."""
+        self.requests_usage = config.usage.kind != OFF
+        """True if the counts of every stream are needed, also of those whose client did not request them."""
         self._secrets = {name: provider_secrets(provider) for name, provider in config.providers.items()}
         self.upstreams: dict[str, tuple[str, dict[str, str]]] = {}
         """URL and headers by provider, if they do not depend on the request."""

@@ -155,7 +155,7 @@ def translate_for(
     clock: Callable[[], float] | None = None,
 ) -> ResolvedRequest:
     """Translate a parsed request for its target: the last two steps. Raises DragomanError."""
-    provider, server = target.provider, loaded.config.server
+    provider, server, key = target.provider, loaded.config.server, receipt.key
     receipt.provider, receipt.route = provider.name, target.route
     receipt.translation = translation = translate(
         DIRECTIONS[receipt.client, provider.dialect],
@@ -170,5 +170,6 @@ def translate_for(
         validate=server.validate,
         clock=clock,
         secrets=loaded.secrets_of(provider, request.headers),
+        request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
     )
     return ResolvedRequest(target, translation, body, payload)

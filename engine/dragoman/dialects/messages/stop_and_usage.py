@@ -130,7 +130,8 @@ def read_usage(obj: Any) -> Usage | None:
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     details = obj.get("output_tokens_details")
     thinking = read_count(details, "thinking_tokens") if type(details) is dict else None
-    return Usage(total, read, written, read_count(obj, "output_tokens"), thinking)
+    hour = read_count(obj.get("cache_creation"), "ephemeral_1h_input_tokens") if written else None
+    return Usage(total, read, written, read_count(obj, "output_tokens"), thinking, hour)
 
 
 def write_usage(usage: Usage) -> Json:

@@ -117,10 +117,14 @@ def parse_object(text: str) -> Json | None:
     return value if type(value) is dict else None
 
 
+COUNT_MAX: Final = 10**10
+"""Largest count of a reply that is read. No reply has as many tokens, and stores compute with 53 or 64 bits."""
+
+
 def read_count(body: Any, key: str) -> int | None:
-    """Returns a count in an upstream's reply, or None if it is absent or is not a count."""
+    """Returns a count in an upstream's reply, or None if it is absent or is not a count up to `COUNT_MAX`."""
     value = body.get(key) if type(body) is dict else None
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= COUNT_MAX else None
 
 
 def read_timestamp(value: Any) -> int | None:

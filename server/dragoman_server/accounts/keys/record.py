@@ -50,6 +50,13 @@ class KeyLimits:
     def __bool__(self) -> bool:
         return self != NO_LIMITS
 
+    @property
+    def count_tokens(self) -> bool:
+        """True if one of them is a limit of tokens or of cost, so that a request's tokens must be known."""
+        return bool(
+            self.tokens_per_minute or self.daily_tokens or self.monthly_tokens or self.daily_cost or self.monthly_cost
+        )
+
 
 NO_LIMITS = KeyLimits()
 

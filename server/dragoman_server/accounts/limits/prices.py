@@ -14,14 +14,14 @@ UNITS = 10**9
 class Prices(Protocol):
     """A price table."""
 
-    def cost(self, usage: Usage, model: str) -> Decimal | None:
-        """Return the cost of these tokens at an upstream's model, or None if the model has no price."""
+    def cost(self, usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
+        """Return the cost of these tokens at a provider's model, or None if the model has no price."""
         ...
 
 
-def cost_units(prices: Prices | None, usage: Usage, model: str) -> int | None:
+def cost_units(prices: Prices | None, usage: Usage, model: str, provider: str | None = None) -> int | None:
     """Return the cost in `UNITS`, rounded up; None if there is no price."""
-    cost = prices.cost(usage, model) if prices is not None else None
+    cost = prices.cost(usage, model, provider) if prices is not None else None
     return None if cost is None else int((cost * UNITS).to_integral_value(ROUND_UP))
 
 

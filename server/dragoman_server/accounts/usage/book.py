@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from decimal import Decimal
 
 from dragoman import Usage
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
 from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
-from dragoman_server.accounts.usage.price_table import Price, PriceTable
+from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import row_of
 from dragoman_server.accounts.usage.sink import RowFile, RowSink
 from dragoman_server.accounts.usage.sqlite_file import SqliteFile
@@ -22,11 +21,11 @@ _CLOSE = 5.0
 
 
 class UsageBook:
-    """The usage of one gateway. `totals` are its counters."""
+    """The usage of one gateway, by a table of prices. `totals` are its counters."""
 
-    def __init__(self, options: UsageOptions, prices: Mapping[str, Price], totals: Totals) -> None:
+    def __init__(self, options: UsageOptions, prices: PriceTable, totals: Totals) -> None:
         self._totals = totals
-        self.prices = PriceTable(prices)
+        self.prices = prices
         self._path = options.file
         self._sink = RowSink(_file(options), self._drop) if options.kind != OFF else None
 
@@ -35,9 +34,9 @@ class UsageBook:
         """True if rows are written."""
         return self._sink is not None
 
-    def configure(self, prices: Mapping[str, Price]) -> None:
+    def configure(self, prices: PriceTable) -> None:
         """Use these prices from now on."""
-        self.prices = PriceTable(prices)
+        self.prices = prices
 
     def open(self) -> None:
         """Open the file. Raises ConfigError."""
@@ -52,11 +51,11 @@ class UsageBook:
         if self._sink is not None:
             await asyncio.to_thread(self._sink.close, _CLOSE)
 
-    def cost(self, usage: Usage | None, model: str | None) -> Decimal | None:
+    def cost(self, usage: Usage | None, model: str | None, provider: str | None = None) -> Decimal | None:
         """Return the cost of an exchange; None if it has no usage, or its model no price."""
         if usage is None or model is None or not self.prices:
             return None
-        return self.prices.cost(usage, model)
+        return self.prices.cost(usage, model, provider)
 
     def add(self, record: ExchangeRecord) -> None:
         """Book an exchange that has ended."""

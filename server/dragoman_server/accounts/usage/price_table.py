@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from math import isfinite
+from types import MappingProxyType
 
 from dragoman import Usage
 from dragoman_server.config.toml_reader import Problem, join
@@ -21,13 +22,15 @@ class Price:
     """Prices per million tokens, in the currency of all budgets.
 
     `input` is that of fresh input. Without `cache_read` or `cache_write` those tokens cost as much as fresh ones.
-    Reasoning is part of the output.
+    `cache_write_1h` is for what is kept in a cache for an hour; without it, it costs as other writes do. Reasoning is
+    part of the output.
     """
 
     input: float = 0.0
     output: float = 0.0
     cache_read: float | None = None
     cache_write: float | None = None
+    cache_write_1h: float | None = None
 
     def problems(self, path: str) -> Iterator[Problem]:
         """Yield the problems of these prices."""
@@ -40,27 +43,41 @@ class Price:
 class PriceTable:
     """Prices by a pattern of the upstream's model, in which `*` and `?` match.
 
-    An exact name comes before patterns, a longer pattern before a shorter one.
+    An exact name comes before patterns, a longer pattern before a shorter one. `providers` has the prices of single
+    providers by their names; they come before all others.
     """
 
-    def __init__(self, prices: Mapping[str, Price]) -> None:
+    def __init__(
+        self, prices: Mapping[str, Price], providers: Mapping[str, Mapping[str, Price]] = MappingProxyType({})
+    ) -> None:
         self._exact = {pattern: _decimals(price) for pattern, price in prices.items() if not _is_pattern(pattern)}
         patterns = sorted((each for each in prices if _is_pattern(each)), key=lambda each: (-len(each), each))
         self._patterns = [(pattern, _decimals(prices[pattern])) for pattern in patterns]
         self._known: dict[str, tuple[Decimal, ...] | None] = {}
+        self._providers = {name: PriceTable(own) for name, own in providers.items() if own}
 
     def __bool__(self) -> bool:
-        return bool(self._exact or self._patterns)
+        return bool(self._exact or self._patterns or self._providers)
 
-    def cost(self, usage: Usage, model: str) -> Decimal | None:
-        """Return the cost of these tokens at an upstream's model, or None if the model has no price."""
-        price = self._price(model)
+    def has(self, model: str, provider: str) -> bool:
+        """True if an upstream's model has a price at a provider."""
+        return self._price_at(model, provider) is not None
+
+    def cost(self, usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
+        """Return the cost of these tokens at a provider's model, or None if the model has no price."""
+        price = self._price_at(model, provider)
         if price is None:
             return None
         read, written = usage.cache_read or 0, usage.cache_write or 0
         fresh = max(0, (usage.input_total or 0) - read - written)
-        counts = (fresh, usage.output_total or 0, read, written)
+        hour = min(written, usage.cache_write_1h or 0)
+        counts = (fresh, usage.output_total or 0, read, written - hour, hour)
         return sum((each * count for each, count in zip(price, counts, strict=True)), Decimal(0)) / _MILLION
+
+    def _price_at(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:
+        own = self._providers.get(provider) if provider is not None else None
+        price = own._price(model) if own is not None else None
+        return self._price(model) if price is None else price
 
     def _price(self, model: str) -> tuple[Decimal, ...] | None:
         if model in self._known:
@@ -78,7 +95,8 @@ def _is_pattern(text: str) -> bool:
 
 
 def _decimals(price: Price) -> tuple[Decimal, ...]:
-    """Return the prices of fresh input, output, cache reads and cache writes."""
+    """Return the prices of fresh input, output, cache reads, cache writes, and those for an hour."""
     read = price.input if price.cache_read is None else price.cache_read
     written = price.input if price.cache_write is None else price.cache_write
-    return tuple(Decimal(str(each)) for each in (price.input, price.output, read, written))
+    hour = written if price.cache_write_1h is None else price.cache_write_1h
+    return tuple(Decimal(str(each)) for each in (price.input, price.output, read, written, hour))

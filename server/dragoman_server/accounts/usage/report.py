@@ -85,7 +85,7 @@ def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
                 try:
                     row = json_loads(line)
                 except ValueError:
-                    if line.startswith(_BEGINNING):
+                    if line.startswith(_BEGINNING) or _BEGINNING.startswith(line.rstrip(b"\n")):
                         continue  # written now, or by a process that was killed meanwhile
                     row = None
                 if type(row) is not dict:
@@ -97,7 +97,8 @@ def _sqlite_rows(path: str) -> Iterator[Json]:
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no {path} yet")
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        # Not read-only: the transaction of a process that was killed has to be rolled back first.
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)) as db:
             db.row_factory = sqlite3.Row
             for row in db.execute("SELECT * FROM usage"):
                 found: dict[str, Any] = dict(row)

@@ -29,7 +29,6 @@ COUNTS = (
 )
 """Name of a count in a row → its attribute of the usage. `input` includes both counts of the cache."""
 _COUNT_NAMES = {attribute: name for name, attribute in COUNTS}
-_PARTIAL = ("failed", "abandoned")
 
 
 def row_of(record: ExchangeRecord) -> Json:
@@ -58,7 +57,7 @@ def row_of(record: ExchangeRecord) -> Json:
         "output": _count(usage.output_total) if usage is not None else None,
         "reasoning": _count(usage.reasoning) if usage is not None else None,
         "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated],
-        "partial": usage is not None and record.ended in _PARTIAL,
+        "partial": record.partial,
         "cost": min(float(cost), COST_MAX) if cost is not None else None,
         "duration": round(record.duration, 4),
         "first_event": round(record.first_event, 4) if record.first_event is not None else None,

@@ -16,8 +16,15 @@ from aiohttp import web
 from dragoman import Dialect, DragomanError, Failure
 from dragoman.aio import DEFECT, ClientGone
 from dragoman_server.config.forwarded_endpoints import FORWARDED
+from dragoman_server.endpoints.forward.attempts import ForwardAttempts
 from dragoman_server.endpoints.forward.reply import ForwardedReply, Sent
-from dragoman_server.endpoints.forward.request import choose_target, exchange_of, read_body, upstream_request
+from dragoman_server.endpoints.forward.request import (
+    choose_candidate,
+    choose_target,
+    exchange_of,
+    read_body,
+    upstream_request,
+)
 from dragoman_server.observability.access_log import (
     OWN_ERRORS,
     cause_of,
@@ -28,6 +35,7 @@ from dragoman_server.observability.access_log import (
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.gateway import Endpoint, Gateway
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 
@@ -78,6 +86,7 @@ class ForwardedEndpoints:
         client = await read_body(request, endpoint, gateway.bodies, loaded.config.server.limits)
         receipt.model = client.model or None
         target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
+        target, ranking, candidate = choose_candidate(target, receipt, gateway.routing)
         translation = exchange_of(request, receipt, loaded, target, client, time.time)
         if gateway.usage.writes:
             translation.context.input_estimate = estimate_by_size(translation.body)
@@ -88,9 +97,19 @@ class ForwardedEndpoints:
         call, upload = upstream_request(requests, request, loaded, target, translation, client, endpoint)
         if receipt.trace is not None:
             call = receipt.trace.start_attempt(call, target.provider, translation.upstream_model)
+        if candidate is None:
+            del client
+            async with gateway.opened(call, request, upload) as (answer, timers):
+                return await ForwardedReply(request, receipt, translation, limits).send(answer, timers)
+        exchange = Exchange(receipt.client, translation, target.provider.name, receipt, loaded.upstream_warnings)
+        attempts = ForwardAttempts(
+            *(request, client, upload, receipt, exchange, loaded, target, ranking, candidate),
+            *(gateway.routing, gateway.transport, requests, time.time),
+            estimates=gateway.usage.writes,
+        )
         del client
-        async with gateway.opened(call, request, upload) as (answer, timers):
-            return await ForwardedReply(request, receipt, translation, limits).send(answer, timers)
+        async with gateway.opened(call, request, send=attempts.open) as (answer, timers):
+            return await ForwardedReply(request, receipt, exchange.translation, limits).send(answer, timers)
 
     def _finish(self, receipt: Receipt, sent: Sent) -> None:
         """Log the request's line and complete the receipt."""

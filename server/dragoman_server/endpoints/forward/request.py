@@ -37,7 +37,9 @@ from dragoman_server.proxy.hooks import Hooks, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import RequestBodies, read_model
 from dragoman_server.proxy.upstream_request import UpstreamRequests
+from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.router import Target
+from dragoman_server.routing.routing_state import RoutingState
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 ONLY_PROVIDER = "only"
@@ -92,7 +94,10 @@ async def _read_form(request: web.Request, bodies: RequestBodies, limits: Limits
 async def choose_target(
     request: web.Request, receipt: Receipt, loaded: LoadedConfig, hooks: Hooks, model: str
 ) -> Target:
-    """Return the provider and the model's name there. Raises DragomanError."""
+    """Return the provider and the model's name there. Raises DragomanError.
+
+    If the target has a plan, at least one of its candidates serves the endpoint.
+    """
     if receipt.key is not None:
         check_model(receipt.key, model)
     target = None
@@ -106,13 +111,33 @@ async def choose_target(
         raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404, code="model_not_found"))
     provider, group = target.provider, FORWARDED[receipt.endpoint]
     receipt.provider, receipt.route = provider.name, target.route
-    if not provider.serves(group):
+    if not any(each.provider.serves(group) for each in (target.plan.candidates if target.plan else (target,))):
         message = (
             f"the provider {provider.name} of model {quote(model)} does not serve /v1/{receipt.endpoint}: route the"
             f' model to one that does, or set providers.{provider.name}.endpoints = ["{group}"]'
         )
         raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404, code="endpoint_not_served"))
     return target
+
+
+def choose_candidate(
+    target: Target, receipt: Receipt, routing: RoutingState
+) -> tuple[Target, list[Candidate], Candidate | None]:
+    """Return the target for the best candidate of its plan at the moment, that candidate, and the order of all.
+
+    Only candidates that serve the endpoint count. Both are empty without a plan. Raises DragomanError if all pause.
+    """
+    if target.plan is None:
+        return target, [], None
+    group = FORWARDED[receipt.endpoint]
+    routing.budget.count_request()
+    ranking = [each for each in routing.ranking(target.plan, None) if each.provider.serves(group)]
+    usable = routing.usable(ranking)
+    if not usable:
+        raise routing.unavailable(ranking)
+    candidate = usable[0]
+    receipt.provider = candidate.provider.name
+    return target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model), ranking, candidate
 
 
 def _only_target(loaded: LoadedConfig, endpoint: str) -> Target:

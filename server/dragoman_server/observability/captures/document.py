@@ -127,6 +127,7 @@ class CaptureDocument:
             "created": context.created,
             "request_id": context.request_id,
             "input_estimate": context.input_estimate,
+            "request_usage": context.remove_usage,
             "validate": context.validate,
             "clock": readings.values if readings is not None else None,
             "masks": sorted(self._masks),

@@ -136,6 +136,7 @@ def _translation(capture: Capture, facts: Mapping[str, Any]) -> Translation:
         request_id=facts["request_id"],
         validate=facts["validate"],
         clock=_clock(facts["clock"]),
+        request_usage=facts.get("request_usage", False),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire.json_edit import JsonStringRewriter, find_values, put, repeated_key
+from dragoman.wire.json_edit import JsonStringRewriter, drop_null, find_member, find_values, put, repeated_key
 from support.strategies import texts
 
 _keys = st.sampled_from(("model", "message", "a", "mode", '"model"', "model\\", "{", "mödel")) | texts
@@ -194,3 +194,37 @@ def test_keys_that_are_repeated(body: bytes, key: str | None) -> None:
 def test_many_repeated_keys_are_replaced() -> None:
     data = b"{" + b",".join([b'"model":"a"'] * 200_000) + b"}"
     assert put(data, find_values(data, "model"), "b") == data.replace(b'"a"', b'"b"')
+
+
+@given(bodies(), st.sampled_from(("a", "model", "mode")))
+def test_drop_null_removes_a_null_at_the_top_level_only(body: bytes, key: str) -> None:
+    expected = orjson.loads(body)
+    if expected.get(key, 0) is None:
+        del expected[key]
+        assert orjson.loads(drop_null(body, key)) == expected
+    else:
+        assert drop_null(body, key) is body
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b'{"a":1,"u":null}', b'{"a":1}'),
+        (b'{"a": 1, "u": null, "b": 2}', b'{"a": 1, "b": 2}'),
+        (b'{"u": null, "b": 2}', b'{"b": 2}'),
+        (b'{"u":null}', b"{}"),
+        (b'{"a":{"u":null}}', b'{"a":{"u":null}}'),
+        (b'{"u":null,"u":null}', b'{"u":null,"u":null}'),
+        (b"[]", b"[]"),
+    ],
+)
+def test_drop_null_removes_one_comma(data: bytes, expected: bytes) -> None:
+    assert drop_null(data, "u") == expected
+
+
+@given(bodies(), st.sampled_from(("a", "model", "mode")))
+def test_find_member_agrees_with_a_parser(body: bytes, key: str) -> None:
+    start = find_member(body, key)
+    assert (start is not None) == (key in orjson.loads(body))
+    if start is not None:
+        assert not body[start : start + 1].isspace()

@@ -10,6 +10,10 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman_server import setup
+from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import remarks, warn_if_exposed
@@ -156,3 +160,25 @@ def test_a_clients_own_key_that_is_sent_to_several_hosts_is_reported() -> None:
 
     assert sentences("one", "two") == ["routes[0] (*) sends the client's own key to several hosts: one, two"]
     assert sentences("one", "same") == []
+
+
+def test_a_model_without_a_price_is_reported_for_a_key_with_a_budget_of_cost() -> None:
+    first, second = replace(UP, prices={"big": Price(1.0)}), replace(UP, name="second")
+    routes = [
+        Route("a", targets=(RouteTarget("up", "big"), RouteTarget("second", "small"))),
+        Route("b", "up", "big"),
+        Route("c", "up", "huge"),
+        Route("d-*", "up"),
+    ]
+    record = KeyRecord("alice", KeyHash.of(new_key()), ("a", "b"), KeyLimits(daily_cost=1.0))
+    config = Config(
+        {"up": first, "second": second}, routes, keys={"alice": record}, store=StoreOptions("sqlite"), prices={}
+    )
+    sentence = "key alice has a budget of cost, and the model small of provider second has no price (403)"
+    assert list(remarks(config)) == [sentence]
+    assert list(remarks(replace(config, prices={"s*": Price(1.0)}))) == []
+    assert list(remarks(replace(config, keys={"alice": replace(record, limits=KeyLimits(daily_tokens=5))}))) == []
+    unpriced = replace(config, providers={"up": UP, "second": second})
+    assert list(remarks(unpriced)) == [
+        'key alice has a budget of cost and no model has a price, so it can use none: write [prices."*"]'
+    ]

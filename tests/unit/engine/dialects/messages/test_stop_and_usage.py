@@ -105,3 +105,20 @@ def test_stop_details() -> None:
 @pytest.mark.parametrize("obj", [None, "refusal", {"type": "other"}, {}])
 def test_other_stop_details_mean_nothing(obj: Any) -> None:
     assert stop_and_usage.read_stop_details(obj) is None
+
+
+@pytest.mark.parametrize(
+    ("creation", "expected"),
+    [
+        ({"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}, 4),
+        ({"ephemeral_5m_input_tokens": 7}, None),
+        ({"ephemeral_1h_input_tokens": "4"}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_cache_writes_for_an_hour_are_counted_apart(creation: Any, expected: int | None) -> None:
+    counts = {"input_tokens": 1, "cache_creation_input_tokens": 7, "cache_creation": creation, "output_tokens": 2}
+    usage = stop_and_usage.read_usage(counts)
+    assert usage == Usage(8, None, 7, 2, None, expected)
+    assert Usage(output_total=5).merged_onto(usage) == Usage(8, None, 7, 5, None, expected)

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.shared.json_fields import (
+    COUNT_MAX,
     drop_if_set,
     drop_unknown,
     note_unknown,
     one_of,
     optional,
+    read_count,
     read_timestamp,
     reject_if_set,
     required,
@@ -101,3 +103,24 @@ def test_empty_fields_of_a_replayed_reply_are_none() -> None:
     losses = Losses()
     note_unknown({"audio": None, "annotations": [], "refusal": "", "x": {}}, frozenset(), (), losses)
     assert not losses
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, 0),
+        (COUNT_MAX, COUNT_MAX),
+        (COUNT_MAX + 1, None),
+        (2**63, None),
+        (2**64, None),
+        (10**400, None),
+        (1e30, None),
+        (-1, None),
+        (True, None),
+        ("7", None),
+        (None, None),
+    ],
+)
+def test_a_count_is_one_that_stores_can_hold(value: Any, expected: int | None) -> None:
+    assert read_count({"n": value}, "n") == expected
+    assert read_count([value], "n") is None

@@ -13,13 +13,13 @@ import pytest
 from dragoman import Usage
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.accounts.usage.options import UsageOptions
-from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
 
 
 async def test_exchanges_are_written_by_the_time_it_is_closed(tmp_path: Path, record: Callable[..., Any]) -> None:
-    book = UsageBook(UsageOptions("jsonl", str(tmp_path / "u")), {}, Totals())
+    book = UsageBook(UsageOptions("jsonl", str(tmp_path / "u")), PriceTable({}), Totals())
     assert book.writes
     book.open()
     for number in range(3):
@@ -29,7 +29,7 @@ async def test_exchanges_are_written_by_the_time_it_is_closed(tmp_path: Path, re
 
 
 async def test_without_a_file_nothing_is_written(record: Callable[..., Any]) -> None:
-    book = UsageBook(UsageOptions(), {}, Totals())
+    book = UsageBook(UsageOptions(), PriceTable({}), Totals())
     assert not book.writes
     book.open()
     book.add(record())
@@ -37,9 +37,9 @@ async def test_without_a_file_nothing_is_written(record: Callable[..., Any]) -> 
 
 
 def test_prices_can_be_replaced() -> None:
-    book, usage = UsageBook(UsageOptions(), {}, Totals()), Usage(output_total=10**6)
+    book, usage = UsageBook(UsageOptions(), PriceTable({}), Totals()), Usage(output_total=10**6)
     assert book.cost(usage, "m") is None
-    book.configure({"m": Price(output=2.0)})
+    book.configure(PriceTable({"m": Price(output=2.0)}))
     assert book.cost(usage, "m") == Decimal(2)
     assert book.cost(None, "m") is None
     assert book.cost(usage, None) is None
@@ -47,6 +47,6 @@ def test_prices_can_be_replaced() -> None:
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 def test_a_file_that_cannot_be_used_is_a_problem_of_the_configuration(tmp_path: Path, kind: str) -> None:
-    book = UsageBook(UsageOptions(kind, str(tmp_path / "missing" / "u")), {}, Totals())
+    book = UsageBook(UsageOptions(kind, str(tmp_path / "missing" / "u")), PriceTable({}), Totals())
     with pytest.raises(ConfigError, match=r"usage\.path"):
         book.open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -55,3 +56,24 @@ def test_models_of_clients_do_not_fill_the_memory() -> None:
     for number in range(3000):
         table.cost(USAGE, f"m{number}")
     assert len(table._known) == 1024
+
+
+def test_writes_that_a_cache_keeps_for_an_hour_have_their_price() -> None:
+    usage = Usage(input_total=100, cache_write=60, cache_write_1h=20)
+    price = Price(input=1.0, cache_write=1.25, cache_write_1h=2.0)
+    assert PriceTable({"m": price}).cost(usage, "m") == (40 + Decimal("1.25") * 40 + 2 * 20) / 10**6
+    assert PriceTable({"m": replace(price, cache_write_1h=None)}).cost(usage, "m") == (40 + 75) / Decimal(10**6)
+    # More of a part than of the whole is no negative amount.
+    odd = Usage(input_total=10, cache_write=5, cache_write_1h=50)
+    assert PriceTable({"m": price}).cost(odd, "m") == Decimal(5 + 10) / 10**6
+
+
+def test_the_price_of_a_provider_is_before_that_of_all() -> None:
+    table = PriceTable({"m": Price(1.0), "n": Price(2.0)}, {"a": {"m*": Price(10.0)}, "b": {}})
+    usage = Usage(input_total=10**6)
+    costs = {(model, name): table.cost(usage, model, name) for model in "mn" for name in ("a", "b", None)}
+    assert costs == {("m", "a"): 10, ("m", "b"): 1, ("m", None): 1, ("n", "a"): 2, ("n", "b"): 2, ("n", None): 2}
+    assert table.has("m2", "a")
+    assert not table.has("m2", "b")
+    assert PriceTable({}, {"a": {"m": Price()}})
+    assert not PriceTable({}, {"a": {}})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -64,6 +67,43 @@ def test_a_row_that_was_not_written_to_its_end_is_left_out(tmp_path: Path, recor
         path = Path(options.file)
         path.write_bytes(path.read_bytes()[:-40])  # the process was killed
     assert [row["id"] for row in read_rows(options)] == ["req_0", "req_1"]
+
+
+@pytest.mark.parametrize("length", range(0, 9))
+def test_a_row_of_which_only_the_first_bytes_were_written_is_left_out(
+    tmp_path: Path, record: Callable[..., Any], length: int
+) -> None:
+    options = UsageOptions("jsonl", str(tmp_path / "u"))
+    for number in range(2):
+        file = JsonlFile(options.file, 1_000_000, 1)
+        file.open()
+        file.write([row_of(record(number))])
+        file.close()
+        with open(options.file, "ab") as half:
+            half.write(b'{"time":"2'[:length])  # the process was killed
+    assert [row["id"] for row in read_rows(options)] == ["req_0", "req_1"]
+
+
+KILLED = """
+import os, signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 5")
+db.execute("BEGIN IMMEDIATE")
+db.executemany("INSERT INTO usage (id, model) VALUES (?, ?)", ((f"half_{n}", "m" * 200) for n in range(2000)))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_transaction_of_a_killed_process_is_rolled_back(tmp_path: Path, record: Callable[..., Any]) -> None:
+    options = UsageOptions("sqlite", str(tmp_path / "a ?#%41"))
+    file = SqliteFile(options.file, 0)
+    file.open()
+    file.write([row_of(record(1))])
+    file.close()
+    killed = subprocess.run([sys.executable, "-c", KILLED, options.file], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert Path(options.file + "-journal").exists()
+    assert [row["id"] for row in read_rows(options)] == ["req_1"]
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def test_a_row_has_the_facts_of_its_exchange(record: Callable[..., Any]) -> None
 
 
 def test_counts_of_a_reply_that_was_cut_are_partial(record: Callable[..., Any]) -> None:
+    assert record(ended="abandoned").partial
+    assert not record(ended="completed").partial
     row = row_of(record(ended="abandoned", estimated=("input_total", "output_total"), principal=Principal("u")))
     assert (row["partial"], row["estimated"], row["principal"]) == (True, ["input", "output"], "u")
     assert row_of(record(ended="failed", usage=None, error_kind=FailureKind.OVERLOADED))["partial"] is False

@@ -1,0 +1,104 @@
+"""Forwards a stream without the token counts that were requested on behalf of the caller, not of the client.
+
+With `include_usage`, a stream has a last chunk with counts and no choices, and `usage: null` in the others (chat §7.1).
+Both are removed, so the client receives the bytes of an upstream that was not requested to count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.losses import Losses
+from dragoman.stages.passthrough import Observer, Passthrough
+from dragoman.wire.json_codec import loads
+from dragoman.wire.json_edit import JsonStringRewriter, drop_null
+
+_KEY: Final = b'"usage"'
+_END: Final = b"}\n\n"
+_LAST: Final = re.compile(rb', ?"usage": ?null(?=(?:,"obfuscation":"[0-9A-Za-z]*")?\}\n\n)')
+"""The member at the end of a chunk. A quote inside a string is escaped, so no text matches."""
+_FRAME: Final = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++(?:\r\n|\n|\r)?")
+_LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
+_DATA: Final = (b"data:", b"\xef\xbb\xbfdata:")
+
+
+class UsageRemover(Passthrough):
+    """A `Passthrough` of Chat that forwards no counts. Its observer reads them."""
+
+    __slots__ = ("_cut_in_line_end", "_usual")
+
+    def __init__(
+        self,
+        observer: Observer,
+        renamer: JsonStringRewriter | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        request_id: str | None = None,
+        losses: Losses | None = None,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        super().__init__(observer, renamer, limits, request_id, losses, secrets)
+        self._usual = b',"usage":null' + _END
+        """The end of a chunk without counts, as this server writes it."""
+        self._cut_in_line_end = False
+        """True if the last frame was removed, and the second half of its CR LF may follow."""
+
+    def feed(self, data: bytes, /) -> bytes:
+        """Returns what `Passthrough.feed` returns, without the counts."""
+        # First the form of nearly every chunk, by a search that takes a fifth of the time of the pattern.
+        passed = super().feed(data).replace(self._usual, _END)
+        if self._cut_in_line_end and passed:
+            self._cut_in_line_end = False
+            passed = passed.removeprefix(b"\n")
+        return self._without_other_forms(passed) if _KEY in passed else passed
+
+    def _without_other_forms(self, passed: bytes) -> bytes:
+        found = _LAST.search(passed)
+        if found is not None:
+            if passed.startswith(_END, found.end()):
+                self._usual = found[0] + _END
+            passed = _LAST.sub(b"", passed)
+        return self._edit(passed) if _KEY in passed else passed
+
+    def finish(self) -> bytes:
+        """Returns what `Passthrough.finish` returns, without the counts."""
+        return self._edit(super().finish())
+
+    def _edit(self, passed: bytes) -> bytes:
+        """Returns complete frames without the counts."""
+        pieces: list[bytes] = []
+        at = 0
+        for found in _FRAME.finditer(passed):
+            frame = found[0]
+            if _KEY in frame and (edited := _without_counts(frame)) is not frame:
+                pieces += passed[at : found.start()], edited
+                at = found.end()
+                if not edited and at == len(passed) and frame.endswith(b"\r"):
+                    self._cut_in_line_end = True
+        return b"".join([*pieces, passed[at:]]) if pieces else passed
+
+
+def _without_counts(frame: bytes) -> bytes:
+    """Returns a frame without `usage: null`, b"" if it is the chunk with the counts, else the frame itself."""
+    parts = _LINE_END.split(frame)
+    lines = parts[::2]
+    numbers = [number for number, line in enumerate(lines) if line.startswith(_DATA)]
+    cuts = [lines[number].index(b":") + 1 for number in numbers]
+    data = b"\n".join([lines[number][cut:] for number, cut in zip(numbers, cuts, strict=True)])
+    try:
+        chunk = loads(data)
+    except ValueError:  # a comment, or another line with the word
+        return frame
+    if type(chunk) is not dict:
+        return frame
+    usage = chunk.get("usage")
+    if type(usage) is dict:
+        return b"" if chunk.get("choices") == [] else frame
+    edited = drop_null(data, "usage").split(b"\n")
+    if len(edited) != len(numbers) or usage is not None:
+        return frame
+    for number, cut, line in zip(numbers, cuts, edited, strict=True):
+        parts[2 * number] = lines[number][:cut] + line
+    return b"".join(parts)
