@@ -31,6 +31,7 @@ from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
 from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
+from dragoman.dialects.directions import DIRECTIONS, Direction, direction
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.dialects.openai.forwarded_events import ForwardedEvents
@@ -42,7 +43,6 @@ from dragoman.dialects.shared.model_lists import (
     read_model_list,
 )
 from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
-from dragoman.directions import DIRECTIONS, Direction, direction
 from dragoman.errors import (
     ClientRequestError,
     DragomanError,

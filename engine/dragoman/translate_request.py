@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
+from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.dialects.shared.request_size import check_parts, check_stops
-from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, LimitExceeded, TooMany
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits

@@ -29,7 +29,7 @@ LAYERS = (
     ("dragoman.dialects.chat", "dragoman.dialects.messages", "dragoman.dialects.responses"),
     ("dragoman.dialects.codec",),
     (
-        "dragoman.directions",
+        "dragoman.dialects.directions",
         "dragoman.dialects.count_tokens",
         "dragoman.dialects.http_errors",
         "dragoman.dialects.passthrough_request",
