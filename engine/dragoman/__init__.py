@@ -14,7 +14,7 @@ names in `__all__` are public; those of the submodules may change:
 
     translation    translate forward parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
     its options    Knobs KNOBS DEFAULT_KNOBS Limits DEFAULT_LIMITS Profile PROFILE_FIELDS builtin_profile
-                   BUILTIN_PROFILES VENDOR_PROFILES
+                   BUILTIN_PROFILES VENDOR_PROFILES StoredReply
     its results    Loss LossCode Losses Usage Violation ErrorResponse
     errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
     token counts   TokenCounter TokenEstimate CountEndpoint COUNT_ENDPOINTS
@@ -63,6 +63,7 @@ from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import Loss, LossCode, Losses
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, Profile, builtin_profile
+from dragoman.reply_context import StoredReply
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation
@@ -118,6 +119,7 @@ __all__ = (
     "SSEFrame",
     "SSEParser",
     "Stage",
+    "StoredReply",
     "StreamMachine",
     "StreamTruncated",
     "TokenCounter",

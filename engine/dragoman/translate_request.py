@@ -17,7 +17,7 @@ from dragoman.policies import apply
 from dragoman.policies.token_budget import fit_budget
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.reasoning.envelope import Envelope
-from dragoman.reply_context import ReplyContext
+from dragoman.reply_context import ReplyContext, StoredReply
 from dragoman.stages.null_arguments import nullable
 from dragoman.tokens.by_body_size import by_body
 from dragoman.tools.bridge import bridge_tools
@@ -59,6 +59,7 @@ def translate(
     validate: bool = True,
     clock: Callable[[], float] | None = None,
     secrets: Sequence[str] = (),
+    stored: StoredReply | None = None,
 ) -> Translation:
     """Translates a request body for an upstream.
 
@@ -76,6 +77,7 @@ def translate(
         validate: whether streams for the client are checked against its dialect's grammar while they are encoded.
         clock: returns the time in Unix seconds, for replies that state when they were completed.
         secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
+        stored: for a Responses client whose reply is stored. The reply is then written anew in passthrough too.
 
     Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
     field, or LimitExceeded.
@@ -92,10 +94,10 @@ def translate(
     context = ReplyContext(
         model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses, validate=validate
     )
-    context.clock, context.secrets = clock, tuple(secrets)
+    context.clock, context.secrets, context.stored = clock, tuple(secrets), stored
     target = upstream_model or model
     family = profile.family or direction.upstream.dialect
-    rewritten = direction.passthrough and profile.rewrite
+    rewritten = direction.passthrough and (profile.rewrite or stored is not None)
     if direction.passthrough and not rewritten:
         check_keys(body, payload)
         strip = knobs.request_noise == "strip" and not profile.billing_line

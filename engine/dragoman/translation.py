@@ -163,7 +163,7 @@ class Translation:
             return False
         context = self.context
         undo = context.names or context.tools or context.stops or (self.stream and not context.include_usage)
-        return not (self.rewritten and undo)
+        return not (self.rewritten and (undo or context.stored is not None))
 
     def stages(self) -> ReplyPipeline | Passthrough:
         """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""
@@ -252,7 +252,10 @@ class Translation:
                 return put(body, find_values(body, "model"), context.model)
             return body
         reply = self._read_reply(body, headers)
-        return dumps(self.direction.client.write_reply(reply, context))
+        written: bytes = dumps(self.direction.client.write_reply(reply, context))
+        if context.stored is not None:
+            context.stored.final = written
+        return written
 
     def forwarded_reply(self, body: bytes) -> bytes:
         """Returns the client's response body for a complete reply of an endpoint that is not translated.

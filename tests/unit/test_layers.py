@@ -38,7 +38,7 @@ LAYERS = (
     ("dragoman.translation",),
     ("dragoman.translate_request",),
     ("dragoman",),
-    ("dragoman.aio",),
+    ("dragoman.aio", "dragoman.threads"),
 )
 """From the lowest to the highest. A module imports its own package and lower layers, never a neighbour in its layer.
 
