@@ -23,7 +23,7 @@ class StoredReply:
     """A Responses reply that is to be stored, or that continues a stored one.
 
     `fields` replace fields of the Response object: `store` and `previous_response_id`. `keep` stores the JSON of the
-    finished object; it returns False if that failed, and then the client is told so. None if the reply is not stored.
+    finished object; it returns False if that failed, and then the reply has `store: false`. None if it is not stored.
     """
 
     fields: Json
@@ -61,7 +61,7 @@ class ReplyContext:
     envelope: Envelope | None = None
     """Wraps opaque reasoning for clients that send it back; None if the client's dialect has no field for it."""
     stored: StoredReply | None = None
-    """What is stored of the reply (Responses), or None."""
+    """The parameters by which the reply is stored (Responses), or None."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
     limits: Limits = _limits.DEFAULT_LIMITS

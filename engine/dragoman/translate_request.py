@@ -77,7 +77,7 @@ def translate(
         validate: whether streams for the client are checked against its dialect's grammar while they are encoded.
         clock: returns the time in Unix seconds, for replies that state when they were completed.
         secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
-        stored: for a Responses client whose reply is stored. The reply is then written anew in passthrough too.
+        stored: for a Responses client whose reply is stored. The reply is then translated in passthrough too.
 
     Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
     field, or LimitExceeded.
@@ -122,6 +122,8 @@ def translate(
         names.ids_fit = distinct and all_valid(ids, profile.call_id_max)
         if not distinct and dialect is not Dialect.CHAT:  # Chat pairs results with calls by their place
             deduplicate_call_ids(request, losses)
+        if stored is not None and rewritten:
+            request.store = False  # it is stored here, and must not be stored by the upstream too
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
         context.tools = bridge_tools(request, whole, profile, knobs, losses)

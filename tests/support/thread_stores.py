@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dragoman.threads import MemoryStore, Node, Sealer, SqliteStore, Store, ThreadLimits
+from dragoman.threads import MemoryStore, Node, NodeCipher, SqliteStore, Store, ThreadLimits
 from support.stores import Clock
 
-KINDS = ("memory", "sqlite", "sqlite-in-memory", "sqlite-sealed")
+KINDS = ("memory", "sqlite", "sqlite-in-memory", "sqlite-encrypted")
 KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 """32 bytes in base64."""
 _NUMBERS = itertools.count()
@@ -24,7 +24,7 @@ def made(kind: str, clock: Clock, folder: Path, limits: ThreadLimits | None = No
     if kind == "memory":
         return MemoryStore(limits, clock)
     path = ":memory:" if kind == "sqlite-in-memory" else str(folder / f"threads-{next(_NUMBERS)}.db")
-    codec = Sealer(KEY) if kind == "sqlite-sealed" else None
+    codec = NodeCipher(KEY) if kind == "sqlite-encrypted" else None
     return SqliteStore(path, limits, codec=codec, timeout=30.0, clock=clock)
 
 

@@ -41,7 +41,7 @@ from dragoman.threads.stored_request import (
 from dragoman.threads.thread import Thread
 
 if TYPE_CHECKING:
-    from dragoman.threads.store.sealed_data import Sealer
+    from dragoman.threads.store.node_data import NodeCipher
     from dragoman.threads.store.sqlite import SqliteStore
     from dragoman.threads.store.sqlite_thread import SqliteThread
 
@@ -49,8 +49,8 @@ __all__ = (
     "ItemPage",
     "MemoryStore",
     "Node",
+    "NodeCipher",
     "NotStored",
-    "Sealer",
     "SqliteStore",
     "SqliteThread",
     "Store",
@@ -69,7 +69,7 @@ __all__ = (
 )
 
 _LATER: Final = {
-    "Sealer": "store.sealed_data",
+    "NodeCipher": "store.node_data",
     "SqliteStore": "store.sqlite",
     "SqliteThread": "store.sqlite_thread",
 }

@@ -39,7 +39,7 @@ class Forest:
         self._trees: OrderedDict[tuple[str, str], _Tree] = OrderedDict()
         """By owner and id of the root. The first was continued the longest time ago."""
         self._owned: dict[str, OrderedDict[str, _Tree]] = {}
-        """The same trees by owner."""
+        """These trees by owner."""
         self._owner_sizes: dict[str, int] = {}
 
     def __len__(self) -> int:

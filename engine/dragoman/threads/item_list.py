@@ -25,7 +25,7 @@ _PREFIXES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ItemPage:
-    """What a client asks for: `limit` items, those after the item `after`, in `order`."""
+    """One page of a list: `limit` items, those after the item `after`, in `order`."""
 
     limit: int = _LIMIT
     order: str = "desc"

@@ -9,7 +9,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ThreadLimits:
-    """How much is stored, and for how long.
+    """The limits of a store: how much it holds, and for how long.
 
     A conversation is removed as a whole, with all its branches: `ttl` seconds after the last response was added to it,
     or earlier if a limit requires room. The one that was continued the longest time ago is removed first. `nodes` and

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.response_object import stored_id
 from dragoman.dialects.shared.json_fields import optional
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, FailureOrigin
-from dragoman.threads.node import Node, history
+from dragoman.threads.node import Node
 from dragoman.wire.json_codec import dumps
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
@@ -21,7 +22,7 @@ NOT_FOUND = "previous_response_not_found"
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """What a request asks of the store.
+    """The fields of one request that concern the store.
 
     `previous` is its `previous_response_id`, or None; `store` is True if the response is to be stored, which is the
     API's default. `input` is the JSON array of its own input items.
@@ -33,7 +34,7 @@ class StoredRequest:
 
     @classmethod
     def read(cls, payload: Json) -> StoredRequest | None:
-        """Returns what a request body asks of the store, or None if that is nothing. Raises ClientRequestError."""
+        """Returns the fields of a request body, or None if the store is not needed. Raises ClientRequestError."""
         previous = optional(payload, "previous_response_id", str)
         store = optional(payload, "store", bool)
         if previous is None and store is False:
@@ -49,32 +50,33 @@ class StoredRequest:
         return cls(previous, store is not False, dumps(_own_items(payload)))
 
     def reply_fields(self, *, store: bool) -> Json:
-        """Returns the fields of the response that tell the client about the store."""
+        """Returns the fields of the response that state what is stored."""
         return {"previous_response_id": self.previous, "store": store}
 
 
 def _own_items(payload: Json) -> list[Any]:
-    """Returns the items of a request's `input`. One that is neither a text nor a list is rejected when it is read."""
+    """Returns the items of a request's `input`."""
     given = payload.get("input")
     if type(given) is str:
         return [{"type": "message", "role": "user", "content": given}]
     return given if type(given) is list else []
 
 
-def with_history(payload: Json, path: Sequence[Node]) -> Json:
+def with_history(payload: Json, items: Sequence[Any]) -> Json:
     """Returns a request body whose input begins with the items of a path; without `previous_response_id`.
 
     Everything else is the request's own: instructions and tools of earlier responses are not repeated, as in the API.
     """
     body = {key: value for key, value in payload.items() if key != "previous_response_id"}
-    if path:
-        body["input"] = [*history(path), *_own_items(payload)]
+    own = payload.get("input")
+    if own is None or type(own) in (str, list):  # others are rejected when the request is read
+        body["input"] = [*items, *_own_items(payload)]
     return body
 
 
-def new_node(owner: str, created: int, request: StoredRequest, reply: Json, encoded: bytes) -> Node:
-    """Returns the node of a finished response. `encoded` is its JSON, `reply` the same as an object."""
-    return Node(owner, reply["id"], request.previous, created, request.input, encoded)
+def new_node(owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes) -> Node:
+    """Returns the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
+    return Node(owner, stored_id(request_id), request.previous, created, request.input, reply)
 
 
 def deleted_response(node_id: str) -> Json:

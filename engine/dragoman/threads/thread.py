@@ -117,7 +117,7 @@ class Thread:
 
         Raises ClientRequestError for what the upstream's dialect cannot express.
         """
-        body = with_history({"model": model, "input": list(input), "store": False, **settings}, await self.path())
+        body = with_history({"model": model, "input": list(input), "store": False, **settings}, await self.items())
         direction = DIRECTIONS[Dialect.RESPONSES, Dialect(dialect)]
         return translate(direction, dumps(body), profile=profile, knobs=knobs)
 

@@ -23,6 +23,7 @@ from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.routing_tables import read_balance, read_provider_limits, read_targets
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.state_options import GATEWAY, UPSTREAM, read_state
 from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 
@@ -90,6 +91,7 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         usage=read_usage(root.table("usage")),
         prices=read_prices(root.table("prices")),
         telemetry=read_telemetry(root.table("telemetry")),
+        state=read_state(root.table("state")),
         knobs_named=frozenset(knobs),
     )
 
@@ -151,7 +153,7 @@ def _provider(name: str, table: Table) -> Provider:
     extra = table.table("headers")
     headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
     limits = read_provider_limits(table)
-    endpoints = table.texts("endpoints")
+    endpoints, state = table.texts("endpoints"), table.word("state", (UPSTREAM, GATEWAY))
     table.finish()
     return Provider(
         name=name,
@@ -164,6 +166,7 @@ def _provider(name: str, table: Table) -> Provider:
         profile_name=chosen,
         **limits,
         endpoints=None if endpoints is None else tuple(endpoints),
+        state=state or UPSTREAM,
     )
 
 

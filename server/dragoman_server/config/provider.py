@@ -40,6 +40,7 @@ _FRAMING = frozenset(
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
+_STATES = ("upstream", "gateway")
 _KEYS_MAX = 64
 """Most keys of one provider."""
 
@@ -82,6 +83,7 @@ class Provider:
     a `family` gets the provider's name as its family: encrypted reasoning of this upstream returns to it only.
     `profile_name` is for display; it is never looked up. `headers` are extra request headers. `endpoints` are the
     groups of forwarded endpoints that it serves (`config.forwarded_endpoints`); None for those of its dialect.
+    `state` is where responses of a Responses upstream are stored: by the `upstream` itself, or by the `gateway`.
 
     With `api_keys`, requests are shared between these keys; the first one is the `api_key`. At most `concurrent`
     requests are at the provider at once (0: no limit), and `queue` more wait for up to `queue_seconds`.
@@ -101,6 +103,7 @@ class Provider:
     queue: int = 0
     queue_seconds: float = 10.0
     endpoints: tuple[str, ...] | None = None
+    state: str = "upstream"
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -177,6 +180,8 @@ class Provider:
         for index, group in enumerate(self.endpoints or ()):
             if group not in GROUPS:
                 yield f"{at}.endpoints[{index}]", unknown("endpoint", group, GROUPS)
+        if self.state not in _STATES:
+            yield f"{at}.state", unknown("value", self.state, _STATES)
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong

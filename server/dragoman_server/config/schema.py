@@ -30,6 +30,7 @@ from dragoman_server.config.routing_options import (
     attempts_problem,
     target_problems,
 )
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 
@@ -326,6 +327,7 @@ class Config:
     usage: UsageOptions = field(default_factory=UsageOptions)
     prices: Mapping[str, Price] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    state: StateOptions = field(default_factory=StateOptions)
 
     @property
     def named_keys(self) -> bool:
@@ -370,6 +372,7 @@ class Config:
         for pattern, price in self.prices.items():
             found.extend(price.problems(join("prices", pattern)))
         found.extend(self.telemetry.problems())
+        found.extend(self.state.problems(self.server.workers))
         found.extend(self._key_problems())
         return found
 

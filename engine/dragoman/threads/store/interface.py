@@ -54,7 +54,7 @@ class Store(Protocol):
     async def delete(self, owner: str, node_id: str) -> bool:
         """Delete a response. Returns False if the owner has none of this id.
 
-        Those after it stay, but have no path any more.
+        Those after it stay, but have no path from then on.
         """
         ...
 

@@ -18,10 +18,10 @@ class MemoryStore:
         self._forest = Forest(limits)
 
     async def open(self) -> None:
-        """Do nothing: the store is always open."""
+        """Return at once: the store is always open."""
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Return at once."""
 
     async def put(self, node: Node) -> None:
         """Store a response. Raises NotStored."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node
 from dragoman.threads.store.interface import NotStored, StoreError
-from dragoman.threads.store.sealed_data import DataCodec, PlainData
+from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.sqlite_reader import SqliteReader
 from dragoman.threads.store.sqlite_thread import FULL, IN_MEMORY, SqliteThread
 
@@ -68,7 +68,7 @@ class SqliteStore:
     Args:
         path: The file.
         limits: The limits.
-        codec: Encrypts what is stored (`Sealer`).
+        codec: Encrypts what is stored (`NodeCipher`).
         timeout: Seconds that one call may take.
         clock: Returns Unix seconds.
     """
@@ -122,20 +122,20 @@ class SqliteStore:
         """Return a response, or None if the owner has none of this id."""
         query = f"SELECT {_COLUMNS} {_LIVE}"
         values = (owner, node_id, self.clock())
-        row = await self._read(lambda db: db.execute(query, values).fetchone())
-        return self._node(owner, row) if row is not None else None
+        nodes = await self._read(owner, query, values)
+        return nodes[0] if nodes else None
 
     async def path(self, owner: str, node_id: str) -> list[Node] | None:
         """Return the responses from the root to this one, or None if one of them is not there."""
         values = (owner, node_id, self.clock(), owner)
-        nodes = self._nodes(owner, await self._read(lambda db: db.execute(_PATH, values).fetchall()))
+        nodes = await self._read(owner, _PATH, values)
         return nodes if nodes and nodes[0].parent is None else None
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all responses of a conversation, oldest first."""
         query = f"SELECT {_COLUMNS} FROM nodes WHERE owner = ? AND root = (SELECT root {_LIVE}) ORDER BY rowid"
         values = (owner, owner, node_id, self.clock())
-        return self._nodes(owner, await self._read(lambda db: db.execute(query, values).fetchall()))
+        return await self._read(owner, query, values)
 
     async def delete(self, owner: str, node_id: str) -> bool:
         """Delete a response."""
@@ -173,7 +173,10 @@ class SqliteStore:
         except TimeoutError:
             raise self._too_slow() from None
 
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read(self, owner: str, query: str, values: tuple[str | float, ...]) -> list[Node]:
+        def work(db: sqlite3.Connection) -> list[Node]:
+            return [self._node(owner, row) for row in db.execute(query, values)]
+
         if self._reader is None:
             return await self._write(work)
         try:
@@ -188,9 +191,6 @@ class SqliteStore:
     def _node(self, owner: str, row: Row) -> Node:
         node_id, parent, created, data = row
         return Node(owner, node_id, parent, created, *self._codec.decode(owner, node_id, data))
-
-    def _nodes(self, owner: str, rows: list[Row]) -> list[Node]:
-        return [self._node(owner, row) for row in rows]
 
 
 def _put(db: sqlite3.Connection, node: Node, data: bytes, limits: ThreadLimits, now: float) -> None:

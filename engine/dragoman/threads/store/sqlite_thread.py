@@ -37,7 +37,7 @@ _ADVICE = {
     sqlite3.SQLITE_READONLY: "it cannot be written: check its owner, its mode and its directory",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check its directory and its mode",
 }
-"""What to do, by SQLite's primary error code."""
+"""Advice by SQLite's primary error code."""
 _RETRY_SECONDS = 0.01
 """Seconds between two attempts to switch to the write-ahead log."""
 

@@ -67,6 +67,14 @@ The validator's fast path needs the keys that only the last snapshot sets at the
 """
 
 
+def stored_id(request_id: str) -> str:
+    """Returns the id of a stored response, which must be unique and not be guessed, whatever ids the upstream has.
+
+    It is that of the gateway's request, `req_…`, in the form of a response's.
+    """
+    return ID_PREFIX + request_id.removeprefix("req_")
+
+
 class ResponseObject:
     """Builds the Response object of one reply. `base` is its id without the prefix; the ids of its items contain it."""
 
@@ -75,8 +83,8 @@ class ResponseObject:
     def __init__(self, context: ReplyContext, upstream_id: str, model: str, created: int | None) -> None:
         if context.stored is None:
             self.base = reply_id(upstream_id or context.request_id, "")
-        else:  # the id must be unique in the store, whatever ids the upstream has
-            self.base = context.request_id.removeprefix("req_")
+        else:
+            self.base = stored_id(context.request_id).removeprefix(ID_PREFIX)
         self._context = context
         self._model = context.model if context.knobs.echo_model == "requested" or not model else model
         self._created = context.created if created is None else created

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _PLAIN: Final = b"\x00"
-_SEALED: Final = b"\x01"
+_ENCRYPTED: Final = b"\x01"
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _LENGTH_BYTES: Final = 8
@@ -46,7 +46,7 @@ class PlainData:
         return _split(data[1:])
 
 
-class Sealer:
+class NodeCipher:
     """Encrypts nodes with a key of 32 bytes, given as base64.
 
     Each node has a random nonce, and is bound to its owner and id: its bytes cannot be moved to another row unnoticed.
@@ -60,7 +60,7 @@ class Sealer:
     def encode(self, node: Node) -> bytes:
         """Returns the bytes to store."""
         nonce = os.urandom(_NONCE_BYTES)
-        return _SEALED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
+        return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
         """Returns the input and the reply. Raises StoreError for another key, or changed bytes."""
@@ -68,9 +68,9 @@ class Sealer:
 
         if data[:1] == _PLAIN:
             return _split(data[1:])
-        nonce, sealed = data[1 : 1 + _NONCE_BYTES], data[1 + _NONCE_BYTES :]
+        nonce, encrypted = data[1 : 1 + _NONCE_BYTES], data[1 + _NONCE_BYTES :]
         try:
-            return _split(self._cipher.decrypt(nonce, sealed, _bound_to(owner, node_id)))
+            return _split(self._cipher.decrypt(nonce, encrypted, _bound_to(owner, node_id)))
         except (InvalidTag, ValueError):
             raise StoreError(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
 
