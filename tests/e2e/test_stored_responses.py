@@ -11,7 +11,12 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman.threads import StoreError
-from support.gateways import config_for, gate
+from dragoman_server.config.provider import Provider
+from dragoman_server.config.routing_options import RouteTarget
+from dragoman_server.config.schema import Config, Route
+from dragoman_server.simulator import REQUESTS
+from oracles.simulator import strict_simulator
+from support.gateways import config_for, gate, served
 from support.named_keys import made
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
@@ -91,6 +96,46 @@ async def test_a_conversation_with_a_call_a_fork_and_its_end(upstream: Dialect) 
             await responses.create(model="sim-text", previous_response_id=third.id, input="x")
         assert (caught.value.code, caught.value.param) == ("previous_response_not_found", "previous_response_id")
         assert (await responses.create(model="sim-text", previous_response_id=fork.id, input="x")).store is True
+
+
+async def test_tokens_are_counted_of_the_whole_conversation() -> None:
+    async with stateful(Dialect.CHAT) as state:
+        first = await state.sdk.responses.create(model="sim-text", input="A rather long question about rivers. " * 50)
+        alone = await state.sdk.responses.input_tokens.count(model="sim-text", input="And?")
+        count = await state.sdk.responses.input_tokens.count(
+            model="sim-text", input="And?", previous_response_id=first.id
+        )
+        assert count.input_tokens > alone.input_tokens + 300
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_fallback_gets_the_whole_conversation_too(stream: bool) -> None:
+    """The first provider passes requests through; on this route its responses are stored by the gateway."""
+    simulator = strict_simulator()
+    async with ScriptedServer(answer(500, b"{}")) as broken, served(simulator) as (url, _):
+        targets = (RouteTarget("broken"), RouteTarget("good"))
+        config = Config(
+            providers={
+                "broken": Provider("broken", Dialect.RESPONSES, f"{broken.url}/v1"),
+                "good": Provider("good", Dialect.MESSAGES, url),
+            },
+            routes=[Route("*", targets=targets, attempts=2)],
+            state=MEMORY,
+        )
+        async with gate(config) as entrance:
+            previous = None
+            for text in ("one", "two"):
+                body = {"model": "sim-text", "input": text, "stream": stream, "previous_response_id": previous}
+                async with entrance.session.post(f"{entrance.url}/v1/responses", json=body) as response:
+                    assert response.status == 200
+                    whole = await response.read()
+                found = json.loads(whole.rpartition(b"data: ")[2])["response"] if stream else json.loads(whole)
+                assert (found["store"], found["previous_response_id"]) == (True, previous)
+                previous = found["id"]
+        sent = json.loads(broken.requests[0].body)
+        assert sent["store"] is False
+    assert texts(simulator[REQUESTS][-1].body)[0] == "one"
+    assert texts(simulator[REQUESTS][-1].body)[-1] == "two"
 
 
 @UPSTREAMS
