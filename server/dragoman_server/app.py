@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from aiohttp import web
 from aiohttp.web import AbstractResource
@@ -135,7 +136,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
 
 def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:
     async def stored(request: web.Request) -> web.Response:
-        return await answer(request, stored_objects)
+        return await answer(request, partial(stored_objects, stores=gateway.stored is not None))
 
     async def websocket(request: web.Request) -> web.Response:
         return await answer(request, no_websocket)

@@ -8,6 +8,7 @@ from typing import Any
 
 import openai
 import pytest
+from yarl import URL
 
 from dragoman.dialects import Dialect
 from dragoman.threads import StoreError
@@ -297,6 +298,34 @@ async def test_a_page_that_there_is_not(query: str) -> None:
         async with state.gate.session.get(url) as response:
             assert response.status == 400
             assert (await response.json())["error"]["param"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("path", ["a%20b", "%ff", "x" * 200, "a'b", "%F0%9F%98%80"])
+async def test_an_id_that_there_cannot_be(path: str) -> None:
+    async with stateful(Dialect.CHAT) as state:
+        for end in ("", "/input_items"):
+            async with state.gate.session.get(URL(f"{state.gate.url}/v1/responses/{path}{end}", encoded=True)) as reply:
+                assert reply.status == 404
+                assert "not found" in (await reply.json())["error"]["message"]
+
+
+async def test_endpoints_that_there_are_not() -> None:
+    async with (
+        stateful(Dialect.CHAT) as state,
+        state.gate.session.post(f"{state.gate.url}/v1/responses/resp_1/cancel") as reply,
+    ):
+        assert reply.status == 404
+        assert "has no such endpoint of stored responses" in (await reply.json())["error"]["message"]
+
+
+async def test_an_explanation_has_the_whole_conversation() -> None:
+    async with stateful(Dialect.CHAT) as state:
+        first = await state.sdk.responses.create(model="sim-text", input="Hi")
+        body = {"model": "sim-text", "input": "More", "previous_response_id": first.id}
+        async with state.gate.session.post(f"{state.gate.url}/v1/dragoman/explain", json=body) as reply:
+            assert reply.status == 200
+            explained = await reply.json()
+        assert len(texts(explained["body"])) == 3
 
 
 async def test_an_upstream_with_state_of_its_own_gets_the_clients_bytes() -> None:

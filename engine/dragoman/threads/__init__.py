@@ -32,6 +32,7 @@ from dragoman.threads.store.memory import MemoryStore
 from dragoman.threads.stored_request import (
     StoredRequest,
     deleted_response,
+    is_response_id,
     new_node,
     previous_not_found,
     relocate,
@@ -60,6 +61,7 @@ __all__ = (
     "ThreadLimits",
     "deleted_response",
     "history",
+    "is_response_id",
     "list_items",
     "new_node",
     "previous_not_found",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import quote
 from dragoman.dialects.responses.reply.response_object import stored_id
 from dragoman.dialects.shared.json_fields import optional
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, FailureOrigin
@@ -40,7 +41,7 @@ class StoredRequest:
         if previous is None and store is False:
             return None
         if previous is not None:
-            if not _ID.match(previous):
+            if not is_response_id(previous):
                 expected = "expected an id of letters, digits, underscores and dashes"
                 raise ClientRequestError(("previous_response_id",), expected)
             if payload.get("conversation") is not None:
@@ -79,6 +80,11 @@ def new_node(owner: str, request_id: str, created: int, request: StoredRequest, 
     return Node(owner, stored_id(request_id), request.previous, created, request.input, reply)
 
 
+def is_response_id(text: str) -> bool:
+    """True if a text has the form of a response's id."""
+    return _ID.match(text) is not None
+
+
 def deleted_response(node_id: str) -> Json:
     """Returns the object that confirms a deletion."""
     return {"id": node_id, "object": "response", "deleted": True}
@@ -93,7 +99,8 @@ def previous_not_found(previous: str) -> ClientRequestError:
 
 def response_not_found(node_id: str) -> DragomanError:
     """Returns the API's error for a response that is not stored, or not for this client."""
-    message = f"Response with id '{node_id[:128]}' not found."
+    shown = node_id if is_response_id(node_id) else quote(node_id)
+    message = f"Response with id '{shown}' not found."
     return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404, origin=FailureOrigin.CLIENT))
 
 

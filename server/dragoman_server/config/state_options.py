@@ -61,6 +61,11 @@ class StateOptions:
         """Yield the problems of these settings, for a gateway of so many processes."""
         if self.kind not in KINDS:
             yield "state.kind", unknown("store", self.kind, KINDS)
+        if self.kind == SQLITE and not self.path:
+            try:
+                state_directory()
+            except RuntimeError:
+                yield "state.path", "is required, as this user has no home directory"
         if self.kind == MEMORY and workers != 1:
             yield "state.kind", 'is "memory", in which each worker has responses of its own: several need "sqlite"'
         if not (isfinite(self.ttl_days) and self.ttl_days > 0):

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect, DragomanError, json_dumps
 from dragoman.aio import DEFECT
-from dragoman.threads import ItemPage, deleted_response, list_items, response_not_found
+from dragoman.threads import ItemPage, deleted_response, is_response_id, list_items, response_not_found
 from dragoman_server.proxy.error_response import OWN_ID, error_response
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
@@ -43,8 +43,10 @@ class ResponsesEndpoints:
     ) -> web.Response:
         request_id = self._gateway.new_id()
         try:
-            caller = await self._gateway.identify(request)
-            body = await make(request, owner_of(caller.owner, caller.key), request.match_info["id"])
+            caller, response_id = await self._gateway.identify(request), request.match_info["id"]
+            if not is_response_id(response_id):
+                raise response_not_found(response_id)
+            body = await make(request, owner_of(caller.owner, caller.key), response_id)
         except DragomanError as error:
             return error_response(Dialect.RESPONSES, error.failure, request_id)
         except Exception:

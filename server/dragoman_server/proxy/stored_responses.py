@@ -41,7 +41,7 @@ from dragoman.threads import (
     with_history,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.config.state_options import MEMORY, UPSTREAM, StateOptions
+from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
@@ -77,8 +77,10 @@ class StoredResponses:
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""
         try:
+            if self._options.kind == SQLITE and not self._options.path:
+                Path(self._options.file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             await self._store.open()
-        except StoreError as error:
+        except (OSError, StoreError) as error:
             raise ConfigError("state", str(error)) from None
         self._expiry = asyncio.get_running_loop().create_task(self._expire())
 
@@ -100,7 +102,8 @@ class StoredResponses:
     async def prepare(self, receipt: Receipt, payload: Json, body: bytes, limit: int) -> tuple[Json, bytes]:
         """Return a request with the whole conversation as its input, as an object and as bytes.
 
-        The receipt gets the `turn` by which the reply is stored. The bytes may be up to `limit`. Raises DragomanError.
+        The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
+        DragomanError.
         """
         request = StoredRequest.read(payload)
         if request is None:
@@ -201,7 +204,5 @@ def _create(options: StateOptions, clock: Callable[[], float]) -> Store:
     # Imported here: most gateways need neither.
     from dragoman.threads import NodeCipher, SqliteStore
 
-    if not options.path:
-        Path(options.file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     codec = NodeCipher(options.encryption_key.reveal()) if options.encryption_key is not None else None
     return SqliteStore(options.file, options.limits(), codec=codec, timeout=options.timeout, clock=clock)
