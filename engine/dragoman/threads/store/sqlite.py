@@ -43,7 +43,7 @@ MIGRATIONS = (
 `used` numbers the additions of responses: the conversation with the smallest number is removed first.
 """
 _EXPIRED_AT_ONCE = 16
-"""Most expired conversations that are removed with one addition. `expire` removes all."""
+"""Most expired conversations that are removed in one transaction."""
 _COLUMNS = "nodes.id, nodes.parent, nodes.created, nodes.data"
 _LIVE = "FROM nodes JOIN trees USING (owner, root) WHERE nodes.owner = ? AND nodes.id = ? AND trees.expires > ?"
 # CROSS JOIN keeps the order of the tables: one look-up in the index for each step, whatever the size of the store.
@@ -57,6 +57,11 @@ _PATH = f"""
     )
     SELECT {_COLUMNS} FROM up CROSS JOIN nodes ON nodes.rowid = up.at ORDER BY up.depth
 """
+_FULL = (
+    "SELECT coalesce((SELECT size FROM owners WHERE owner = ?), 0) > ?, totals.nodes > ? OR totals.size > ? FROM totals"
+)
+_OLDEST = "SELECT owner, root FROM trees ORDER BY used LIMIT 1"
+_OLDEST_OF_OWNER = "SELECT owner, root FROM trees WHERE owner = ? ORDER BY used LIMIT 1"
 
 
 class SqliteStore:
@@ -112,9 +117,7 @@ class SqliteStore:
         """Store a response. Raises NotStored."""
 
         def work(db: sqlite3.Connection) -> None:
-            now = self.clock()
-            _remove_expired(db, now, _EXPIRED_AT_ONCE)
-            _put(db, node, self._codec.encode(node), self._limits, now)
+            _put(db, node, self._codec.encode(node), self._limits, self.clock())
 
         await self._write(work)
 
@@ -147,7 +150,7 @@ class SqliteStore:
                 return False
             at, root, size = row
             db.execute("DELETE FROM nodes WHERE rowid = ?", (at,))
-            _count(db, owner, root, -1, -size)
+            _count_removed(db, owner, root, 1, size)
             return True
 
         return await self._write(work)
@@ -194,57 +197,60 @@ class SqliteStore:
 
 
 def _put(db: sqlite3.Connection, node: Node, data: bytes, limits: ThreadLimits, now: float) -> None:
-    """Add a node within a transaction, and remove conversations that it needs the room of. Raises NotStored."""
-    owner, root, depth = node.owner, node.id, 1
-    if db.execute("SELECT 1 FROM nodes WHERE owner = ? AND id = ?", (owner, node.id)).fetchone():
-        raise NotStored(f"there is a response {node.id} already")
+    """Add a node within a transaction, and remove conversations that it needs the room of. Raises NotStored.
+
+    Nothing was written when it raises, as the transaction goes on. Expired conversations are not removed here: they are
+    among those that are removed first for room, and `expire` removes the others.
+    """
+    owner, root, depth, nodes, size = node.owner, node.id, 1, 0, 0
     if node.parent is not None:
-        before = db.execute(f"SELECT root, depth {_LIVE}", (owner, node.parent, now)).fetchone()
+        query = f"SELECT root, depth + 1, trees.nodes, trees.size {_LIVE}"
+        before = db.execute(query, (owner, node.parent, now)).fetchone()
         if before is None:
             raise NotStored(f"the response {node.parent} before it is no longer stored")
-        root, depth = before[0], before[1] + 1
+        root, depth, nodes, size = before
     if depth > limits.depth:
         raise NotStored(f"its conversation has more than {limits.depth} responses")
-    tree = db.execute("SELECT nodes, size FROM trees WHERE owner = ? AND root = ?", (owner, root)).fetchone()
-    nodes, size = tree or (0, 0)
     if node.size + size > min(limits.size, limits.owner_size) or nodes >= limits.nodes:
         raise NotStored("its conversation is larger than the store may be")
-    db.execute("UPDATE totals SET used = used + 1")
+    try:
+        row = (owner, node.id, root, node.parent, depth, node.created, node.size, data)
+        db.execute("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    except sqlite3.IntegrityError:
+        raise NotStored(f"there is a response {node.id} already") from None
+    # Without RETURNING, which SQLite has since 3.35: enterprise distributions have earlier ones.
+    db.execute("UPDATE totals SET used = used + 1, nodes = nodes + 1, size = size + ?", (node.size,))
     db.execute(
-        "INSERT INTO trees SELECT ?, ?, ?, used, 0, 0 FROM totals WHERE true"
-        " ON CONFLICT DO UPDATE SET expires = excluded.expires, used = excluded.used",
-        (owner, root, now + limits.ttl),
+        "INSERT INTO trees SELECT ?, ?, ?, used, 1, ? FROM totals WHERE true ON CONFLICT DO UPDATE SET"
+        " expires = excluded.expires, used = excluded.used, nodes = nodes + 1, size = size + excluded.size",
+        (owner, root, now + limits.ttl, node.size),
     )
-    db.execute("INSERT OR IGNORE INTO owners VALUES (?, 0)", (owner,))
     db.execute(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (owner, node.id, root, node.parent, depth, node.created, node.size, data),
+        "INSERT INTO owners VALUES (?, ?) ON CONFLICT DO UPDATE SET size = size + excluded.size", (owner, node.size)
     )
-    _count(db, owner, root, 1, node.size)
-    while db.execute("SELECT size FROM owners WHERE owner = ?", (owner,)).fetchone()[0] > limits.owner_size:
-        oldest = db.execute("SELECT root FROM trees WHERE owner = ? ORDER BY used LIMIT 1", (owner,)).fetchone()
-        _remove_tree(db, owner, *oldest)
-    while db.execute("SELECT 1 FROM totals WHERE nodes > ? OR size > ?", (limits.nodes, limits.size)).fetchone():
-        _remove_tree(db, *db.execute("SELECT owner, root FROM trees ORDER BY used LIMIT 1").fetchone())
+    values = (owner, limits.owner_size, limits.nodes, limits.size)
+    while (full := db.execute(_FULL, values).fetchone()) != (0, 0):
+        # First within the owner's own limit, so that it takes no room of others.
+        oldest = _OLDEST_OF_OWNER if full[0] else _OLDEST
+        _remove_tree(db, *db.execute(oldest, (owner,) if full[0] else ()).fetchone())
 
 
-def _count(db: sqlite3.Connection, owner: str, root: str, nodes: int, size: int) -> None:
-    """Add to the counts of a conversation, its owner and the store; those that are 0 then are removed."""
+def _count_removed(db: sqlite3.Connection, owner: str, root: str, nodes: int, size: int) -> None:
+    """Subtract from the counts of a conversation, its owner and the store; those that are 0 then are removed."""
     db.execute(
-        "UPDATE trees SET nodes = nodes + ?, size = size + ? WHERE owner = ? AND root = ?", (nodes, size, owner, root)
+        "UPDATE trees SET nodes = nodes - ?, size = size - ? WHERE owner = ? AND root = ?", (nodes, size, owner, root)
     )
-    db.execute("UPDATE owners SET size = size + ? WHERE owner = ?", (size, owner))
-    db.execute("UPDATE totals SET nodes = nodes + ?, size = size + ?", (nodes, size))
-    if nodes < 0:
-        db.execute("DELETE FROM trees WHERE owner = ? AND root = ? AND nodes = 0", (owner, root))
-        db.execute("DELETE FROM owners WHERE owner = ? AND size = 0", (owner,))
+    db.execute("UPDATE owners SET size = size - ? WHERE owner = ?", (size, owner))
+    db.execute("UPDATE totals SET nodes = nodes - ?, size = size - ?", (nodes, size))
+    db.execute("DELETE FROM trees WHERE owner = ? AND root = ? AND nodes = 0", (owner, root))
+    db.execute("DELETE FROM owners WHERE owner = ? AND size = 0", (owner,))
 
 
 def _remove_tree(db: sqlite3.Connection, owner: str, root: str) -> int:
     """Remove a conversation. Returns the number of its nodes."""
     nodes, size = db.execute("SELECT nodes, size FROM trees WHERE owner = ? AND root = ?", (owner, root)).fetchone()
     db.execute("DELETE FROM nodes WHERE owner = ? AND root = ?", (owner, root))
-    _count(db, owner, root, -nodes, -size)
+    _count_removed(db, owner, root, nodes, size)
     return int(nodes)
 
 
