@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -12,16 +13,19 @@ from yarl import URL
 
 from dragoman.dialects import Dialect
 from dragoman.threads import StoreError
-from dragoman_server.config.provider import Provider
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
+from support.commands import command
 from support.gateways import config_for, gate, served
 from support.named_keys import made
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
 from support.stateful import MEMORY, stateful
+from support.thread_stores import KEY
 
 UPSTREAMS = pytest.mark.parametrize("upstream", list(Dialect))
 WEATHER: Any = {
@@ -337,3 +341,37 @@ async def test_an_upstream_with_state_of_its_own_gets_the_clients_bytes() -> Non
             assert response.status == 200
             assert await response.read() == dump(reply(Dialect.RESPONSES))
         assert server.requests[0].body == body
+
+
+async def test_a_gateway_does_not_start_with_a_file_that_it_cannot_use(tmp_path: Path) -> None:
+    database, config = tmp_path / "responses.db", tmp_path / "gateway.toml"
+    database.write_bytes(b"this is not a database, but long enough to be read as the header of one" * 20)
+    config.write_text(
+        f'[providers.up]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+        f'[state]\nkind = "sqlite"\npath = "{database}"\n'
+    )
+    async with command("serve", str(config), "--port", "0") as running:
+        assert await running.ends() != 0
+        assert "state: " in running.said
+        assert "not a database: move it away" in running.said
+        assert "Traceback" not in running.said
+
+
+async def test_the_default_file_is_made_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    options = StateOptions(kind="sqlite", encryption_key=Secret(KEY))
+    async with stateful(Dialect.CHAT, options) as state:
+        first = await state.sdk.responses.create(model="sim-text", input="a very secret question")
+        assert (await state.sdk.responses.retrieve(first.id)).output_text == first.output_text
+    file = tmp_path / "state/dragoman/responses.db"
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert b"very secret" not in file.read_bytes()
+
+
+async def test_a_change_of_the_settings_takes_effect_at_a_restart(caplog: pytest.LogCaptureFixture) -> None:
+    async with stateful(Dialect.CHAT) as state:
+        gateway = state.gate.gateway
+        first = await state.sdk.responses.create(model="sim-text", input="Hi")
+        gateway.reconfigure(replace(gateway.config, state=StateOptions()))
+        assert "state: the change takes effect after a restart" in caplog.text
+        assert (await state.sdk.responses.retrieve(first.id)).id == first.id

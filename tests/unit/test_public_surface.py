@@ -189,6 +189,15 @@ def test_importing_the_asyncio_side_does_not_import_aiohttp() -> None:
     assert not {name for name in loaded if name.split(".")[0] in OUTER | {"dragoman_server"}}
 
 
+def test_importing_the_threads_imports_no_database() -> None:
+    loaded = set(python("import dragoman.threads, sys; print(*sys.modules)").split())
+    assert "dragoman.threads.thread" in loaded
+    assert not {name for name in loaded if name.split(".")[0] in OUTER | {"sqlite3", "cryptography", "asyncio"}}
+    assert all(getattr(dragoman.threads, name).__module__.startswith("dragoman.") for name in dragoman.threads.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = dragoman.threads.Nothing
+
+
 def test_the_server_imports_the_public_names_only() -> None:
     """The gateway is built on what any gateway can be built on."""
     public = {
