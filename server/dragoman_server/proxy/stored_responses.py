@@ -121,7 +121,8 @@ class StoredResponses:
             body = json_dumps(payload)
             if len(body) > limit:
                 raise LimitExceeded("request_body", limit, upstream=False)
-        keep = partial(self._keep, owner, receipt, request) if request.store else None
+        # Without the receipt, which would be in a reference cycle.
+        keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
         reply = StoredReply(request.reply_fields(store=request.store), keep)
         receipt.turn = StoredTurn(reply, request.previous, items)
         return payload, body
@@ -149,10 +150,12 @@ class StoredResponses:
         except StoreError as error:
             raise self._unavailable(error) from None
 
-    def _keep(self, owner: str, receipt: Receipt, request: StoredRequest, reply: bytes) -> asyncio.Task[bool]:
+    def _keep(
+        self, owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes
+    ) -> asyncio.Task[bool]:
         # A task: the end of a stream is not sent from one, and could not wait with a timeout.
-        node = new_node(owner, receipt.request_id, receipt.created, request, reply)
-        return asyncio.get_running_loop().create_task(self._put(node, receipt.request_id))
+        node = new_node(owner, request_id, created, request, reply)
+        return asyncio.get_running_loop().create_task(self._put(node, request_id))
 
     async def _put(self, node: Node, request_id: str) -> bool:
         """Store a response. Returns False if that failed."""
