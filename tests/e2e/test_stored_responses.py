@@ -9,7 +9,6 @@ from typing import Any
 
 import openai
 import pytest
-from yarl import URL
 
 from dragoman.dialects import Dialect
 from dragoman.threads import StoreError
@@ -292,25 +291,6 @@ async def test_an_error_names_the_clients_own_field(fields: dict[str, Any], para
         assert error["param"] == param
         if param.startswith("input["):
             assert error["message"].startswith(param)
-
-
-@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "order=up", "after=item_1"])
-async def test_a_page_that_there_is_not(query: str) -> None:
-    async with stateful(Dialect.CHAT) as state:
-        first = await state.sdk.responses.create(model="sim-text", input="Hi")
-        url = f"{state.gate.url}/v1/responses/{first.id}/input_items?{query}"
-        async with state.gate.session.get(url) as response:
-            assert response.status == 400
-            assert (await response.json())["error"]["param"] == query.partition("=")[0]
-
-
-@pytest.mark.parametrize("path", ["a%20b", "%ff", "x" * 200, "a'b", "%F0%9F%98%80"])
-async def test_an_id_that_there_cannot_be(path: str) -> None:
-    async with stateful(Dialect.CHAT) as state:
-        for end in ("", "/input_items"):
-            async with state.gate.session.get(URL(f"{state.gate.url}/v1/responses/{path}{end}", encoded=True)) as reply:
-                assert reply.status == 404
-                assert "not found" in (await reply.json())["error"]["message"]
 
 
 async def test_endpoints_that_there_are_not() -> None:

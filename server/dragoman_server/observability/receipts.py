@@ -31,6 +31,7 @@ from dragoman import (
 from dragoman.aio import UpstreamRequest
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
+from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 
 TEXT_MAX = 300
@@ -170,6 +171,8 @@ class Receipt:
     """The upstream requests, if there may be several."""
     trace: ReceiptTrace | None = field(default=None, repr=False)
     """The trace of the request, if it is traced, until it has ended."""
+    capture: Recording | None = field(default=None, repr=False)
+    """The recording of the exchange, if it is captured, until it has ended."""
     turn: StoredTurn | None = field(default=None, repr=False)
     """Its use of stored responses, until it has ended; None if it uses none."""
     endpoint: str = ""

@@ -90,6 +90,8 @@ async def resolve_request(
     if (known := loaded.client_profiles.recognise(headers)) is not None:
         receipt.client_profile = known.name
     body = await bodies.read(request)
+    if receipt.capture is not None:
+        receipt.capture.received(body)
     payload = parse_body(body, loaded.config.server.limits)
     receipt.model = model = read_model(payload)
     if receipt.key is not None:
