@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.dialects.codec import CODECS
-from dragoman.directions import DIRECTIONS, Direction
+from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode
 from dragoman.profiles import THIRD_PARTIES

@@ -22,7 +22,7 @@ from dragoman import translate
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.directions import DIRECTIONS
+from dragoman.dialects.directions import DIRECTIONS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses

@@ -14,7 +14,7 @@ names in `__all__` are public; those of the submodules may change:
 
     translation    translate forward parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
     its options    Knobs KNOBS DEFAULT_KNOBS Limits DEFAULT_LIMITS Profile PROFILE_FIELDS builtin_profile
-                   BUILTIN_PROFILES VENDOR_PROFILES
+                   BUILTIN_PROFILES VENDOR_PROFILES StoredReply
     its results    Loss LossCode Losses Usage Violation ErrorResponse
     errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
     token counts   TokenCounter TokenEstimate CountEndpoint COUNT_ENDPOINTS
@@ -33,6 +33,7 @@ from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
 from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
+from dragoman.dialects.directions import DIRECTIONS, Direction, direction
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.dialects.openai.forwarded_events import ForwardedEvents
@@ -57,7 +58,6 @@ from dragoman.dialects.shared.model_lists import (
     read_model_list,
 )
 from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
-from dragoman.directions import DIRECTIONS, Direction, direction
 from dragoman.errors import (
     ClientRequestError,
     DragomanError,
@@ -78,6 +78,7 @@ from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import Loss, LossCode, Losses
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, Profile, builtin_profile
+from dragoman.reply_context import StoredReply
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.violation import Violation
@@ -137,6 +138,7 @@ __all__ = (
     "SSEFrame",
     "SSEParser",
     "Stage",
+    "StoredReply",
     "StreamMachine",
     "StreamTruncated",
     "TokenCounter",

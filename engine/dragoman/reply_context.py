@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from dragoman import limits as _limits
@@ -16,6 +16,20 @@ from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.stages.violation import Violation
 from dragoman.tools.bridge import OriginalTool
+
+
+@dataclass(slots=True)
+class StoredReply:
+    """A Responses reply that is to be stored, or that continues a stored one.
+
+    `fields` replace fields of the Response object: `store` and `previous_response_id`. `keep` stores the JSON of the
+    finished object; it returns False if that failed, and then the reply has `store: false`. None if it is not stored.
+    """
+
+    fields: Json
+    keep: Callable[[bytes], Awaitable[bool]] | None = None
+    final: bytes | None = None
+    """The JSON of the finished object, from the end of the reply until it is stored."""
 
 
 @dataclass(slots=True)
@@ -48,6 +62,8 @@ class ReplyContext:
     """The parameters of the client's tools that accept null (`stages.null_arguments`); None to keep all nulls."""
     envelope: Envelope | None = None
     """Wraps opaque reasoning for clients that send it back; None if the client's dialect has no field for it."""
+    stored: StoredReply | None = None
+    """The parameters by which the reply is stored (Responses), or None."""
     profile: Profile = field(default_factory=Profile)
     knobs: Knobs = DEFAULT_KNOBS
     limits: Limits = _limits.DEFAULT_LIMITS

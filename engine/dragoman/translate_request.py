@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from dragoman.canonical.request import Json, Request
 from dragoman.dialects import Dialect
+from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.dialects.shared.request_size import check_parts, check_stops
-from dragoman.directions import DIRECTIONS, Direction
 from dragoman.errors import ClientRequestError, LimitExceeded, TooMany
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -17,7 +17,7 @@ from dragoman.policies import apply
 from dragoman.policies.token_budget import fit_budget
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.reasoning.envelope import Envelope
-from dragoman.reply_context import ReplyContext
+from dragoman.reply_context import ReplyContext, StoredReply
 from dragoman.stages.null_arguments import nullable
 from dragoman.tokens.by_body_size import by_body
 from dragoman.tools.bridge import bridge_tools
@@ -60,6 +60,7 @@ def translate(
     clock: Callable[[], float] | None = None,
     secrets: Sequence[str] = (),
     request_usage: bool = False,
+    stored: StoredReply | None = None,
 ) -> Translation:
     """Translates a request body for an upstream.
 
@@ -79,6 +80,7 @@ def translate(
         secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
         request_usage: whether the token counts of a stream that passes through are requested even if the client did
             not request them. They are then removed from the stream. The profile's flag `stream_usage` must permit it.
+        stored: for a Responses client whose reply is stored. The reply is then translated in passthrough too.
 
     Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
     field, or LimitExceeded.
@@ -95,10 +97,10 @@ def translate(
     context = ReplyContext(
         model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses, validate=validate
     )
-    context.clock, context.secrets = clock, tuple(secrets)
+    context.clock, context.secrets, context.stored = clock, tuple(secrets), stored
     target = upstream_model or model
     family = profile.family or direction.upstream.dialect
-    rewritten = direction.passthrough and profile.rewrite
+    rewritten = direction.passthrough and (profile.rewrite or stored is not None)
     if direction.passthrough and not rewritten:
         check_keys(body, payload)
         strip = knobs.request_noise == "strip" and not profile.billing_line
@@ -127,6 +129,8 @@ def translate(
         names.ids_fit = distinct and all_valid(ids, profile.call_id_max)
         if not distinct and dialect is not Dialect.CHAT:  # Chat pairs results with calls by their place
             deduplicate_call_ids(request, losses)
+        if stored is not None and rewritten:
+            request.store = False  # it is stored here, and must not be stored by the upstream too
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
         if ids or request.tools or request.tool_choice is not None:

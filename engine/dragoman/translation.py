@@ -10,13 +10,13 @@ from dragoman.canonical.events import Error, Event, Usage, expand_runs
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
+from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
-from dragoman.directions import Direction
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
@@ -163,7 +163,7 @@ class Translation:
             return False
         context = self.context
         undo = context.names or context.tools or context.stops or (self.stream and not context.include_usage)
-        return not (self.rewritten and undo)
+        return not (self.rewritten and (undo or context.stored is not None))
 
     def stages(self) -> ReplyPipeline | Passthrough:
         """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""
@@ -253,7 +253,10 @@ class Translation:
                 return put(body, find_values(body, "model"), context.model)
             return body
         reply = self._read_reply(body, headers)
-        return dumps(self.direction.client.write_reply(reply, context))
+        written: bytes = dumps(self.direction.client.write_reply(reply, context))
+        if context.stored is not None:
+            context.stored.final = written
+        return written
 
     def forwarded_reply(self, body: bytes) -> bytes:
         """Returns the client's response body for a complete reply of an endpoint that is not translated.

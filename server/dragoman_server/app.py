@@ -20,6 +20,7 @@ from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
+from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
 from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
 from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.gateway import Gateway
@@ -91,6 +92,11 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     ):
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
+    if gateway.stored is not None:
+        stored = ResponsesEndpoints(gateway, gateway.stored)
+        app.router.add_get(f"{prefix}/v1/responses/{{id}}", stored.get, allow_head=False)
+        app.router.add_delete(f"{prefix}/v1/responses/{{id}}", stored.delete)
+        app.router.add_get(f"{prefix}/v1/responses/{{id}}/input_items", stored.input_items, allow_head=False)
     _add_not_implemented(app, prefix, gateway)
     websocket = ResponsesWebSocket(gateway)
     for form in _FORMS:
@@ -117,6 +123,8 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         await counting.warm()
         gateway.open()
         await gateway.named_keys.open()
+        if gateway.stored is not None:
+            await gateway.stored.open()
         yield
         await gateway.close()
 
@@ -143,7 +151,7 @@ def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) ->
             await gateway.identify(request)
         except DragomanError as error:
             return error_response(Dialect.RESPONSES, error.failure, request_id)
-        return stored_objects(request_id, request)
+        return stored_objects(request_id, request, stores=gateway.stored is not None)
 
     for path in ("responses/{rest:.+}", "conversations", "conversations/{rest:.+}"):
         app.router.add_route("*", f"{prefix}/v1/{path}", stored)

@@ -8,6 +8,8 @@ import io
 import json
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
 from functools import cache
@@ -37,6 +39,7 @@ ENV = {
     "OPENAI_KEY_TEAM": "secret",
     "OPENAI_KEY_RESEARCH": "another secret",
     "REDIS_URL": "redis://:secret@redis:6379/0",
+    "DRAGOMAN_STATE_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 }
 PAGES = sorted(DOCS.rglob("*.md"))
 
@@ -214,6 +217,13 @@ async def test_the_tutorial_s_programs_print_the_answer(monkeypatch: pytest.Monk
 
 
 # --- all pages -------------------------------------------------------------------------------------------------------
+
+
+def test_the_program_with_a_thread_runs() -> None:
+    code = _blocks(DOCS / "howto/stateful-conversations.md", "python")[-1]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines() == ["['user', 'assistant', 'user']", "True"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

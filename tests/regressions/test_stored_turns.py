@@ -16,6 +16,7 @@ from support.directions import Json, ask
 from support.gateways import config_for, gate
 from support.samples import TEXT, dump, read_error, reply, request, text_stream
 from support.sockets import ScriptedServer, answer, stream
+from support.stateful import stateful
 from support.websockets import HANDSHAKE, speaking
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
@@ -68,6 +69,21 @@ async def test_T51_the_refusal_reaches_the_client_and_nothing_goes_upstream() ->
         assert (status, error.param, error.type) == (400, "previous_response_id", "invalid_request_error")
         assert "send the whole conversation" in error.message
         assert not server.requests
+
+
+@pytest.mark.parametrize("upstream", list(Dialect))
+async def test_T51_a_stored_turn_is_continued_over_any_upstream(upstream: Dialect) -> None:
+    """An output alone finds its call in the stored response before it (router-for-me/CLIProxyAPI#2596)."""
+    tools = offered(RESPONSES, "get_weather")
+    async with stateful(upstream) as state:
+        first = await state.sdk.responses.create(model="sim-tools", input="Weather?", tools=tools)
+        call = next(item for item in first.output if item.type == "function_call")
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": "rain in the north"}
+        second = await state.sdk.responses.create(
+            model="sim-tools", previous_response_id=first.id, input=[output], tools=tools
+        )
+        assert "rain in the north" in second.output_text
+        assert call.call_id in json.dumps(state.sent())
 
 
 @pytest.mark.parametrize("upstream", list(Dialect))

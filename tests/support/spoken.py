@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.canonical.request import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.dialects import Dialect
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.profiles.profile import builtin_profile
 from dragoman.translate_request import Translation, translate

@@ -29,7 +29,7 @@ LAYERS = (
     ("dragoman.dialects.chat", "dragoman.dialects.messages", "dragoman.dialects.responses"),
     ("dragoman.dialects.codec",),
     (
-        "dragoman.directions",
+        "dragoman.dialects.directions",
         "dragoman.dialects.count_tokens",
         "dragoman.dialects.http_errors",
         "dragoman.dialects.passthrough_request",
@@ -38,7 +38,7 @@ LAYERS = (
     ("dragoman.translation",),
     ("dragoman.translate_request",),
     ("dragoman",),
-    ("dragoman.aio",),
+    ("dragoman.aio", "dragoman.threads"),
 )
 """From the lowest to the highest. A module imports its own package and lower layers, never a neighbour in its layer.
 

@@ -14,6 +14,7 @@ import pytest
 
 import dragoman
 import dragoman.aio
+import dragoman.threads
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"dragoman": ROOT / "engine" / "dragoman", "dragoman_server": ROOT / "server" / "dragoman_server"}
@@ -30,7 +31,11 @@ def modules(package: str) -> list[tuple[str, Path]]:
     return found
 
 
-CORE = [(name, path) for name, path in modules("dragoman") if name.split(".")[1:2] != ["aio"]]
+CORE = [
+    (name, path)
+    for name, path in modules("dragoman")
+    if not name.startswith(("dragoman.aio", "dragoman.threads.store"))
+]
 
 
 @cache
@@ -96,6 +101,7 @@ def test_the_public_names() -> None:
         "SSEFrame",
         "SSEParser",
         "Stage",
+        "StoredReply",
         "StreamMachine",
         "StreamTruncated",
         "TokenCounter",
@@ -175,6 +181,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "WebSocketStream",
         "abandon_body",
         "first_failure",
+        "keep_reply",
         "open_proxy_stream",
         "ping_of",
         "send_continue",
@@ -194,9 +201,22 @@ def test_importing_the_asyncio_side_does_not_import_aiohttp() -> None:
     assert not {name for name in loaded if name.split(".")[0] in OUTER | {"dragoman_server"}}
 
 
+def test_importing_the_threads_imports_no_database() -> None:
+    loaded = set(python("import dragoman.threads, sys; print(*sys.modules)").split())
+    assert "dragoman.threads.thread" in loaded
+    assert not {name for name in loaded if name.split(".")[0] in OUTER | {"sqlite3", "cryptography", "asyncio"}}
+    assert all(getattr(dragoman.threads, name).__module__.startswith("dragoman.") for name in dragoman.threads.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = dragoman.threads.Nothing
+
+
 def test_the_server_imports_the_public_names_only() -> None:
     """The gateway is built on what any gateway can be built on."""
-    public = {"dragoman": set(dragoman.__all__) | {"__version__"}, "dragoman.aio": set(dragoman.aio.__all__)}
+    public = {
+        "dragoman": set(dragoman.__all__) | {"__version__"},
+        "dragoman.aio": set(dragoman.aio.__all__),
+        "dragoman.threads": set(dragoman.threads.__all__),
+    }
     for name, path in modules("dragoman_server"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dragoman":

@@ -23,6 +23,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.aio.keep_reply import keep_reply
 from dragoman.aio.proxy_stream import (
     DEFECT,
     STOPPING,
@@ -82,6 +83,7 @@ __all__ = (
     "WebSocketStream",
     "abandon_body",
     "first_failure",
+    "keep_reply",
     "open_proxy_stream",
     "ping_of",
     "send_continue",

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
+from dragoman.aio.keep_reply import keep_reply
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
@@ -30,7 +31,7 @@ from dragoman.errors import (
     StreamTruncated,
     UpstreamStatusError,
 )
-from dragoman.reply_context import ReplyContext
+from dragoman.reply_context import ReplyContext, StoredReply
 from dragoman.stages.base import EventBatch, Stage, TransformingWriter
 from dragoman.stages.passthrough import Observer, Passthrough
 from dragoman.translate_request import Translation
@@ -156,7 +157,8 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     events = await _first_events(source, parser, reader)
     timers.stream_started()
     write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
-    batches = _translate(events, source, parser, reader, ToolStallDetector(timers), write, encoder)
+    tools = ToolStallDetector(timers)
+    batches = _translate(events, source, parser, reader, tools, write, encoder, context.stored)
     return ProxyStream(batches, writer, _events_error_tail(writer, encoder), on_arrival)
 
 
@@ -265,10 +267,11 @@ async def _translate(
     tools: ToolStallDetector,
     writer: Stage[EventBatch, FrameBatch],
     encoder: Stage[FrameBatch, bytes],
+    stored: StoredReply | None,
 ) -> AsyncGenerator[bytes, None]:
     """Yield the client's bytes: those of the `opening` events, which were read already, then those of `source`.
 
-    A failure of the upstream becomes the last event.
+    A failure of the upstream becomes the last event. The last batch of a reply that is stored waits until it is.
     """
     try:
         try:
@@ -304,6 +307,8 @@ async def _translate(
         else:
             data += encoder.feed(writer.finish()) + encoder.finish()
         if data:
+            if stored is not None:
+                data = await keep_reply(stored, data)
             yield data
     finally:
         await source.aclose()

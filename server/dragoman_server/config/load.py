@@ -24,6 +24,7 @@ from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.routing_tables import read_balance, read_provider_limits, read_targets
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
+from dragoman_server.config.state_options import GATEWAY, UPSTREAM, read_state
 from dragoman_server.config.telemetry import read_telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
 from dragoman_server.config.websocket import WebSocketOptions
@@ -93,6 +94,7 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         prices=read_prices(root.table("prices")),
         telemetry=read_telemetry(root.table("telemetry")),
         capture=read_capture_options(root.table("capture")),
+        state=read_state(root.table("state")),
         knobs_named=frozenset(knobs),
     )
 
@@ -156,7 +158,7 @@ def _provider(name: str, table: Table) -> Provider:
     extra = table.table("headers")
     headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
     limits = read_provider_limits(table)
-    endpoints = table.texts("endpoints")
+    endpoints, state = table.texts("endpoints"), table.word("state", (UPSTREAM, GATEWAY))
     prices = read_prices(table.table("prices"))
     table.finish()
     return Provider(
@@ -171,6 +173,7 @@ def _provider(name: str, table: Table) -> Provider:
         **limits,
         endpoints=None if endpoints is None else tuple(endpoints),
         prices=prices,
+        state=state or UPSTREAM,
     )
 
 

@@ -41,6 +41,7 @@ _FRAMING = frozenset(
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
+_STATES = ("upstream", "gateway")
 _KEYS_MAX = 64
 """Most keys of one provider."""
 
@@ -84,6 +85,7 @@ class Provider:
     `profile_name` is for display; it is never looked up. `headers` are extra request headers. `endpoints` are the
     groups of forwarded endpoints that it serves (`config.forwarded_endpoints`); None for those of its dialect.
     `prices` are those of its models, by a pattern of their names; they come before the prices for all providers.
+    `state` is where responses of a Responses upstream are stored: by the `upstream` itself, or by the `gateway`.
 
     With `api_keys`, requests are shared between these keys; the first one is the `api_key`. At most `concurrent`
     requests are at the provider at once (0: no limit), and `queue` more wait for up to `queue_seconds`.
@@ -104,6 +106,7 @@ class Provider:
     queue_seconds: float = 10.0
     endpoints: tuple[str, ...] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict, repr=False, hash=False)
+    state: str = "upstream"
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -182,6 +185,8 @@ class Provider:
                 yield f"{at}.endpoints[{index}]", unknown("endpoint", group, GROUPS)
         for pattern, price in self.prices.items():
             yield from price.problems(join(f"{at}.prices", pattern))
+        if self.state not in _STATES:
+            yield f"{at}.state", unknown("value", self.state, _STATES)
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong

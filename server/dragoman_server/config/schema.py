@@ -31,6 +31,7 @@ from dragoman_server.config.routing_options import (
     attempts_problem,
     target_problems,
 )
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
 from dragoman_server.config.websocket import WebSocketOptions
@@ -332,6 +333,7 @@ class Config:
     prices: Mapping[str, Price] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
+    state: StateOptions = field(default_factory=StateOptions)
 
     def price_table(self) -> PriceTable:
         """Return the prices for all providers and those of single ones."""
@@ -381,6 +383,7 @@ class Config:
             found.extend(price.problems(join("prices", pattern)))
         found.extend(self.telemetry.problems())
         found.extend(self.capture.problems())
+        found.extend(self.state.problems(self.server.workers))
         found.extend(self._key_problems())
         return found
 

@@ -148,10 +148,13 @@ class TokenCounts:
         gateway = self._gateway
         caller = await gateway.admit(request)
         receipt = Receipt(
-            request_id, client, 0, principal=caller.principal, key=caller.key
+            request_id, client, 0, caller.owner, principal=caller.principal, key=caller.key
         )  # not filed: counts have no receipts
         resolved = await resolve_request(
-            request, receipt, gateway.loaded, gateway.bodies, gateway.hooks, complete=_with_max_tokens, clock=time.time
+            *(request, receipt, gateway.loaded, gateway.bodies, gateway.hooks),
+            complete=_with_max_tokens,
+            clock=time.time,
+            stored=gateway.stored,
         )
         return _CountRequest(resolved.target.provider, resolved.translation)
 

@@ -119,7 +119,10 @@ class Diagnostics:
             target = await chosen(choose, request, model, client, caller.principal, loaded.router)
         if target is None:
             target = self._target(to, model, client)
-        receipt = Receipt("", client, 0, client_profile=self._client_profile(request))
+        receipt = Receipt("", client, 0, caller.owner, client_profile=self._client_profile(request), key=caller.key)
+        if (stored := self._gateway.stored) is not None and stored.serves(client, target):
+            limit = loaded.config.server.limits.request_body
+            payload, body = await stored.prepare(receipt, payload, body, limit)
         resolved = translate_for(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:
             profile = VENDOR_PROFILES[target.provider.dialect]

@@ -10,13 +10,18 @@ from dragoman_server.proxy.error_response import client_failure, error_response
 _SEND_ALL = "send the whole conversation as `input` with `store: false`"
 
 
-def stored_objects(request_id: str, request: web.Request) -> web.Response:
-    """Return the 404 for stored responses and conversations, and for related endpoints (mapping §12.3)."""
+def stored_objects(request_id: str, request: web.Request, *, stores: bool = False) -> web.Response:
+    """Return the 404 for stored responses and conversations, and for related endpoints (mapping §12.3).
+
+    `stores` is True if the gateway has the other endpoints of stored responses.
+    """
     path = request.path
     if path.endswith("/compact"):
         problem = f"this gateway does not compact conversations; {_SEND_ALL}"
     elif "/conversations" in path:
         problem = f"this gateway keeps no conversations; {_SEND_ALL}"
+    elif stores:
+        problem = "this gateway has no such endpoint of stored responses"
     else:
         problem = f"this gateway keeps no responses; {_SEND_ALL}"
     failure = client_failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {problem}", 404)

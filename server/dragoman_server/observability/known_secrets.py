@@ -86,6 +86,8 @@ def mask_logs(config: Config) -> None:
     found.update(store_secrets(config.store))
     for value in config.telemetry.headers.values():
         found.update(part for part in (value, value.rpartition(" ")[2]) if is_secret(part))
+    if (key := config.state.encryption_key) is not None and is_secret(key.reveal()):
+        found.add(key.reveal())
     found.update(key.reveal() for key in config.server.keys if is_secret(key.reveal()))
     _FILTER.secrets = tuple(sorted(found, key=len, reverse=True))
     for name in _LOGGERS:

@@ -165,6 +165,12 @@ STORE_UNCHECKED = Family(
     "Requests that the store could not check: `admitted` or `rejected`, as `store.on_failure` decides.",
     ("result",),
 )
+RESPONSES_STORED = Family(
+    "dragoman_responses_stored_total",
+    Kind.COUNTER,
+    "Replies that were to be stored: `stored`, `rejected` by a limit, or `failed`.",
+    ("result",),
+)
 SETTLEMENTS_DROPPED = Family(
     "dragoman_settlements_dropped_total",
     Kind.COUNTER,
@@ -263,6 +269,7 @@ FAMILIES = {
         STORE_UP,
         STORE_ERRORS,
         STORE_UNCHECKED,
+        RESPONSES_STORED,
         SETTLEMENTS_DROPPED,
         ATTEMPTS,
         RETRIES_DENIED,

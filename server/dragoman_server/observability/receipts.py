@@ -14,11 +14,13 @@ from hmac import compare_digest
 from typing import Any, NamedTuple, Protocol
 
 from dragoman import (
+    ClientRequestError,
     Dialect,
     Failure,
     Json,
     LossCode,
     Losses,
+    StoredReply,
     Translation,
     Usage,
     Violation,
@@ -95,6 +97,19 @@ class ReceiptCounter(Protocol):
         ...
 
 
+class StoredTurn(Protocol):
+    """The use of stored responses by a receipt's request."""
+
+    @property
+    def reply(self) -> StoredReply:
+        """The parameters by which its reply is stored."""
+        ...
+
+    def relocate(self, error: ClientRequestError) -> None:
+        """Let an error name a field of the client's own request."""
+        ...
+
+
 class ReceiptTrace(Protocol):
     """The trace of a receipt's request."""
 
@@ -158,6 +173,8 @@ class Receipt:
     """The trace of the request, if it is traced, until it has ended."""
     capture: Recording | None = field(default=None, repr=False)
     """The recording of the exchange, if it is captured, until it has ended."""
+    turn: StoredTurn | None = field(default=None, repr=False)
+    """Its use of stored responses, until it has ended; None if it uses none."""
     endpoint: str = ""
     """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0
@@ -202,6 +219,7 @@ class Receipt:
         if self.metrics is not None:
             self.metrics.ended(self, failure)
             self.metrics = None
+        self.turn = None
         # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
 

@@ -20,6 +20,7 @@ from dragoman.aio import (
     ProxyStream,
     StreamTimers,
     UpstreamResponse,
+    keep_reply,
     open_proxy_stream,
     ping_of,
     send_proxy_stream,
@@ -126,6 +127,8 @@ class Exchange:
         """Translate a reply that is not streamed."""
         body = await answer.read(self.translation.context.limits.reply_body)
         written = self.translation.reply(body, answer.headers)
+        if (stored := self.translation.context.stored) is not None:
+            written = await keep_reply(stored, written)
         self._finish_receipt("completed", "completed", answer.status)
         return self._json_response(answer, written, headers)
 
@@ -181,6 +184,8 @@ class Exchange:
         body = await answer.read(translation.context.limits.reply_body)
         started = await self._started()
         written = translation.replay(body, answer.headers)
+        if (stored := translation.context.stored) is not None:
+            written = await keep_reply(stored, written)
         if self.open_stream is not None:
             started = self._downstream(request, headers, timers)
         if started is not None:

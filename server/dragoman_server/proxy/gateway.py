@@ -34,6 +34,7 @@ from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
+from dragoman_server.config.state_options import OFF as STATE_OFF
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.logs import log_request
@@ -59,6 +60,7 @@ from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify, resolve_request
 from dragoman_server.proxy.shared_pauses import SharedPauses
+from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.proxy.stream_recorder import StreamRecorder
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
@@ -125,6 +127,9 @@ class Gateway:
         totals = self.metrics.totals
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
+        self.stored = StoredResponses(config.state, totals, now) if config.state.kind != STATE_OFF else None
+        """The stored responses; None if none are kept."""
+        self._state = config.state
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
@@ -187,6 +192,8 @@ class Gateway:
         ignored += self._instruments.configure(config)
         if not self.named_keys.configure(config):
             ignored.append("store")
+        if config.state != self._state:
+            ignored.append("state")
         self._share_pauses()
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
@@ -245,6 +252,8 @@ class Gateway:
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()
+        if self.stored is not None:
+            await self.stored.close()
         await self._instruments.close()
         if self._upstream is not None:
             await self._upstream.close()
@@ -364,7 +373,10 @@ class Gateway:
             receipt.capture = begin_recording(self.captures, request, receipt.request_id, caller)
         loaded = self.loaded
         target, translation, body, payload, ranking, candidate = await resolve_request(
-            request, receipt, loaded, self.bodies, self.hooks, clock=self._now, routing=self.routing
+            *(request, receipt, loaded, self.bodies, self.hooks),
+            clock=self._now,
+            routing=self.routing,
+            stored=self.stored,
         )
         provider = target.provider
         if target.warning:

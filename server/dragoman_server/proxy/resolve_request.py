@@ -29,6 +29,7 @@ from dragoman_server.proxy.auth import Caller, check_inbound, check_model, check
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
+from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.routing.plan import STICKY, Candidate, Plan
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState
@@ -77,12 +78,13 @@ async def resolve_request(
     complete: Complete | None = None,
     clock: Callable[[], float] | None = None,
     routing: RoutingState | None = None,
+    stored: StoredResponses | None = None,
 ) -> ResolvedRequest:
     """Read and translate an admitted request of the dialect `receipt.client`.
 
     Each step is recorded in the receipt, so that a later error can be reported with what is known. `loaded` is fixed
     here: a reload may replace the gateway's while the body arrives. With `routing`, a request with a plan goes to the
-    candidate that is the best at the moment. Raises DragomanError.
+    candidate that is the best at the moment. With `stored`, it may continue a stored response. Raises DragomanError.
     """
     headers = request.headers
     if (known := loaded.client_profiles.recognise(headers)) is not None:
@@ -101,6 +103,8 @@ async def resolve_request(
         target = loaded.router.resolve(model, receipt.client)
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
+    if stored is not None and stored.serves(receipt.client, target):
+        payload, body = await stored.prepare(receipt, payload, body, loaded.config.server.limits.request_body)
     if target.plan is not None and routing is not None:
         return _translate_for_plan(request, receipt, loaded, target, target.plan, body, payload, routing, clock)
     return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
@@ -155,21 +159,27 @@ def translate_for(
     clock: Callable[[], float] | None = None,
 ) -> ResolvedRequest:
     """Translate a parsed request for its target: the last two steps. Raises DragomanError."""
-    provider, server, key = target.provider, loaded.config.server, receipt.key
+    provider, server, turn, key = target.provider, loaded.config.server, receipt.turn, receipt.key
     receipt.provider, receipt.route = provider.name, target.route
-    receipt.translation = translation = translate(
-        DIRECTIONS[receipt.client, provider.dialect],
-        body,
-        payload=payload,
-        upstream_model=target.upstream_model,
-        profile=provider.profile,
-        knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
-        limits=server.limits,
-        created=receipt.created,
-        request_id=receipt.request_id,
-        validate=server.validate,
-        clock=clock,
-        secrets=loaded.secrets_of(provider, request.headers),
-        request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
-    )
+    try:
+        receipt.translation = translation = translate(
+            DIRECTIONS[receipt.client, provider.dialect],
+            body,
+            payload=payload,
+            upstream_model=target.upstream_model,
+            profile=provider.profile,
+            knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
+            limits=server.limits,
+            created=receipt.created,
+            request_id=receipt.request_id,
+            validate=server.validate,
+            clock=clock,
+            secrets=loaded.secrets_of(provider, request.headers),
+            request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
+            stored=turn.reply if turn is not None else None,
+        )
+    except ClientRequestError as error:
+        if turn is not None:
+            turn.relocate(error)
+        raise
     return ResolvedRequest(target, translation, body, payload)

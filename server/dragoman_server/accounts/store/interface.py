@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from dragoman.threads import StoreError as StoreError
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
-
-
-class StoreError(Exception):
-    """The store cannot be reached, does not answer in time, or cannot be used. The text holds no secret."""
 
 
 class StoredKeys(NamedTuple):

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from dragoman import json_dumps
+from dragoman.threads import SqliteThread
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import KeyState, decide, settle
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.sqlite_thread import SqliteThread
 
 T = TypeVar("T")
 MIGRATIONS = (

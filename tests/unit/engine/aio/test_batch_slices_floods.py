@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.aio.batch_slices import SLICE, SMALL
 from dragoman.dialects import Dialect
-from dragoman.directions import DIRECTIONS
+from dragoman.dialects.directions import DIRECTIONS
 from dragoman.stages.passthrough import Passthrough
 from dragoman.translate_request import translate
 from dragoman.wire.sse import Frame, Parser, frame_at, without_empty_lines

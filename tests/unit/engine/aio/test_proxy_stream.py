@@ -11,7 +11,7 @@ import pytest
 from dragoman.aio.proxy_stream import open_proxy_stream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.translate_request import Translation, translate
 
 

@@ -13,7 +13,7 @@ from dragoman.aio import stream_log
 from dragoman.aio.proxy_stream import open_proxy_stream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.translate_request import translate
 
 KEY = "sk-secret-key"

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.translate_request import translate
 from support.paths import FIXTURES
 

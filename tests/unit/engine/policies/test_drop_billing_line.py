@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import BUILTIN_PROFILES, builtin_profile

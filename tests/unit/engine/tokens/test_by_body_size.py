@@ -12,7 +12,7 @@ import pytest
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import CODECS
-from dragoman.directions import DIRECTIONS
+from dragoman.dialects.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_body, by_characters

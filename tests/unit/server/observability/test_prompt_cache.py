@@ -76,7 +76,7 @@ async def test_it_is_off_unless_it_is_asked_for() -> None:
 
 
 def compare(prefixes: PromptCacheDiagnostics, request_id: str, *words: str, session: str = "s", **fields: Any) -> Any:
-    from dragoman.directions import direction
+    from dragoman.dialects.directions import direction
     from dragoman.translate_request import translate
 
     payload = {"model": "m", **said(CHAT, *words), **fields}

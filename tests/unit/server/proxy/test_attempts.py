@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, DragomanError, UpstreamUnreachable, translate
 from dragoman.aio import STOPPING, StreamTimers, Timeouts, Upload, UpstreamRequest, UpstreamResponse
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route

@@ -61,10 +61,18 @@ _OWN: Final[Json] = {
     "usage": None,
     "completed_at": None,
 }
-"""Keys that the request cannot set. Nothing is stored, so `store` is False and there is no previous response.
+"""Keys that the request cannot set. Without a store, `store` is False and there is no previous response.
 
 The validator's fast path needs the keys that only the last snapshot sets at the end of the object.
 """
+
+
+def stored_id(request_id: str) -> str:
+    """Returns the id of a stored response, which must be unique and not be guessed, whatever ids the upstream has.
+
+    It is that of the gateway's request, `req_…`, in the form of a response's.
+    """
+    return ID_PREFIX + request_id.removeprefix("req_")
 
 
 class ResponseObject:
@@ -73,7 +81,10 @@ class ResponseObject:
     __slots__ = ("_context", "_created", "_model", "base")
 
     def __init__(self, context: ReplyContext, upstream_id: str, model: str, created: int | None) -> None:
-        self.base = reply_id(upstream_id or context.request_id, "")
+        if context.stored is None:
+            self.base = reply_id(upstream_id or context.request_id, "")
+        else:
+            self.base = stored_id(context.request_id).removeprefix(ID_PREFIX)
         self._context = context
         self._model = context.model if context.knobs.echo_model == "requested" or not model else model
         self._created = context.created if created is None else created
@@ -85,6 +96,8 @@ class ResponseObject:
         """
         context = self._context
         response = {**_DEFAULTS, **context.echo, **_OWN}
+        if context.stored is not None:
+            response.update(context.stored.fields)
         if response["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
             response["service_tier"] = _DEFAULT_TIER  # the requested tier was not sent to the upstream
         response["id"] = ID_PREFIX + self.base

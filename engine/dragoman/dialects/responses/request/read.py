@@ -27,10 +27,11 @@ from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 
-_STATELESS: Final = "this gateway keeps no state yet; send the whole conversation as `input`"
+_NOT_STORED: Final = "no responses are stored here; send the whole conversation as `input`"
+_NO_CONVERSATIONS: Final = "no conversations are stored here; send the whole conversation as `input`"
 _REJECTED: Final[dict[str, str]] = {
-    "previous_response_id": _STATELESS,
-    "conversation": _STATELESS,
+    "previous_response_id": _NOT_STORED,
+    "conversation": _NO_CONVERSATIONS,
     "prompt": "prompt templates are stored at OpenAI; send their text as `instructions` and `input`",
 }
 _DROPPED: Final[dict[str, LossCode]] = {

@@ -322,8 +322,10 @@ class ResponsesWriter(StreamWriter):
             self._end_prose(block, True, out)
         status, reason = write_status(stop, context.knobs, shown=output.has_content)
         counts = write_usage(usage, context.losses)
-        response = snapshot.ended(status, output.items(), usage=counts, reason=reason)
-        self._emit(f"response.{status}", b'"response":' + dumps(response), out)
+        response = dumps(snapshot.ended(status, output.items(), usage=counts, reason=reason))
+        if context.stored is not None:
+            context.stored.final = response
+        self._emit(f"response.{status}", b'"response":' + response, out)
 
     def _fail(self, event: Error, out: Frames) -> None:
         snapshot = self._snapshot
@@ -333,6 +335,7 @@ class ResponsesWriter(StreamWriter):
             self._start(snapshot, out)
         error = response_error(event.failure, self.context.knobs)
         response = snapshot.ended("failed", self._output.items(), error=error)
+        response["store"] = False  # a failed response is not stored
         self._emit("response.failed", b'"response":' + dumps(response), out)
 
 

@@ -14,7 +14,7 @@ from dragoman.canonical.events import (
     Event,
     Start,
 )
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.translate_request import Translation
 from support import canonical

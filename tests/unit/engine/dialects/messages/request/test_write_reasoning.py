@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.canonical.request import Json, Reasoning, Text
 from dragoman.dialects import Dialect
-from dragoman.directions import direction
+from dragoman.dialects.directions import direction
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import repair_history

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.request import Json, Role, Text, Turn
+from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request.read import read_request
-from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits

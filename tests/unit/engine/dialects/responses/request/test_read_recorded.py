@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.request import Json, Request, Role, ToolCall, ToolKind, ToolResult
+from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request.read import read_request
-from dragoman.directions import direction
 from dragoman.errors import ClientRequestError, DragomanError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman.directions import DIRECTIONS, direction
+from dragoman.dialects.directions import DIRECTIONS, direction
 
 
 def test_each_pair_of_dialects_is_a_direction() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.accounts.store import sqlite_thread
-from dragoman_server.accounts.store.interface import StoreError
+from dragoman.threads import StoreError
+from dragoman.threads.store import sqlite_thread
 
 
 async def test_a_migration_brings_an_older_file_to_the_current_version(tmp_path: Path) -> None:

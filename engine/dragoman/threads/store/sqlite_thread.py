@@ -13,7 +13,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any, TypeVar
 
-from dragoman_server.accounts.store.interface import StoreError
+from dragoman.threads.store.interface import StoreError
 
 T = TypeVar("T")
 PENDING_MAX = 10_000
@@ -22,6 +22,22 @@ BATCH_MAX = 256
 """Most pieces of work in one transaction."""
 _LOCK_SECONDS = 2.0
 """Longest wait for another process's transaction, in seconds."""
+NORMAL = "synchronous = NORMAL"
+"""With a write-ahead log the file stays consistent; a power failure loses the last transactions at most."""
+FULL = "synchronous = FULL"
+"""A committed transaction survives a power failure too: each commit waits for the disk."""
+IN_MEMORY = ":memory:"
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk is full: make room",
+    sqlite3.SQLITE_IOERR: "the disk does not work: check it and its room",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: move it away, and a new one is created at the next start",
+    sqlite3.SQLITE_NOTADB: "it is not a database: move it away, or name another path",
+    sqlite3.SQLITE_BUSY: "another process holds its lock for too long",
+    sqlite3.SQLITE_LOCKED: "another process holds its lock for too long",
+    sqlite3.SQLITE_READONLY: "it cannot be written: check its owner, its mode and its directory",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check its directory and its mode",
+}
+"""Advice by SQLite's primary error code."""
 _RETRY_SECONDS = 0.01
 """Seconds between two attempts to switch to the write-ahead log."""
 
@@ -35,11 +51,18 @@ class _Work:
 
 
 class SqliteThread:
-    """The thread of one file. `migrations` are the scripts from each version of the schema to the next."""
+    """The thread of one file.
 
-    def __init__(self, path: str, migrations: Sequence[str]) -> None:
+    Args:
+        path: The file, or `:memory:`.
+        migrations: The scripts from each version of the schema to the next.
+        settings: SQLite's settings, without `PRAGMA`.
+    """
+
+    def __init__(self, path: str, migrations: Sequence[str], settings: Sequence[str] = (NORMAL,)) -> None:
         self._path = path
         self._migrations = migrations
+        self._settings = settings
         self._queue: Queue[_Work | None] = Queue(PENDING_MAX)
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,21 +101,22 @@ class SqliteThread:
             # Created here with its mode: SQLite would use the umask, and other users must not read the file. The
             # files of the write-ahead log get the mode of this one. A file that exists is not opened: closing it
             # would release the locks of this process's other connections to it.
-            with suppress(FileExistsError):
-                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            if self._path != IN_MEMORY:
+                with suppress(FileExistsError):
+                    os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             db = sqlite3.connect(self._path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"{self._path} cannot be opened: {error}") from None
+            raise StoreError(f"{self._path} cannot be opened: {advice(error)}") from None
         try:
             _use_log(db)
-            # With a write-ahead log the file stays consistent; a power failure loses the last transactions at most.
-            db.execute("PRAGMA synchronous = NORMAL")
+            for setting in self._settings:
+                db.execute(f"PRAGMA {setting}")
             self._migrate(db)
         except (StoreError, sqlite3.Error) as error:
             db.close()
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"{self._path} cannot be used: {error}") from None
+            raise StoreError(f"{self._path} cannot be used: {advice(error)}") from None
         return db
 
     def _migrate(self, db: sqlite3.Connection) -> None:
@@ -148,7 +172,15 @@ class SqliteThread:
             with suppress(sqlite3.Error):
                 db.execute("ROLLBACK")
             for item in batch:
-                item.error = StoreError(f"{self._path}: {error}")
+                item.error = StoreError(f"{self._path}: {advice(error)}")
+
+
+def advice(error: Exception) -> str:
+    """Return the text of an error, with what to do about it."""
+    code = getattr(error, "sqlite_errorcode", None)
+    # The low byte is the primary code, the others are details.
+    hint = _ADVICE.get(code & 0xFF) if code is not None else None
+    return f"{error} ({hint})" if hint else str(error)
 
 
 def _use_log(db: sqlite3.Connection) -> None:

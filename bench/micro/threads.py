@@ -1,0 +1,98 @@
+"""Time the store of conversations: the wait until a reply is stored, and reading a path from a large store.
+
+python bench/micro/threads.py [--stored 1000 100000] [--turns 200] [--folder .]
+
+The wait depends on the disk: choose a folder on the one that matters. Responses have two kilobytes each way. The last
+columns are the times to read a path of so many turns, and to make the request for a Chat upstream of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Awaitable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from dragoman import json_dumps
+from dragoman.threads import Node, SqliteStore, Thread, ThreadLimits
+
+_ROUNDS = 30
+_AT_ONCE = (1, 16, 64)
+_LIMITS = ThreadLimits(size=10**12, owner_size=10**12)
+
+
+def node(name: str, parent: str | None = None) -> Node:
+    """Returns a response with 2 kB of input and 2 kB of output."""
+    question = json_dumps([{"role": "user", "content": "x" * 2000}])
+    reply = json_dumps({"output": [{"type": "message", "role": "assistant", "content": "y" * 2000}]})
+    return Node("bench", name, parent, 0, question, reply)
+
+
+async def seconds(work: Awaitable[object]) -> float:
+    """Returns the duration of one call."""
+    began = perf_counter()
+    await work
+    return perf_counter() - began
+
+
+async def waits(store: SqliteStore, at_once: int) -> tuple[float, float]:
+    """Returns the median and the 99th percentile of the wait of so many replies that end at the same time."""
+    found: list[float] = []
+    for number in range(_ROUNDS):
+        puts = (seconds(store.put(node(f"w{at_once}.{number}.{index}"))) for index in range(at_once))
+        found += await asyncio.gather(*puts)
+    found.sort()
+    return median(found), found[int(len(found) * 0.99)]
+
+
+async def fill(store: SqliteStore, count: int) -> None:
+    """Store responses in conversations of ten."""
+    for start in range(0, count, 1000):
+        for turn in range(10):
+            names = range(start, min(start + 1000, count), 10)
+            nodes = (node(f"f{n}.{turn}", f"f{n}.{turn - 1}" if turn else None) for n in names)
+            await asyncio.gather(*map(store.put, nodes))
+
+
+async def measure(folder: Path, stored: int, turns: int) -> None:
+    """Print one line for a store of this size."""
+    store = SqliteStore(str(folder / f"{stored}.db"), _LIMITS, timeout=120.0)
+    await store.open()
+    await fill(store, stored)
+    cells = [f"{stored:>9,}"]
+    for at_once in _AT_ONCE:
+        half, most = await waits(store, at_once)
+        cells.append(f"{half * 1e3:6.2f} /{most * 1e3:7.2f}")
+    head = None
+    for number in range(turns):
+        await store.put(node(f"t{number}", head))
+        head = f"t{number}"
+    thread = Thread(store, "bench", head)
+    looked_up = median([await seconds(store.get("bench", "t0")) for _ in range(_ROUNDS)])
+    path = median([await seconds(thread.path()) for _ in range(_ROUNDS)])
+    payload = median([await seconds(thread.payload("chat", "m")) for _ in range(_ROUNDS)])
+    cells += [f"{looked_up * 1e3:8.2f}", f"{path * 1e3:8.2f}", f"{payload * 1e3:8.2f}"]
+    print("  ".join(cells), flush=True)
+    await store.close()
+
+
+async def main() -> None:
+    """Measure each size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--stored", type=int, nargs="+", default=[1000, 100_000])
+    parser.add_argument("--turns", type=int, default=200)
+    parser.add_argument("--folder", type=Path, default=Path())
+    options = parser.parse_args()
+    heads = [f"wait of {count}" for count in _AT_ONCE]
+    print("milliseconds, median / 99th percentile")
+    print("   stored  ", "  ".join(f"{head:<15}" for head in heads), " one      path     payload")
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        for stored in options.stored:
+            await measure(Path(folder), stored, options.turns)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,87 @@
+"""Conversations that are kept: trees of responses, in memory or in an SQLite file.
+
+A response is stored with its own input and a reference to the response before it, so a conversation is a tree: two
+responses after the same one are two branches. The whole input of a response is that of its path from the root.
+
+    store = SqliteStore("threads.db")               # or MemoryStore()
+    await store.open()
+    thread = Thread(store, owner="alice")
+    payload = await thread.payload("chat", "gpt-5.2", input=[{"role": "user", "content": "Hi"}])
+    ...                                             # send it; read the reply
+    await thread.append([{"role": "user", "content": "Hi"}], output)
+    branch = await thread.fork()                    # both continue from here
+    await thread.rollback()                         # the branch keeps the last response
+
+Items are those of the Responses API. `payload` writes a path for an upstream of any dialect. Each owner reads only its
+own responses.
+
+The names in `__all__` are public. `StoredRequest` is for servers of the Responses API: it reads the fields of a request
+that refer to stored responses. SQLite is imported when its store is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.threads.item_list import ItemPage, list_items
+from dragoman.threads.limits import ThreadLimits
+from dragoman.threads.node import Node, history
+from dragoman.threads.store.interface import NotStored, Store, StoreError
+from dragoman.threads.store.memory import MemoryStore
+from dragoman.threads.stored_request import (
+    StoredRequest,
+    deleted_response,
+    is_response_id,
+    new_node,
+    previous_not_found,
+    relocate,
+    response_not_found,
+    with_history,
+)
+from dragoman.threads.thread import Thread
+
+if TYPE_CHECKING:
+    from dragoman.threads.store.node_data import NodeCipher
+    from dragoman.threads.store.sqlite import SqliteStore
+    from dragoman.threads.store.sqlite_thread import SqliteThread
+
+__all__ = (
+    "ItemPage",
+    "MemoryStore",
+    "Node",
+    "NodeCipher",
+    "NotStored",
+    "SqliteStore",
+    "SqliteThread",
+    "Store",
+    "StoreError",
+    "StoredRequest",
+    "Thread",
+    "ThreadLimits",
+    "deleted_response",
+    "history",
+    "is_response_id",
+    "list_items",
+    "new_node",
+    "previous_not_found",
+    "relocate",
+    "response_not_found",
+    "with_history",
+)
+
+_LATER: Final = {
+    "NodeCipher": "store.node_data",
+    "SqliteStore": "store.sqlite",
+    "SqliteThread": "store.sqlite_thread",
+}
+"""The modules of the names that are imported when they are used."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of `_LATER` (PEP 562)."""
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value

@@ -1,0 +1,92 @@
+"""The list of the input items of a stored response, in pages (`GET /v1/responses/{id}/input_items`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dragoman.canonical.request import Json
+from dragoman.errors import ClientRequestError
+from dragoman.threads.node import Node
+
+LIMIT_MAX: Final = 100
+_LIMIT: Final = 20
+_ORDERS: Final = ("asc", "desc")
+_PREFIXES: Final = {
+    "message": "msg_",
+    "reasoning": "rs_",
+    "function_call": "fc_",
+    "function_call_output": "fco_",
+    "custom_tool_call": "ctc_",
+    "custom_tool_call_output": "ctco_",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """One page of a list: `limit` items, those after the item `after`, in `order`."""
+
+    limit: int = _LIMIT
+    order: str = "desc"
+    after: str | None = None
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> ItemPage:
+        """Returns the page that a query names. Raises ClientRequestError."""
+        limit = query.get("limit", str(_LIMIT))
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= LIMIT_MAX):
+            raise ClientRequestError("limit", f"expected a number from 1 to {LIMIT_MAX}")
+        order = query.get("order", "desc")
+        if order not in _ORDERS:
+            raise ClientRequestError("order", "expected asc or desc")
+        return cls(int(limit), order, query.get("after") or None)
+
+
+def list_items(path: Sequence[Node], page: ItemPage) -> Json:
+    """Returns one page of the items that the last response of a path was made from.
+
+    These are all items of the responses before it, and its own input. Raises ClientRequestError for an `after` that is
+    not among them.
+    """
+    items = _listed(path)
+    if page.order == "desc":
+        items.reverse()
+    if page.after is not None:
+        places = [number for number, item in enumerate(items) if item["id"] == page.after]
+        if not places:
+            raise ClientRequestError("after", "there is no item of this id in the list")
+        items = items[places[0] + 1 :]
+    shown = items[: page.limit]
+    return {
+        "object": "list",
+        "data": shown,
+        "first_id": shown[0]["id"] if shown else None,
+        "last_id": shown[-1]["id"] if shown else None,
+        "has_more": len(items) > len(shown),
+    }
+
+
+def _listed(path: Sequence[Node]) -> list[Json]:
+    """Returns the items, each with its type and a unique id, oldest first."""
+    found: list[Json] = []
+    for node in path:
+        base = node.id.removeprefix("resp_")
+        for number, item in enumerate(node.input_items()):
+            kind = item.get("type") or "message"
+            item = {**item, "type": kind, "id": f"{_PREFIXES.get(kind, 'item_')}{base}_{number}"}
+            found.append(_message(item) if kind == "message" else item)
+        if node is not path[-1]:
+            found += node.output_items()
+    return found
+
+
+def _message(item: Json) -> Json:
+    """Returns a message in the full form of the API: a list of parts, and a status."""
+    content: Any = item["content"]
+    if type(content) is str:
+        if item["role"] == "assistant":
+            content = [{"type": "output_text", "text": content, "annotations": []}]
+        else:
+            content = [{"type": "input_text", "text": content}]
+    return {"status": "completed", **item, "content": content}

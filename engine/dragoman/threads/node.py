@@ -1,0 +1,52 @@
+"""One stored response: a node of a conversation's tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.canonical.request import Json
+from dragoman.wire.json_codec import loads
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A response with its own input.
+
+    `parent` is the id of the response before it, or None at the root. `created` is a Unix time in seconds. `input` is
+    the JSON array of the items that were sent with the request, `reply` the JSON object of the response; its `output`
+    has the items of the reply. Both stay bytes, because most nodes are read only as a part of a path.
+    """
+
+    owner: str
+    id: str
+    parent: str | None
+    created: int
+    input: bytes
+    reply: bytes
+
+    @property
+    def size(self) -> int:
+        """The bytes that count for the limits."""
+        return len(self.input) + len(self.reply)
+
+    def input_items(self) -> list[Any]:
+        """Returns the items of the input."""
+        items: list[Any] = loads(self.input)
+        return items
+
+    def output_items(self) -> list[Any]:
+        """Returns the items of the reply."""
+        reply: Json = loads(self.reply)
+        output: list[Any] = reply["output"]
+        return output
+
+
+def history(path: Sequence[Node]) -> list[Any]:
+    """Returns the items of a path: of each response its input, then its output."""
+    items: list[Any] = []
+    for node in path:
+        items += node.input_items()
+        items += node.output_items()
+    return items

@@ -1,0 +1,63 @@
+"""The interface of the stores of conversations. One test-suite runs against all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dragoman.threads.node import Node
+
+
+class StoreError(Exception):
+    """A store cannot be reached, does not answer in time, or cannot be used. The text holds no secret."""
+
+
+class NotStored(StoreError):
+    """A response cannot be stored, although the store works. The text states why."""
+
+
+class Store(Protocol):
+    """Stored responses. Each method raises StoreError if the store fails. Owners see only their own responses.
+
+    `clock` returns Unix seconds.
+    """
+
+    clock: Callable[[], float]
+
+    async def open(self) -> None:
+        """Open the store, and create it if it does not exist."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is pending, and close the store."""
+        ...
+
+    async def put(self, node: Node) -> None:
+        """Store a response. When this returns, it survives the end of the process. Raises NotStored.
+
+        The time of its conversation begins again.
+        """
+        ...
+
+    async def get(self, owner: str, node_id: str) -> Node | None:
+        """Return a response, or None if the owner has none of this id."""
+        ...
+
+    async def path(self, owner: str, node_id: str) -> list[Node] | None:
+        """Return the responses from the root to this one, or None if one of them is not there."""
+        ...
+
+    async def tree(self, owner: str, node_id: str) -> list[Node]:
+        """Return all responses of the conversation that a response belongs to, oldest first; none if it is unknown."""
+        ...
+
+    async def delete(self, owner: str, node_id: str) -> bool:
+        """Delete a response. Returns False if the owner has none of this id.
+
+        Those after it stay, but have no path from then on.
+        """
+        ...
+
+    async def expire(self) -> int:
+        """Delete the conversations whose time is over. Returns the number of their responses."""
+        ...

@@ -1,0 +1,100 @@
+"""The bytes in which a node is stored, in plain or encrypted with AES-256-GCM (NIST SP 800-38D)."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode
+from binascii import Error
+from typing import TYPE_CHECKING, Final, Protocol
+
+from dragoman.threads.node import Node
+from dragoman.threads.store.interface import StoreError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_PLAIN: Final = b"\x00"
+_ENCRYPTED: Final = b"\x01"
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+_LENGTH_BYTES: Final = 8
+
+
+class DataCodec(Protocol):
+    """Encodes the input and the reply of a node, and decodes them."""
+
+    def encode(self, node: Node) -> bytes:
+        """Returns the bytes to store."""
+        ...
+
+    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
+        """Returns the input and the reply. Raises StoreError for bytes that cannot be read."""
+        ...
+
+
+class PlainData:
+    """Stores nodes as they are."""
+
+    def encode(self, node: Node) -> bytes:
+        """Returns the bytes to store."""
+        return _PLAIN + _join(node)
+
+    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
+        """Returns the input and the reply. Raises StoreError for an encrypted node."""
+        if data[:1] != _PLAIN:
+            raise StoreError(f"the response {node_id} is encrypted, and no key is configured")
+        return _split(data[1:])
+
+
+class NodeCipher:
+    """Encrypts nodes with a key of 32 bytes, given as base64.
+
+    Each node has a random nonce, and is bound to its owner and id: its bytes cannot be moved to another row unnoticed.
+    Nodes that were stored without encryption stay readable. Raises ValueError for a key of another form, and
+    ImportError if the package `cryptography` is not installed (extra `encryption`).
+    """
+
+    def __init__(self, key: str) -> None:
+        self._cipher = _cipher(key)
+
+    def encode(self, node: Node) -> bytes:
+        """Returns the bytes to store."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
+
+    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
+        """Returns the input and the reply. Raises StoreError for another key, or changed bytes."""
+        from cryptography.exceptions import InvalidTag
+
+        if data[:1] == _PLAIN:
+            return _split(data[1:])
+        nonce, encrypted = data[1 : 1 + _NONCE_BYTES], data[1 + _NONCE_BYTES :]
+        try:
+            return _split(self._cipher.decrypt(nonce, encrypted, _bound_to(owner, node_id)))
+        except (InvalidTag, ValueError):
+            raise StoreError(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
+
+
+def _cipher(key: str) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        raw = b64decode(key, validate=True)
+    except (Error, ValueError):
+        raw = b""
+    if len(raw) != _KEY_BYTES:
+        raise ValueError("expected 32 bytes in base64: openssl rand -base64 32")
+    return AESGCM(raw)
+
+
+def _bound_to(owner: str, node_id: str) -> bytes:
+    return f"{owner}\0{node_id}".encode("utf-8", "surrogateescape")
+
+
+def _join(node: Node) -> bytes:
+    return len(node.input).to_bytes(_LENGTH_BYTES, "big") + node.input + node.reply
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
+    return data[_LENGTH_BYTES:end], data[end:]

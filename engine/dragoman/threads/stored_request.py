@@ -1,0 +1,124 @@
+"""The fields of a Responses request that refer to stored responses, and the responses that are stored for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.errors.redact import quote
+from dragoman.dialects.responses.reply.response_object import stored_id
+from dragoman.dialects.shared.json_fields import optional
+from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman.threads.node import Node
+from dragoman.wire.json_codec import dumps
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+_ITEM = re.compile(r"input\[(\d+)\]")
+NOT_FOUND = "previous_response_not_found"
+"""The API's error code for a `previous_response_id` that is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """The fields of one request that concern the store.
+
+    `previous` is its `previous_response_id`, or None; `store` is True if the response is to be stored, which is the
+    API's default. `input` is the JSON array of its own input items.
+    """
+
+    previous: str | None
+    store: bool
+    input: bytes
+
+    @classmethod
+    def read(cls, payload: Json) -> StoredRequest | None:
+        """Returns the fields of a request body, or None if the store is not needed. Raises ClientRequestError."""
+        previous = optional(payload, "previous_response_id", str)
+        store = optional(payload, "store", bool)
+        if previous is None and store is False:
+            return None
+        if previous is not None:
+            if not is_response_id(previous):
+                expected = "expected an id of letters, digits, underscores and dashes"
+                raise ClientRequestError(("previous_response_id",), expected)
+            if payload.get("conversation") is not None:
+                message = "cannot be used together with `conversation`"
+                raise ClientRequestError(("previous_response_id",), message)
+        # Serialized now: reading a request may complete it in place.
+        return cls(previous, store is not False, dumps(_own_items(payload)))
+
+    def reply_fields(self, *, store: bool) -> Json:
+        """Returns the fields of the response that state what is stored."""
+        return {"previous_response_id": self.previous, "store": store}
+
+
+def _own_items(payload: Json) -> list[Any]:
+    """Returns the items of a request's `input`."""
+    given = payload.get("input")
+    if type(given) is str:
+        return [{"type": "message", "role": "user", "content": given}]
+    return given if type(given) is list else []
+
+
+def with_history(payload: Json, items: Sequence[Any]) -> Json:
+    """Returns a request body whose input begins with the items of a path; without `previous_response_id`.
+
+    Everything else is the request's own: instructions and tools of earlier responses are not repeated, as in the API.
+    """
+    body = {key: value for key, value in payload.items() if key != "previous_response_id"}
+    own = payload.get("input")
+    if own is None or type(own) in (str, list):  # others are rejected when the request is read
+        body["input"] = [*items, *_own_items(payload)]
+    return body
+
+
+def new_node(owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes) -> Node:
+    """Returns the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
+    return Node(owner, stored_id(request_id), request.previous, created, request.input, reply)
+
+
+def is_response_id(text: str) -> bool:
+    """True if a text has the form of a response's id."""
+    return _ID.match(text) is not None
+
+
+def deleted_response(node_id: str) -> Json:
+    """Returns the object that confirms a deletion."""
+    return {"id": node_id, "object": "response", "deleted": True}
+
+
+def previous_not_found(previous: str) -> ClientRequestError:
+    """Returns the API's error for a `previous_response_id` that is not stored, or not for this client."""
+    error = ClientRequestError(("previous_response_id",), "", code=NOT_FOUND)
+    error.failure.message = f"Previous response with id '{previous}' not found."
+    return error
+
+
+def response_not_found(node_id: str) -> DragomanError:
+    """Returns the API's error for a response that is not stored, or not for this client."""
+    shown = node_id if is_response_id(node_id) else quote(node_id)
+    message = f"Response with id '{shown}' not found."
+    return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404, origin=FailureOrigin.CLIENT))
+
+
+def relocate(error: ClientRequestError, previous: str, items: int) -> None:
+    """Change an error about a request with history, so that it names the client's own field.
+
+    `items` is the number of items before the client's own. An error in one of those names `previous_response_id`.
+    """
+    failure = error.failure
+    param = failure.param or ""
+    place = _ITEM.match(param)
+    if place is None:
+        return
+    number = int(place[1])
+    if number >= items:
+        own = f"input[{number - items}]{param[place.end() :]}"
+        failure.message = failure.message.replace(param, own, 1)
+        failure.param = own
+    else:
+        failure.message = f"previous_response_id: the conversation before {previous}: {failure.message}"
+        failure.param = "previous_response_id"

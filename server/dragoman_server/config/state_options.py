@@ -1,0 +1,113 @@
+"""The table `[state]` of the configuration: stored responses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from dragoman.threads import ThreadLimits
+from dragoman_server.config.provider import Secret
+from dragoman_server.config.toml_reader import Problem, Table, unknown
+
+OFF, MEMORY, SQLITE = "off", "memory", "sqlite"
+KINDS = (OFF, MEMORY, SQLITE)
+UPSTREAM, GATEWAY = "upstream", "gateway"
+_DAY = 86_400.0
+_MOST_SECONDS = 60.0
+_NUMBERS = ("max_bytes", "max_bytes_per_key", "max_responses", "max_chain")
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """Where responses are stored for clients of the Responses API, how many, and for how long.
+
+    `path` is the file of `sqlite`; if it is empty, the file is in the user's state directory. Conversations that were
+    not continued for `ttl_days` are deleted. `max_bytes` and `max_responses` are for all clients together,
+    `max_bytes_per_key` is for one. A conversation has up to `max_chain` responses in a row. Each call of the store may
+    take `timeout` seconds. With an `encryption_key`, what is stored is encrypted.
+    """
+
+    kind: str = OFF
+    path: str = ""
+    ttl_days: float = 30.0
+    max_bytes: int = 4 * 1024**3
+    max_bytes_per_key: int = 1024**3
+    max_responses: int = 1_000_000
+    max_chain: int = 1000
+    timeout: float = 5.0
+    encryption_key: Secret | None = None
+
+    @property
+    def file(self) -> str:
+        """The path of the file."""
+        return self.path or str(state_directory() / "responses.db")
+
+    def limits(self) -> ThreadLimits:
+        """Return the limits of the store."""
+        return ThreadLimits(
+            ttl=self.ttl_days * _DAY,
+            nodes=self.max_responses,
+            size=self.max_bytes,
+            owner_size=self.max_bytes_per_key,
+            depth=self.max_chain,
+        )
+
+    def problems(self, workers: int) -> Iterator[Problem]:
+        """Yield the problems of these settings, for a gateway of so many processes."""
+        if self.kind not in KINDS:
+            yield "state.kind", unknown("store", self.kind, KINDS)
+        if self.kind == SQLITE and not self.path:
+            try:
+                state_directory()
+            except RuntimeError:
+                yield "state.path", "is required, as this user has no home directory"
+        if self.kind == MEMORY and workers != 1:
+            yield "state.kind", 'is "memory", in which each worker has responses of its own: several need "sqlite"'
+        if not (isfinite(self.ttl_days) and self.ttl_days > 0):
+            yield "state.ttl_days", f"expected days above 0; got {self.ttl_days:g}"
+        for name in _NUMBERS:
+            if (number := getattr(self, name)) < 1:
+                yield f"state.{name}", f"expected 1 or more; got {number}"
+        if not 0 < self.timeout <= _MOST_SECONDS:
+            yield "state.timeout", f"expected seconds above 0, up to {_MOST_SECONDS:g}; got {self.timeout:g}"
+        if self.encryption_key is not None:
+            yield from self._key_problems(self.encryption_key)
+
+    def _key_problems(self, key: Secret) -> Iterator[Problem]:
+        if self.kind == MEMORY:
+            yield "state.encryption_key", 'has no effect with kind = "memory"'
+        elif find_spec("cryptography") is None:
+            yield "state.encryption_key", "needs the package cryptography: pip install 'dragoman[encryption]'"
+        else:
+            from dragoman.threads import NodeCipher
+
+            try:
+                NodeCipher(key.reveal())
+            except ValueError as error:
+                yield "state.encryption_key", str(error)
+
+
+def state_directory() -> Path:
+    """Return the directory for data of this user that a program keeps (XDG Base Directory Specification)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "dragoman"
+
+
+def read_state(table: Table) -> StateOptions:
+    """Return the settings of the file; problems go to the table."""
+    key = (table.secret("encryption_key") or "").strip()
+    given: dict[str, Any] = {
+        "kind": table.word("kind", KINDS),
+        "path": table.text("path"),
+        "ttl_days": table.number("ttl_days"),
+        **{name: table.integer(name) for name in _NUMBERS},
+        "timeout": table.number("timeout"),
+        "encryption_key": Secret(key) if key else None,
+    }
+    table.finish()
+    return StateOptions(**{name: value for name, value in given.items() if value is not None})

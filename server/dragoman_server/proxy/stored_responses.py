@@ -1,0 +1,211 @@
+"""Stored responses of a gateway: requests continue them, and replies are stored before their end is sent.
+
+An upstream gets the whole conversation as its input, whatever its dialect. A client learns that its response is stored
+from the terminal event, or from the whole reply; that waits for the store, and nothing else does. A reply that cannot
+be stored is sent with `store: false`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman import (
+    ClientRequestError,
+    Dialect,
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    Json,
+    LimitExceeded,
+    StoredReply,
+    json_dumps,
+)
+from dragoman.threads import (
+    MemoryStore,
+    Node,
+    NotStored,
+    Store,
+    StoredRequest,
+    StoreError,
+    history,
+    new_node,
+    previous_not_found,
+    relocate,
+    with_history,
+)
+from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.routing.router import Target
+
+log = logging.getLogger("dragoman")
+EXPIRE_EVERY = 3600.0
+"""Seconds between two deletions of what has expired."""
+
+
+class StoredTurn(NamedTuple):
+    """The use of the store by one request. `items` is the number of input items before its own."""
+
+    reply: StoredReply
+    previous: str | None
+    items: int
+
+    def relocate(self, error: ClientRequestError) -> None:
+        """Let an error name a field of the client's own request."""
+        if self.previous is not None:
+            relocate(error, self.previous, self.items)
+
+
+class StoredResponses:
+    """The stored responses of one gateway, with the gateway's counters `totals`. `clock` returns Unix seconds."""
+
+    def __init__(self, options: StateOptions, totals: Totals, clock: Callable[[], float]) -> None:
+        self._options = options
+        self._totals = totals
+        self._store = _create(options, clock)
+        self._expiry: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Open the store. Raises ConfigError if it cannot be used."""
+        try:
+            if self._options.kind == SQLITE and not self._options.path:
+                Path(self._options.file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._store.open()
+        except (OSError, StoreError) as error:
+            raise ConfigError("state", str(error)) from None
+        self._expiry = asyncio.get_running_loop().create_task(self._expire())
+
+    async def close(self) -> None:
+        """Write what is pending, and close the store."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            await asyncio.gather(self._expiry, return_exceptions=True)
+        await self._store.close()
+
+    def serves(self, client: Dialect, target: Target) -> bool:
+        """True if responses are stored here, not by the upstream, for a client and a target."""
+        if client is not Dialect.RESPONSES:
+            return False
+        candidates = target.plan.candidates if target.plan is not None else (target,)
+        providers = [candidate.provider for candidate in candidates]
+        return any(each.dialect is not Dialect.RESPONSES or each.state != UPSTREAM for each in providers)
+
+    async def prepare(self, receipt: Receipt, payload: Json, body: bytes, limit: int) -> tuple[Json, bytes]:
+        """Return a request with the whole conversation as its input, as an object and as bytes.
+
+        The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
+        DragomanError.
+        """
+        request = StoredRequest.read(payload)
+        if request is None:
+            return payload, body
+        owner, items = owner_of(receipt.owner, receipt.key), 0
+        if request.previous is not None:
+            path = await self.path(owner, request.previous)
+            if not path:
+                raise previous_not_found(request.previous)
+            if request.store and len(path) >= self._options.max_chain:
+                message = f"the conversation has {len(path)} responses; the most are {self._options.max_chain}"
+                raise ClientRequestError(("previous_response_id",), message)
+            before = history(path)
+            items, payload = len(before), with_history(payload, before)
+            body = json_dumps(payload)
+            if len(body) > limit:
+                raise LimitExceeded("request_body", limit, upstream=False)
+        # Without the receipt, which would be in a reference cycle.
+        keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
+        reply = StoredReply(request.reply_fields(store=request.store), keep)
+        receipt.turn = StoredTurn(reply, request.previous, items)
+        return payload, body
+
+    # --- the store ---------------------------------------------------------------------------------------------------
+
+    async def path(self, owner: str, response_id: str) -> list[Node]:
+        """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
+        try:
+            return await self._store.path(owner, response_id) or []
+        except StoreError as error:
+            raise self._unavailable(error) from None
+
+    async def get(self, owner: str, response_id: str) -> Node | None:
+        """Return a response, or None if it is not stored. Raises DragomanError (503)."""
+        try:
+            return await self._store.get(owner, response_id)
+        except StoreError as error:
+            raise self._unavailable(error) from None
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        """Delete a response. Returns False if it is not stored. Raises DragomanError (503)."""
+        try:
+            return await self._store.delete(owner, response_id)
+        except StoreError as error:
+            raise self._unavailable(error) from None
+
+    def _keep(
+        self, owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes
+    ) -> asyncio.Task[bool]:
+        # A task: the end of a stream is not sent from one, and could not wait with a timeout.
+        node = new_node(owner, request_id, created, request, reply)
+        return asyncio.get_running_loop().create_task(self._put(node, request_id))
+
+    async def _put(self, node: Node, request_id: str) -> bool:
+        """Store a response. Returns False if that failed."""
+        try:
+            await self._store.put(node)
+        except NotStored as error:
+            log.warning("%s the response was not stored: %s", request_id, error)
+            result = "rejected"
+        except StoreError as error:
+            log.error("%s the response was not stored: %s", request_id, error)
+            result = "failed"
+        else:
+            result = "stored"
+        self._totals.add(RESPONSES_STORED, (result,))
+        return result == "stored"
+
+    async def _expire(self) -> None:
+        while True:
+            try:
+                if removed := await self._store.expire():
+                    log.info("%d stored responses have expired", removed)
+            except StoreError as error:
+                log.error("expired responses cannot be deleted: %s", error)
+            await asyncio.sleep(EXPIRE_EVERY)
+
+    def _unavailable(self, error: StoreError) -> DragomanError:
+        log.error("stored responses cannot be read: %s", error)
+        message = "stored responses are not available at the moment; try again later"
+        failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
+        failure.headers["retry-after"] = "1"
+        return DragomanError(failure)
+
+
+def owner_of(owner: bytes, key: KeyRecord | None) -> str:
+    """Return whose responses a client sees: those of its key's name, so that a key can be replaced.
+
+    A key without a name, and a user of the hook `authorize`, are known by their digest; `owner` is the digest. Without
+    keys, all clients share their responses.
+    """
+    if key is not None:
+        return f"key:{key.name}"
+    # A digest of the digest: what is in the file must not help to find a key.
+    return f"digest:{sha256(b'owner of responses' + owner).hexdigest()[:32]}" if owner else ""
+
+
+def _create(options: StateOptions, clock: Callable[[], float]) -> Store:
+    if options.kind == MEMORY:
+        return MemoryStore(options.limits(), clock)
+    # Imported here: most gateways need neither.
+    from dragoman.threads import NodeCipher, SqliteStore
+
+    codec = NodeCipher(options.encryption_key.reveal()) if options.encryption_key is not None else None
+    return SqliteStore(options.file, options.limits(), codec=codec, timeout=options.timeout, clock=clock)

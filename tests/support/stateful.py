@@ -1,0 +1,68 @@
+"""Gateways that store responses, before the simulated upstream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import openai
+from aiohttp import web
+
+from dragoman import builtin_profile
+from dragoman_server.config.schema import Config
+from dragoman_server.config.state_options import GATEWAY, StateOptions
+from dragoman_server.simulator import REQUESTS
+from oracles.simulator import strict_simulator
+from support.gateways import Gate, config_for, gate, served
+
+MEMORY = StateOptions(kind="memory")
+
+
+@dataclass(slots=True)
+class Stateful:
+    """A gateway with state, the simulated upstream, and the official SDK as its client."""
+
+    gate: Gate
+    simulator: web.Application
+    sdk: Any
+    """An `openai.AsyncOpenAI`. The SDK's types have not all fields of the API."""
+
+    @property
+    def store(self) -> Any:
+        """The store, whose methods a test may replace."""
+        assert self.gate.gateway.stored is not None
+        return self.gate.gateway.stored._store
+
+    def sent(self, number: int = -1) -> Any:
+        """The body of a request that the upstream got."""
+        return self.simulator[REQUESTS][number].body
+
+    def client(self, key: str) -> Any:
+        """An SDK client with another key."""
+        return self.sdk.with_options(api_key=key)
+
+
+def with_state(config: Config, options: StateOptions = MEMORY) -> Config:
+    """The configuration with stored responses, also for Responses upstreams, which are those of the vendors."""
+    providers = {
+        name: replace(provider, state=GATEWAY, profile=builtin_profile(provider.dialect))
+        for name, provider in config.providers.items()
+    }
+    return replace(config, providers=providers, state=options)
+
+
+@asynccontextmanager
+async def stateful(dialect: Any, options: StateOptions = MEMORY, **config: Any) -> AsyncIterator[Stateful]:
+    """A gateway that stores responses, before an upstream of a dialect."""
+    simulator = strict_simulator()
+    keys = config.pop("keys", ())
+    async with served(simulator) as (url, _):
+        settings = with_state(config_for(url, dialect, **config), options)
+        settings = replace(settings, keys={record.name: record for record in keys})
+        async with (
+            gate(settings) as entrance,
+            openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0, timeout=30) as sdk,
+        ):
+            yield Stateful(entrance, simulator, sdk)

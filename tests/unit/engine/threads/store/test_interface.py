@@ -1,0 +1,148 @@
+"""What every store of conversations does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.threads import NotStored, Store, ThreadLimits
+from support.stores import Clock
+from support.thread_stores import KINDS, ids, node, opened
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def store(kind: str, clock: Clock, tmp_path: Path) -> AsyncIterator[Store]:
+    async with opened(kind, clock, tmp_path) as made:
+        yield made
+
+
+async def test_a_response_is_returned_as_it_was_stored(store: Store) -> None:
+    first = node("a", "r1", text="ü ✨")
+    await store.put(first)
+    assert await store.get("a", "r1") == first
+    assert await store.get("a", "r2") is None
+    assert await store.path("a", "r2") is None
+
+
+async def test_a_path_leads_from_the_root_through_its_own_branch_only(store: Store) -> None:
+    for name, parent in (("r", None), ("a", "r"), ("b", "r"), ("a2", "a"), ("a3", "a2")):
+        await store.put(node("k", name, parent))
+    assert ids(await store.path("k", "a3")) == ["r", "a", "a2", "a3"]
+    assert ids(await store.path("k", "b")) == ["r", "b"]
+    assert ids(await store.tree("k", "b")) == ["r", "a", "b", "a2", "a3"]
+    assert await store.tree("k", "x") == []
+
+
+async def test_an_owner_sees_no_response_of_another(store: Store) -> None:
+    await store.put(node("a", "r"))
+    assert await store.get("b", "r") is None
+    assert await store.path("b", "r") is None
+    assert await store.tree("b", "r") == []
+    assert not await store.delete("b", "r")
+    with pytest.raises(NotStored, match="no longer stored"):
+        await store.put(node("b", "c", "r"))
+    other = node("b", "r", text="another")
+    await store.put(other)
+    assert await store.get("b", "r") == other
+    assert await store.get("a", "r") == node("a", "r")
+
+
+async def test_an_id_is_stored_once(store: Store) -> None:
+    await store.put(node("a", "r"))
+    with pytest.raises(NotStored, match="already"):
+        await store.put(node("a", "r", text="another"))
+    assert await store.get("a", "r") == node("a", "r")
+
+
+async def test_what_is_deleted_is_gone_and_leaves_a_hole_in_paths(store: Store) -> None:
+    for name, parent in (("r", None), ("a", "r"), ("b", "a"), ("c", "r")):
+        await store.put(node("k", name, parent))
+    assert await store.delete("k", "a")
+    assert not await store.delete("k", "a")
+    assert await store.get("k", "a") is None
+    assert await store.path("k", "a") is None
+    assert await store.path("k", "b") is None
+    assert await store.get("k", "b") is not None
+    assert ids(await store.path("k", "c")) == ["r", "c"]
+
+
+async def test_a_deleted_id_that_is_used_again_makes_no_circle(store: Store) -> None:
+    await store.put(node("k", "r"))
+    await store.put(node("k", "a", "r"))
+    assert await store.delete("k", "r")
+    await store.put(node("k", "r", "a"))
+    assert await store.path("k", "r") is None
+    assert await store.path("k", "a") is None
+
+
+async def test_a_conversation_expires_as_a_whole(store: Store, clock: Clock) -> None:
+    day = 86_400.0
+    await store.put(node("k", "old"))
+    await store.put(node("k", "r"))
+    clock.now += 20 * day
+    await store.put(node("k", "a", "r"))
+    clock.now += 20 * day
+    assert await store.get("k", "old") is None
+    assert ids(await store.path("k", "a")) == ["r", "a"]
+    assert await store.expire() == 1
+    clock.now += 20 * day
+    assert await store.path("k", "a") is None
+    with pytest.raises(NotStored, match="no longer stored"):
+        await store.put(node("k", "b", "a"))
+    assert await store.tree("k", "a") == []
+    assert await store.expire() == 0 or await store.get("k", "a") is None
+
+
+async def test_the_conversation_that_was_used_first_makes_room(kind: str, clock: Clock, tmp_path: Path) -> None:
+    size = node("k", "r0").size
+    async with opened(kind, clock, tmp_path, ThreadLimits(size=3 * size)) as store:
+        for name in ("r0", "r1", "r2"):
+            await store.put(node("k", name))
+        await store.put(node("j", "c0", text="r3"))
+        assert await store.get("k", "r0") is None
+        await store.put(node("k", "c1", "r1"))
+        assert [await store.get("k", name) is not None for name in ("r1", "r2", "c1")] == [True, False, True]
+        assert await store.get("j", "c0") is not None
+
+
+async def test_the_number_of_responses_is_limited(kind: str, clock: Clock, tmp_path: Path) -> None:
+    async with opened(kind, clock, tmp_path, ThreadLimits(nodes=2)) as store:
+        for name in ("r0", "r1", "r2"):
+            await store.put(node("k", name))
+        assert [await store.get("k", name) is not None for name in ("r0", "r1", "r2")] == [False, True, True]
+        await store.put(node("k", "c", "r1"))
+        assert await store.get("k", "r2") is None
+        with pytest.raises(NotStored, match="larger than the store"):
+            await store.put(node("k", "d", "c"))
+
+
+async def test_an_owner_takes_no_room_of_others(kind: str, clock: Clock, tmp_path: Path) -> None:
+    size = node("k", "r0").size
+    async with opened(kind, clock, tmp_path, ThreadLimits(owner_size=2 * size)) as store:
+        await store.put(node("j", "r0"))
+        for name in ("r0", "r1", "r2"):
+            await store.put(node("k", name))
+        assert await store.get("j", "r0") is not None
+        assert [await store.get("k", name) is not None for name in ("r0", "r1", "r2")] == [False, True, True]
+        with pytest.raises(NotStored, match="larger than the store"):
+            await store.put(node("k", "big", text="x" * 2 * size))
+
+
+async def test_a_path_has_a_longest_length(kind: str, clock: Clock, tmp_path: Path) -> None:
+    async with opened(kind, clock, tmp_path, ThreadLimits(depth=2)) as store:
+        await store.put(node("k", "a"))
+        await store.put(node("k", "b", "a"))
+        with pytest.raises(NotStored, match="more than 2 responses"):
+            await store.put(node("k", "c", "b"))

@@ -1,0 +1,78 @@
+"""The fields of a request that concern the store, and the errors about them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ClientRequestError
+from dragoman.threads import StoredRequest, previous_not_found, relocate, response_not_found, with_history
+from support.thread_stores import user
+
+
+def test_a_request_is_stored_unless_it_says_otherwise() -> None:
+    assert StoredRequest.read({"input": "Hi", "store": False}) is None
+    for body in ({"input": "Hi"}, {"input": "Hi", "store": True}, {"input": "Hi", "store": None}):
+        read = StoredRequest.read(body)
+        assert read is not None
+        assert (read.previous, read.store, json.loads(read.input)) == (None, True, [user("Hi")])
+
+
+def test_a_request_that_continues_without_being_stored() -> None:
+    read = StoredRequest.read({"input": [user("Hi")], "store": False, "previous_response_id": "resp_1"})
+    assert read == StoredRequest("resp_1", False, json.dumps([user("Hi")], separators=(",", ":")).encode())
+    assert read.reply_fields(store=False) == {"previous_response_id": "resp_1", "store": False}
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"store": 1}, "store"),
+        ({"previous_response_id": 1}, "previous_response_id"),
+        ({"previous_response_id": "a b"}, "previous_response_id"),
+        ({"previous_response_id": ""}, "previous_response_id"),
+        ({"previous_response_id": "r", "conversation": "c"}, "previous_response_id"),
+    ],
+)
+def test_a_field_that_is_wrong(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(ClientRequestError) as caught:
+        StoredRequest.read(body)
+    assert caught.value.failure.param == param
+
+
+def test_history_comes_before_the_own_input() -> None:
+    body = {"model": "m", "previous_response_id": "r", "instructions": "i", "input": "b"}
+    assert with_history(body, [user("a")]) == {"model": "m", "instructions": "i", "input": [user("a"), user("b")]}
+    assert with_history({"previous_response_id": "r"}, [user("a")]) == {"input": [user("a")]}
+    assert with_history({"previous_response_id": "r", "input": 7}, [user("a")]) == {"input": 7}
+
+
+def test_the_errors_are_those_of_the_api() -> None:
+    failure = previous_not_found("resp_1").failure
+    assert (failure.status, failure.code, failure.param, failure.message) == (
+        400,
+        "previous_response_not_found",
+        "previous_response_id",
+        "Previous response with id 'resp_1' not found.",
+    )
+    assert (response_not_found("resp_1").failure.status, response_not_found("x").failure.message) == (
+        404,
+        "Response with id 'x' not found.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "param", "start"),
+    [
+        (("input", 5, "content"), "input[2].content", "input[2].content: expected"),
+        (("input", 1, "content"), "previous_response_id", "previous_response_id: the conversation before r: input[1]"),
+        (("tools", 0), "tools[0]", "tools[0]: expected"),
+    ],
+)
+def test_an_error_names_the_field_of_the_client(path: tuple[str | int, ...], param: str, start: str) -> None:
+    error = ClientRequestError(path, "expected a text")
+    relocate(error, "r", 3)
+    assert error.failure.param == param
+    assert error.failure.message.startswith(start)

@@ -1,0 +1,81 @@
+"""The table `[state]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman_server.config.load import parse_config
+from dragoman_server.config.state_options import StateOptions, state_directory
+from dragoman_server.config.toml_reader import ConfigError
+from support.thread_stores import KEY
+
+PROVIDER = {"providers": {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1"}}}
+
+
+def parsed(**state: Any) -> StateOptions:
+    return parse_config({**PROVIDER, "state": state}, {}).state
+
+
+def test_nothing_is_stored_by_default() -> None:
+    assert parse_config(PROVIDER, {}).state == StateOptions(kind="off")
+
+
+def test_the_settings_of_a_file() -> None:
+    options = parsed(kind="sqlite", path="r.db", ttl_days=1.5, max_bytes=10, max_chain=5, encryption_key=KEY)
+    assert (options.file, options.limits().ttl, options.limits().size, options.limits().depth) == (
+        "r.db",
+        129_600.0,
+        10,
+        5,
+    )
+    assert KEY not in repr(options)
+
+
+def test_the_key_can_be_in_the_environment() -> None:
+    data = {**PROVIDER, "state": {"kind": "sqlite", "encryption_key": "${STATE_KEY}"}}
+    key = parse_config(data, {"STATE_KEY": KEY}).state.encryption_key
+    assert key is not None
+    assert key.reveal() == KEY
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ({"kind": "redis"}, "state.kind"),
+        ({"kind": "sqlite", "ttl_days": 0}, "state.ttl_days"),
+        ({"kind": "sqlite", "max_bytes": 0}, "state.max_bytes"),
+        ({"kind": "sqlite", "max_chain": 0}, "state.max_chain"),
+        ({"kind": "sqlite", "timeout": 0}, "state.timeout"),
+        ({"kind": "sqlite", "timeout": 61}, "state.timeout"),
+        ({"kind": "sqlite", "encryption_key": "short"}, "32 bytes in base64"),
+        ({"kind": "memory", "encryption_key": KEY}, "has no effect"),
+        ({"kind": "sqlite", "unknown": 1}, "state.unknown"),
+    ],
+)
+def test_a_setting_that_is_wrong(state: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parsed(**state)
+    assert problem in str(caught.value)
+
+
+def test_several_workers_need_a_file() -> None:
+    with pytest.raises(ConfigError, match='several need "sqlite"'):
+        parse_config({**PROVIDER, "server": {"workers": 2}, "state": {"kind": "memory"}}, {})
+
+
+def test_a_provider_has_state_of_its_own_or_that_of_the_gateway() -> None:
+    provider = {"dialect": "responses", "base_url": "http://127.0.0.1:9/v1"}
+    config = parse_config({"providers": {"a": provider, "b": {**provider, "state": "gateway"}}}, {})
+    assert (config.providers["a"].state, config.providers["b"].state) == ("upstream", "gateway")
+    with pytest.raises(ConfigError, match=r"providers\.a\.state"):
+        parse_config({"providers": {"a": {**provider, "state": "none"}}}, {})
+
+
+def test_the_default_file_is_in_the_state_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert StateOptions().file == str(tmp_path / "dragoman" / "responses.db")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert state_directory() == Path.home() / ".local/state/dragoman"
