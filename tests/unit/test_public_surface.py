@@ -155,6 +155,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "PoolOptions",
         "ProxyStream",
         "PushedResponse",
+        "SlicedResponse",
         "StreamTimers",
         "Timeouts",
         "TooManyConnections",
@@ -168,6 +169,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "ping_of",
         "send_continue",
         "send_proxy_stream",
+        "write_slices",
     )
     assert all(getattr(dragoman.aio, name).__module__.startswith("dragoman.") for name in dragoman.aio.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):

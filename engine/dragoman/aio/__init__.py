@@ -23,6 +23,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.aio.batch_slices import write_slices
 from dragoman.aio.proxy_stream import (
     DEFECT,
     STOPPING,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
+    from dragoman.aio.downstream.sliced_response import SlicedResponse
     from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 
 __all__ = (
@@ -69,6 +71,7 @@ __all__ = (
     "PoolOptions",
     "ProxyStream",
     "PushedResponse",
+    "SlicedResponse",
     "StreamTimers",
     "Timeouts",
     "TooManyConnections",
@@ -82,6 +85,7 @@ __all__ = (
     "ping_of",
     "send_continue",
     "send_proxy_stream",
+    "write_slices",
 )
 
 _NEED_AIOHTTP: Final = {
@@ -95,6 +99,7 @@ _NEED_AIOHTTP: Final = {
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "PlainResponse": "downstream.connection_limits",
+    "SlicedResponse": "downstream.sliced_response",
     "TooManyConnections": "downstream.connection_limits",
     "abandon_body": "downstream.aiohttp_internals",
     "send_continue": "downstream.aiohttp_internals",

@@ -17,11 +17,13 @@ from dragoman.aio import (
     DownstreamResponse,
     EventStream,
     ProxyStream,
+    SlicedResponse,
     StreamTimers,
     UpstreamResponse,
     open_proxy_stream,
     ping_of,
     send_proxy_stream,
+    write_slices,
 )
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.logs import log_request
@@ -108,8 +110,7 @@ class Exchange:
     async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
         self._finish_receipt("answered without a stream", "completed", _STREAM_STATUS)
-        await client.write(body)
-        await client.end(b"")
+        await client.end(body)
         client.close()
         return client.response or web.StreamResponse()
 
@@ -122,7 +123,8 @@ class Exchange:
 
     def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         add_loss_header(headers, self.translation.losses)
-        return web.Response(status=answer.status, body=body, content_type="application/json", headers=headers)
+        kind = web.Response if len(body) <= SlicedResponse.SLICE else SlicedResponse
+        return kind(status=answer.status, body=body, content_type="application/json", headers=headers)
 
     async def _upstream_error(self, answer: UpstreamResponse) -> web.StreamResponse:
         """Translate an error status. A body that is in the client's envelope already is passed through."""
@@ -176,8 +178,7 @@ class Exchange:
         response = _event_stream(headers)
         self._finish_receipt("answered without a stream", "completed", response.status)
         await response.prepare(request)
-        await response.write(written)
-        await response.write_eof()
+        await response.write_eof(await write_slices(response.write, written))
         return response
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
