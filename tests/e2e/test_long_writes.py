@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
 
+from dragoman import parse_body, translate
 from dragoman.aio.batch_slices import WRITE_SLICE
 from dragoman.aio.downstream.hijack import HijackableConnection
 from dragoman.aio.timeouts import Timeouts
@@ -129,3 +130,35 @@ async def test_an_upstream_gets_a_slice_per_turn(
         assert text.encode() in server.requests[0].body
     assert sum(by_turn.values()) > 900_000
     assert max(by_turn.values()) <= WRITE_SLICE + OTHER
+
+
+@pytest.mark.parametrize("length", [1000, 300_000])
+async def test_a_long_request_is_parsed_and_translated_in_turns_of_its_own(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn, loop, steps = [0], asyncio.get_running_loop(), list[int]()
+
+    def tick() -> None:
+        turn[0] += 1
+        handles[:] = [loop.call_soon(tick)]
+
+    def noted(step: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            steps.append(turn[0])
+            return step(*arguments, **options)
+
+        return run
+
+    monkeypatch.setattr("dragoman_server.proxy.resolve_request.parse_body", noted(parse_body))
+    monkeypatch.setattr("dragoman_server.proxy.resolve_request.translate", noted(translate))
+    script = [Send(streamed(Dialect.CHAT, "word"))]
+    async with (
+        asyncio.timeout(30),
+        ScriptedServer(script) as server,
+        gate(config_for(server.url, Dialect.CHAT)) as made,
+    ):
+        handles = [loop.call_soon(tick)]
+        await made.stream(Dialect.MESSAGES, messages=[{"role": "user", "content": "x" * length}])
+        handles[0].cancel()
+    parsed, translated = steps
+    assert (parsed < translated) is (length == 300_000)
