@@ -23,7 +23,6 @@ from aiohttp.log import server_logger
 
 from dragoman.aio.downstream.aiohttp_internals import as_server, handler_options, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
-from dragoman.aio.downstream.request_framing import RequestFraming
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.trampoline import drive
 
@@ -205,7 +204,6 @@ class HijackableConnection(asyncio.Protocol):
 
     __slots__ = (
         "_drained",
-        "_framing",
         "_held",
         "_hijacker",
         "_http",
@@ -223,8 +221,6 @@ class HijackableConnection(asyncio.Protocol):
         self._http: RequestHandler | None = server.handler(reused=False)
         """aiohttp's handler; None while the connection is hijacked."""
         self._transport: asyncio.Transport | None = None
-        self._framing: RequestFraming | None = RequestFraming()
-        """None while the connection is hijacked: the handler then gets no bytes."""
         self._hijacker: Hijacker | None = None
         self._drained: asyncio.Future[None] | None = None
         self._held = b""
@@ -239,7 +235,7 @@ class HijackableConnection(asyncio.Protocol):
 
     def __repr__(self) -> str:
         state = "closed" if self._transport is None else "hijacked" if self._http is None else "aiohttp"
-        requests = "" if self._framing is None else f" requests={self._framing.complete}"
+        requests = "" if self._http is None else f" requests={self._http.framing.complete}"
         paused = " writing paused" if self.writing_paused else ""
         return f"<HijackableConnection {state}{requests} held={len(self._held)}{paused}>"
 
@@ -265,13 +261,13 @@ class HijackableConnection(asyncio.Protocol):
         coroutine has nothing to wait for. What the coroutine waits for now is cancelled with the handler; it must not
         take that for its own cancellation.
         """
-        http, task, framing = self._http, self.task, self._framing
-        if http is None or framing is None or task is None or self._server.closing:
+        http, task = self._http, self.task
+        if http is None or task is None or self._server.closing:
             return None
-        if framing.partial or framing.complete != http.handled:
+        if http.framing.partial or http.framing.complete != http.handled:
             return None
         task.detached = True
-        self._http, self._framing, self._hijacker, self._keep_alive = None, None, hijacker, keep_alive
+        self._http, self._hijacker, self._keep_alive = None, hijacker, keep_alive
         self._server.hijacked.add(self)
         release_transport(http)
         return self._resume
@@ -291,7 +287,6 @@ class HijackableConnection(asyncio.Protocol):
         if rest.cancelled() or rest.exception() is not None or not self._keep_alive or self._server.closing:
             transport.close()
             return
-        self._framing = RequestFraming()
         http = self._http = self._server.handler(reused=True)
         http.connection_made(transport)
         if self.writing_paused:
@@ -335,8 +330,7 @@ class HijackableConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass received bytes to aiohttp's handler, or hold them until the hijacked reply has ended."""
-        if self._http is not None and self._framing is not None:
-            self._framing.feed(data)
+        if self._http is not None:
             self._http.data_received(data)
             return
         self._held += data

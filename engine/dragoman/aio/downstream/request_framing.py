@@ -1,18 +1,20 @@
 """Finds the ends of requests in the bytes of a client's connection.
 
 aiohttp's parser does not reveal whether it holds bytes of a further request. Such bytes are lost when the connection is
-hijacked, so the requests are counted here, by the same framing: a head up to its empty line, then a body of
-`content-length` bytes. The count does not depend on how the bytes are segmented.
+hijacked, so the requests are counted here: each is a head up to its empty line, then a body whose length is in the head
+that aiohttp has parsed. The count does not depend on how the bytes are segmented.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+
+from aiohttp.http import RawRequestMessage
+
+from dragoman.aio.downstream.aiohttp_internals import Message
 
 _HEAD_END = b"\r\n\r\n"
-_FIELD = re.compile(rb"\r\n(content-length|transfer-encoding|upgrade)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_HEAD_MAX = 256 * 1024
-"""Bytes of a head that are kept to find its end. aiohttp rejects shorter heads already."""
 _LENGTH_DIGITS = 15
 """Digits of a `content-length` that is accepted."""
 _EMPTY_LINES = re.compile(rb"[\r\n]+")
@@ -26,20 +28,20 @@ class RequestFraming:
     a chunked body, an upgrade, or a head that aiohttp rejects.
     """
 
-    __slots__ = ("_body_left", "_head", "_unknown_end", "complete", "partial")
+    __slots__ = ("_body_left", "_head_tail", "_unknown_end", "complete", "partial")
 
     def __init__(self) -> None:
         self.complete = 0
         self.partial = False
-        self._head = bytearray()
-        """The received part of an incomplete head."""
+        self._head_tail = b""
+        """The last received bytes of an incomplete head, which may be the beginning of its empty line."""
         self._body_left = 0
         """Bytes of a body that were not received yet."""
         self._unknown_end = False
 
-    def feed(self, data: bytes) -> None:
-        """Process the bytes of one network read."""
-        at, size = 0, len(data)
+    def feed(self, data: bytes, heads: Iterable[Message]) -> None:
+        """Process the bytes of one network read. `heads` are those that aiohttp parsed from it, in order."""
+        at, size, parsed = 0, len(data), iter(heads)
         while at < size and not self._unknown_end:
             if self._body_left:
                 received = min(self._body_left, size - at)
@@ -48,47 +50,33 @@ class RequestFraming:
                 if not self._body_left:
                     self.complete += 1
                     self.partial = False
-            elif self._head:
-                at = self._continue_head(data)
-            elif data[at] in b"\r\n" and (blank := _EMPTY_LINES.match(data, at)) is not None:
+            elif not self._head_tail and data[at] in b"\r\n" and (blank := _EMPTY_LINES.match(data, at)) is not None:
                 at = blank.end()
             else:
-                self.partial = True
-                end = data.find(_HEAD_END, at)
-                if end < 0:
-                    self._head += data[at:]
-                    return
-                self._begin_body(data, at, end)
-                at = end + len(_HEAD_END)
+                at = self._find_head_end(data, at, parsed)
 
-    def _continue_head(self, data: bytes) -> int:
-        """Find the end of a head that began in an earlier read. Returns how many bytes of `data` belong to it."""
-        head = self._head
-        before = len(head)
-        head += data
-        end = head.find(_HEAD_END, max(0, before - len(_HEAD_END) + 1))
+    def _find_head_end(self, data: bytes, at: int, parsed: Iterator[Message]) -> int:
+        """Find the end of the head that continues or begins at `at`. Return the position of the first byte after it."""
+        self.partial = True
+        before = self._head_tail
+        end = (before + data).find(_HEAD_END) if before else data.find(_HEAD_END, at)
         if end < 0:
-            self._unknown_end = len(head) > _HEAD_MAX
-            if self._unknown_end:
-                head.clear()
+            self._head_tail = (before + data[at:])[1 - len(_HEAD_END) :]
             return len(data)
-        self._begin_body(bytes(head[:end]), 0, end)
-        head.clear()
-        return end + len(_HEAD_END) - before
+        self._head_tail = b""
+        self._begin_body(next(parsed, None))
+        return end + len(_HEAD_END) - len(before)
 
-    def _begin_body(self, data: bytes, start: int, end: int) -> None:
-        """Read the length of the body from the head `data[start:end]`."""
-        fields = _FIELD.findall(data, start, end)
-        if not fields and not data.startswith(b"CONNECT", start):
+    def _begin_body(self, head: Message | None) -> None:
+        """Take the length of the body from its head; None if aiohttp has not parsed it."""
+        if type(head) is not RawRequestMessage or head.chunked or head.upgrade or head.method == "CONNECT":
+            self._unknown_end = True
+            return
+        digits = head.headers.get("Content-Length", "0")
+        if not digits.isdigit() or len(digits) > _LENGTH_DIGITS:
+            self._unknown_end = True
+            return
+        self._body_left = int(digits)
+        if not self._body_left:
             self.complete += 1
             self.partial = False
-            return
-        name, value = fields[0] if len(fields) == 1 else (b"", b"")
-        digits = value.rstrip(b" \t")
-        if name.lower() == b"content-length" and digits.isdigit() and len(digits) <= _LENGTH_DIGITS:
-            self._body_left = int(digits)
-            if not self._body_left:
-                self.complete += 1
-                self.partial = False
-        else:
-            self._unknown_end = True

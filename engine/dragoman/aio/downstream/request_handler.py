@@ -23,6 +23,7 @@ from dragoman.aio.downstream.aiohttp_internals import (
 )
 from dragoman.aio.downstream.connection_limits import GRACE, HeadTimeout, OpenConnections, TooManyConnections
 from dragoman.aio.downstream.lingering_close import START
+from dragoman.aio.downstream.request_framing import RequestFraming
 from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
 
 
@@ -55,13 +56,14 @@ def _rejection(message: Message) -> BaseException | None:
 
 class RequestHandler(web.RequestHandler):
     """Handles the requests of one of `connections`. `reused`: the connection has served requests before, so the timeout
-    for a head starts with the head's first byte and not with the connection."""
+    for a head starts with the head's first byte and not with the connection. `framing` counts the complete requests."""
 
-    __slots__ = ("_connections", "_head_deadline", "_head_start", "_reused", "_wheel", "_wheel_slot")
+    __slots__ = ("_connections", "_head_deadline", "_head_start", "_reused", "_wheel", "_wheel_slot", "framing")
 
     def __init__(self, connections: OpenConnections, reused: bool, server: web.Server, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self._connections = connections
+        self.framing = RequestFraming()
         self._head_start = b""
         """The first bytes of an incomplete or rejected head."""
         self._head_deadline = 0.0
@@ -104,9 +106,13 @@ class RequestHandler(web.RequestHandler):
                 and not message.chunked
             ):
                 self._head_start = b""  # nearly every request
+                self.framing.feed(data, (message,))
             else:
+                self.framing.feed(data, [head for head, _ in queued_requests(self)][-added:])
                 self._check_requests(added, between_requests, data)
-        elif between_requests and len(self._head_start) < START:
+            return
+        self.framing.feed(data, ())
+        if between_requests and len(self._head_start) < START:
             self._head_start = (self._head_start + data).lstrip(b"\r\n")[:START]
             if self._head_start and self._wheel is None:
                 self._start_head_timer()

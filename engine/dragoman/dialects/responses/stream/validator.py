@@ -184,7 +184,7 @@ class ResponsesValidator(Validator):
         if items:
             item = items[-1]
             if item.open_text():
-                ended = ended_text(data, self._next, len(items) - 1, item.id.encode())
+                ended = ended_text(data, self._next, len(items) - 1, item.id.encode(errors="surrogatepass"))
                 if ended is None:
                     return 0
                 item.close(ended[0])

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from unittest.mock import Mock
 
+import pytest
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import HttpProcessingError, HttpRequestParser
+
+from dragoman.aio.downstream.aiohttp_internals import Message, rejected_request
 from dragoman.aio.downstream.request_framing import RequestFraming
 
 GET = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -13,19 +19,38 @@ POST = (
 )
 
 
+class Reads:
+    """A framing, and the parser of aiohttp from which it gets the heads."""
+
+    def __init__(self) -> None:
+        loop = asyncio.new_event_loop()
+        loop.close()
+        self._parser = HttpRequestParser(BaseProtocol(loop, parser=None), loop, 2**16, timer=Mock())
+        self.framing = RequestFraming()
+
+    def feed(self, data: bytes) -> None:
+        heads: list[Message] = []
+        try:
+            heads += [head for head, _ in self._parser.feed_data(data)[0]]
+        except HttpProcessingError as error:
+            heads.append(rejected_request(error)[0])
+        self.framing.feed(data, heads)
+
+
 def framing_of(*reads: bytes) -> RequestFraming:
-    framing = RequestFraming()
+    parsed = Reads()
     for data in reads:
-        framing.feed(data)
-    return framing
+        parsed.feed(data)
+    return parsed.framing
 
 
 @pytest.mark.parametrize("request_", [GET, POST, b"\r\n\r\n" + GET, POST.replace(b"Content", b"CONTENT")])
 def test_a_request_is_whole_at_its_last_byte_and_not_before(request_: bytes) -> None:
-    framing = RequestFraming()
+    reads = Reads()
+    framing = reads.framing
     for at in range(len(request_)):
         assert framing.complete == 0
-        framing.feed(request_[at : at + 1])
+        reads.feed(request_[at : at + 1])
         assert framing.partial is (at < len(request_) - 1 and bool(request_[: at + 1].strip()))
     assert framing.complete == 1
 
@@ -45,22 +70,33 @@ def test_empty_lines_between_requests_are_no_part_of_a_further_one() -> None:
         b"content-length: +2\r\n",
         b"content-length:\r\n",
         b"content-length: 9999999999999999\r\n",
-        b"upgrade: websocket\r\n",
     ],
 )
 def test_after_a_body_of_unknown_length_nothing_is_counted(field: bytes) -> None:
-    framing = framing_of(GET + b"POST / HTTP/1.1\r\n" + field + b"\r\n", GET)
+    framing = framing_of(GET, b"POST / HTTP/1.1\r\nhost: x\r\n" + field + b"\r\n", GET)
     assert (framing.complete, framing.partial) == (1, True)
 
 
 def test_after_connect_nothing_is_counted() -> None:
-    assert framing_of(b"CONNECT x:1 HTTP/1.1\r\n\r\n", GET).partial
+    assert framing_of(b"CONNECT x:1 HTTP/1.1\r\nhost: x:1\r\n\r\n", GET).partial
 
 
-def test_no_more_than_a_bound_is_kept_of_a_head_without_an_end() -> None:
+def test_an_upgraded_connection_has_no_further_requests() -> None:
+    upgrade = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    assert framing_of(upgrade, GET).partial
+
+
+def test_a_head_that_aiohttp_has_not_parsed_has_an_unknown_end() -> None:
     framing = RequestFraming()
-    framing.feed(b"GET / HTTP/1.1\r\n")
-    for _ in range(40):
-        framing.feed(b"x-a: b\r\n" * 1024)
+    framing.feed(GET, ())
     assert framing.partial
-    assert not framing._head
+    assert framing.complete == 0
+
+
+def test_nothing_is_kept_of_a_head_without_an_end() -> None:
+    framing = RequestFraming()
+    framing.feed(b"GET / HTTP/1.1\r\n", ())
+    for _ in range(40):
+        framing.feed(b"x-a: b\r\n" * 1024, ())
+    assert framing.partial
+    assert len(framing._head_tail) < 4
