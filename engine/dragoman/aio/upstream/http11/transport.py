@@ -112,7 +112,6 @@ class Http11Transport:
 
 async def _send_slices(connection: Connection, head: bytes, body: bytes) -> None:
     """Send a long body in slices, one per turn of the loop. When the response begins, the rest is sent at once."""
-    await next_turn()  # the body was translated in this one
     connection.send(head, body[:WRITE_SLICE])
     if not connection.awaits_head():
         return  # nothing was sent
