@@ -122,7 +122,8 @@ def translate(
             deduplicate_call_ids(request, losses)
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
-        context.tools = bridge_tools(request, whole, profile, knobs, losses)
+        if ids or request.tools or request.tool_choice is not None:
+            context.tools = bridge_tools(request, whole, profile, knobs, losses)
         apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
         if knobs.token_budget != "off":
             fit_budget(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses)

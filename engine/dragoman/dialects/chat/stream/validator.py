@@ -13,7 +13,7 @@ import re
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.stream.usual_frames import END, START, TEXT, TEXT_END
+from dragoman.dialects.chat.stream.usual_frames import DONE, FINISH, START, TEXT, TEXT_END, USAGE
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import (
@@ -82,32 +82,39 @@ class ChatValidator(Validator):
 
     def take_usual(self, data: bytes) -> int:
         """See `Validator.take_usual`."""
-        match = END.match(data) if self._identity else START.match(data)
-        if match is None or (match[3 if self._identity else 2] is not None) is not self.context.include_usage:
+        if self._identity:
+            return self._take_end(data)
+        match = START.match(data)
+        if match is None or (match[2] is not None) is not self.context.include_usage:
             return 0
-        return self._take_end(match) if self._identity else self._take_start(match)
-
-    def _take_start(self, match: re.Match[bytes]) -> int:
         self._identity = identity = match[1]
         self.position += 1
         super().set_template(TEXT % identity, TEXT_END % (match[2] or b""), 0)
         return match.end()
 
-    def _take_end(self, match: re.Match[bytes]) -> int:
-        reason, counted, done = match[2], match[4] is not None, match[7] is not None
-        if match[1] != self._identity or self._finished or self._counted:
+    def _take_end(self, data: bytes) -> int:
+        """Take the finish chunk, and the usage and `[DONE]` if they follow. Returns the number of their bytes."""
+        head, with_usage = b"data: " + self._identity, self.context.include_usage
+        finish = FINISH.match(data, len(head)) if data.startswith(head) and not self._finished else None
+        if finish is None or self._counted or (finish[2] is not None) is not with_usage:
             return 0
+        reason, end = finish[1], finish.end()
         if reason != b"length" and (reason == b"tool_calls") is not bool(self._calls):
             return 0
-        if counted and (not self.context.include_usage or int(match[4]) + int(match[5]) != int(match[6])):
-            return 0
-        if done and not counted and self.context.include_usage:
-            return 0
+        if with_usage and data.startswith(head, end):
+            usage = USAGE.match(data, end + len(head))
+            if usage is None or int(usage[1]) + int(usage[2]) != int(usage[3]):
+                return 0
+            self._counted, end = True, usage.end()
+        if data.startswith(DONE, end):
+            if with_usage and not self._counted:
+                return 0
+            self.ended = True
+            end += len(DONE)
         self._finished = True
-        self._counted, self.ended = counted, done
-        self.position += 1 + counted + done
+        self.position += 1 + self._counted + self.ended
         self.drop_template()
-        return match.end()
+        return end
 
     def _matches_known_chunk(self, payload: bytes, rest: bytes) -> bool:
         """True if the chunk is valid because its bytes around the text are known from another stream."""
