@@ -12,6 +12,7 @@ from dragoman import Dialect, DragomanError, FailureKind
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
+from dragoman_server.endpoints.captures import CaptureEndpoints
 from dragoman_server.endpoints.count_tokens import TokenCounts
 from dragoman_server.endpoints.diagnostics import Diagnostics
 from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
@@ -89,9 +90,11 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
     _add_not_implemented(app, prefix, gateway)
-    inspection, models = Diagnostics(gateway), ModelList(gateway)
+    inspection, models, captures = Diagnostics(gateway), ModelList(gateway), CaptureEndpoints(gateway)
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=handle_expect)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
+    app.router.add_get(f"{prefix}/v1/dragoman/captures", captures.list)
+    app.router.add_get(f"{prefix}/v1/dragoman/captures/{{capture_id}}", captures.get)
     for form in _FORMS:
         app.router.add_get(prefix + form.format("models"), models.get)
     app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", models.get)

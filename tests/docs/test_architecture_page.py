@@ -85,7 +85,13 @@ def _own(filename: str) -> str | None:
 
 async def _traced(model: str, *, stream: bool) -> list[list[Call]]:
     """The traces of one request of a Messages client for a Chat upstream, on a gateway that had one before."""
-    body = {"model": model, "max_tokens": 500, "stream": stream, "messages": [{"role": "user", "content": "Hi " * 300}]}
+    body = {
+        "model": model,
+        "max_tokens": 500,
+        "stream": stream,
+        "tools": [{"name": "get_weather", "input_schema": {"type": "object"}}],
+        "messages": [{"role": "user", "content": "Hi " * 300}],
+    }
     async with TestServer(strict_simulator(pace=0.002)) as upstream:
         provider = {"dialect": "chat", "base_url": str(upstream.make_url("/v1"))}
         config = {"providers": {"local": provider}, "routes": [{"model": "*", "provider": "local"}]}

@@ -110,7 +110,7 @@ def _plain(text: str) -> str:
 
 def test_limits_of_keys_are_documented() -> None:
     rows = _rows("`[keys.NAME]`")
-    assert list(rows) == ["hash", "models", *(spec.name for spec in fields(KeyLimits)), "expires", "admin"]
+    assert list(rows) == ["hash", "models", *(spec.name for spec in fields(KeyLimits)), "expires", "admin", "capture"]
     for spec in fields(KeyLimits):
         kind = "number" if spec.name.endswith("_cost") else "integer"
         assert rows[spec.name][:2] == [kind, f"{spec.default:g}"]

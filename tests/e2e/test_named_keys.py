@@ -237,7 +237,7 @@ async def test_every_endpoint_requires_a_key(named: bool) -> None:
                 path = route.resource.canonical
                 if (route.method, path) in PUBLIC:
                     continue
-                for name in ("request_id", "name", "rest", "path"):
+                for name in ("request_id", "capture_id", "name", "rest", "path"):
                     path = path.replace(f"{{{name}}}", "x")
                 assert "{" not in path, path
                 method = "POST" if route.method == "*" else route.method

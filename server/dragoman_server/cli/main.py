@@ -19,8 +19,10 @@ from dragoman_server.cli import (
     explain_request,
     manage_keys,
     print_schema,
+    replay_capture,
     run_agent,
     shell_completion,
+    show_captures,
     show_usage,
     starter_config,
 )
@@ -149,6 +151,12 @@ def _parser() -> argparse.ArgumentParser:
 
     usage = commands.add_parser("usage", help="add up the usage that a gateway has booked")
     show_usage.add_arguments(usage)
+
+    capture = commands.add_parser("capture", help="list and show captured exchanges")
+    show_captures.add_arguments(capture)
+
+    replay = commands.add_parser("replay", help="translate a captured exchange again, and compare the result")
+    replay_capture.add_arguments(replay)
 
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"

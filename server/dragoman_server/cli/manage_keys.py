@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     add.add_argument("--expires", metavar="WHEN", help="a date, a time (RFC 3339), or a duration: 12h, 30d, 8w")
     add.add_argument("--admin", action="store_true", help="may use the endpoints that show the gateway's state")
+    add.add_argument("--capture", action="store_true", help="capture all its exchanges, if captures are configured")
     add.set_defaults(run=_add)
 
     show = actions.add_parser("list", help="list the keys, with what they have used of their budgets")
@@ -109,7 +110,8 @@ def _add(args: argparse.Namespace) -> int:
         )
     key = new_key()
     limits = KeyLimits(**{spec.name: getattr(args, spec.name) for spec in fields(KeyLimits)})
-    record = KeyRecord(args.name, KeyHash.of(key), tuple(args.model), limits, expires, args.admin, int(now))
+    hashed, models = KeyHash.of(key), tuple(args.model)
+    record = KeyRecord(args.name, hashed, models, limits, expires, args.admin, int(now), args.capture)
     if problems := list(record.problems("key")):
         raise ConfigError.of([(path.replace("key", "NAME", 1), message) for path, message in problems])
     if args.toml:
@@ -146,6 +148,8 @@ def _toml(record: KeyRecord) -> str:
         lines.append(f"expires = {written_moment(record.expires)}")
     if record.admin:
         lines.append("admin = true")
+    if record.capture:
+        lines.append("capture = true")
     return "\n".join(lines)
 
 
@@ -222,4 +226,6 @@ def described(record: KeyRecord) -> str:
         parts.append(f"until {written_moment(record.expires)}")
     if record.admin:
         parts.append("admin")
+    if record.capture:
+        parts.append("captured")
     return "; ".join(parts)

@@ -67,7 +67,7 @@ def read_keys(table: Table) -> dict[str, KeyRecord]:
 
 def _key(name: str, table: Table) -> KeyRecord | None:
     written, models = table.text("hash", required=True), table.texts("models")
-    expires, admin = table.moment("expires"), table.boolean("admin")
+    expires, admin, capture = table.moment("expires"), table.boolean("admin"), table.boolean("capture")
     if models == []:
         table.report("models", "is empty: name models, or remove the line to permit all")
     limits = KeyLimits(**table.values_of(KeyLimits))
@@ -78,7 +78,7 @@ def _key(name: str, table: Table) -> KeyRecord | None:
     except ValueError as error:
         table.report("hash", str(error))
         return None
-    return KeyRecord(name, kept, tuple(models or ()), limits, expires, bool(admin))
+    return KeyRecord(name, kept, tuple(models or ()), limits, expires, bool(admin), capture=bool(capture))
 
 
 def load_accounts(path: str | os.PathLike[str]) -> tuple[StoreOptions, dict[str, KeyRecord]]:
@@ -87,21 +87,22 @@ def load_accounts(path: str | os.PathLike[str]) -> tuple[StoreOptions, dict[str,
     The command that manages keys is often run where the providers' keys are not set. Raises ConfigError.
     """
     problems: list[Problem] = []
-    root = _root(path, problems)
+    root = read_root(path, problems)
     options, keys = read_store(root.table("store")), read_keys(root.table("keys"))
-    _raise_for(problems, options.problems())
+    raise_for(problems, options.problems())
     return options, keys
 
 
 def load_usage(path: str | os.PathLike[str]) -> UsageOptions:
     """Return the options of booked usage of a file, without the rest of it. Raises ConfigError."""
     problems: list[Problem] = []
-    options = read_usage(_root(path, problems).table("usage"))
-    _raise_for(problems, options.problems())
+    options = read_usage(read_root(path, problems).table("usage"))
+    raise_for(problems, options.problems())
     return options
 
 
-def _root(path: str | os.PathLike[str], problems: list[Problem]) -> Table:
+def read_root(path: str | os.PathLike[str], problems: list[Problem]) -> Table:
+    """Return a file's content as a table that reports to `problems`. Raises ConfigError if it cannot be read."""
     try:
         data = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -111,7 +112,8 @@ def _root(path: str | os.PathLike[str], problems: list[Problem]) -> Table:
     return Table(data, "", os.environ, problems)
 
 
-def _raise_for(problems: list[Problem], more: Iterable[Problem]) -> None:
+def raise_for(problems: list[Problem], more: Iterable[Problem]) -> None:
+    """Raise ConfigError for these problems and for `more` of other keys, if there are any."""
     problems += [problem for problem in more if problem[0] not in {path for path, _ in problems}]
     if problems:
         raise ConfigError.of(problems)

@@ -16,7 +16,7 @@ from dragoman_server.routing.router import Router
 
 
 def remarks(config: Config) -> Iterator[str]:
-    """Yield a sentence for each setting that has no effect."""
+    """Yield a sentence for each setting that has no effect, or a surprising one."""
     if not config.providers:
         if not config.simulated:
             yield "there is no provider, so every model is refused (404): write a [providers.NAME]"
@@ -28,6 +28,10 @@ def remarks(config: Config) -> Iterator[str]:
     yield from unknown_windows(config)
     yield from _forgotten_budgets(config)
     yield from _keys_of_clients(config)
+    if config.capture.texts:
+        yield f"capture.texts = true writes the texts of prompts and replies to {config.capture.directory}"
+    elif not config.capture.enabled and (captured := [name for name, key in config.keys.items() if key.capture]):
+        yield f"keys.{captured[0]}.capture has no effect without capture.directory"
     if config.telemetry.endpoint and not (config.telemetry.traces or config.telemetry.metrics):
         yield "telemetry.endpoint has no effect without telemetry.traces = true or telemetry.metrics = true"
 

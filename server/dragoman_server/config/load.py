@@ -15,6 +15,7 @@ from typing import Any
 from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
 from dragoman_server.config.accounts_tables import read_keys, read_prices, read_store, read_usage
+from dragoman_server.config.capture_options import read_capture_options
 from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
@@ -90,6 +91,7 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         usage=read_usage(root.table("usage")),
         prices=read_prices(root.table("prices")),
         telemetry=read_telemetry(root.table("telemetry")),
+        capture=read_capture_options(root.table("capture")),
         knobs_named=frozenset(knobs),
     )
 

@@ -21,6 +21,7 @@ from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.routing_options import (
@@ -326,6 +327,7 @@ class Config:
     usage: UsageOptions = field(default_factory=UsageOptions)
     prices: Mapping[str, Price] = field(default_factory=dict)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
 
     @property
     def named_keys(self) -> bool:
@@ -370,6 +372,7 @@ class Config:
         for pattern, price in self.prices.items():
             found.extend(price.problems(join("prices", pattern)))
         found.extend(self.telemetry.problems())
+        found.extend(self.capture.problems())
         found.extend(self._key_problems())
         return found
 

@@ -90,3 +90,8 @@ def mask_logs(config: Config) -> None:
     _FILTER.secrets = tuple(sorted(found, key=len, reverse=True))
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)
+
+
+def configured_secrets() -> tuple[str, ...]:
+    """Return the secrets of all configurations of this process, the longest first."""
+    return _FILTER.secrets

@@ -133,6 +133,13 @@ REFUSED_CONNECTIONS = Family(
     "Connections of clients beyond `server.max_connections` or `server.max_connections_per_address`, as `limit` says.",
     ("limit",),
 )
+CAPTURES = Family(
+    "dragoman_captures_total",
+    Kind.COUNTER,
+    "Exchanges that were to be captured: `written`, `dropped` (more than `capture.open` at once), or `failed` (the"
+    " directory cannot be written).",
+    ("outcome",),
+)
 OUTPUT_VIOLATIONS = Family(
     "dragoman_output_violations_total",
     Kind.COUNTER,
@@ -260,6 +267,7 @@ FAMILIES = {
         BREAKERS_OPEN,
         QUEUED_REQUESTS,
         USAGE_DROPPED,
+        CAPTURES,
         LAG,
         LAG_MAX,
         SHED,

@@ -29,6 +29,7 @@ from dragoman import (
 from dragoman.aio import UpstreamRequest
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
+from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 
 TEXT_MAX = 300
@@ -155,6 +156,8 @@ class Receipt:
     """The upstream requests, if there may be several."""
     trace: ReceiptTrace | None = field(default=None, repr=False)
     """The trace of the request, if it is traced, until it has ended."""
+    capture: Recording | None = field(default=None, repr=False)
+    """The recording of the exchange, if it is captured, until it has ended."""
     endpoint: str = ""
     """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0

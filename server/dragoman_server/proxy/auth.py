@@ -80,6 +80,11 @@ class Caller(NamedTuple):
     key: KeyRecord | None = None
     """The named key."""
 
+    @property
+    def admin(self) -> bool:
+        """True for an admin's named key, a key of `server.keys`, and without keys; False for users of a hook."""
+        return self.key.admin if self.key is not None else self.principal is None
+
     def require_admin(self) -> None:
         """Raise DragomanError (403) for a named key that is not an admin's."""
         if self.key is not None and not self.key.admin:

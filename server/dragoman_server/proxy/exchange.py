@@ -35,7 +35,7 @@ from dragoman_server.proxy.error_response import OWN_ID, web_response
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
 _NO_HEADERS: Mapping[str, str] = {}
-_STREAM_STATUS = 200
+STREAM_STATUS = 200
 """The status of every streamed response."""
 
 
@@ -109,7 +109,7 @@ class Exchange:
 
     async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
-        self._finish_receipt("answered without a stream", "completed", _STREAM_STATUS)
+        self._finish_receipt("answered without a stream", "completed", STREAM_STATUS)
         await client.end(body)
         client.close()
         return client.response or web.StreamResponse()
@@ -158,7 +158,7 @@ class Exchange:
         try:
             how = await send_proxy_stream(downstream, stream, timers)
         finally:
-            self._finish_receipt(how, how, _STREAM_STATUS)
+            self._finish_receipt(how, how, STREAM_STATUS)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
     async def _replayed_reply(
@@ -175,14 +175,18 @@ class Exchange:
         if started is not None:
             return await self._write_to_started(started, written)
         add_loss_header(headers, translation.losses)
-        response = _event_stream(headers)
+        response = event_stream(headers)
         self._finish_receipt("answered without a stream", "completed", response.status)
+        return await self._send_stream(request, response, written)
+
+    async def _send_stream(self, request: web.Request, response: EventStream, written: bytes) -> web.StreamResponse:
+        """Send a whole stream at once."""
         await response.prepare(request)
         await response.write_eof(await write_slices(response.write, written))
         return response
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
-        return DownstreamResponse(request, _event_stream(headers), timers, ping_of(self.client))
+        return DownstreamResponse(request, event_stream(headers), timers, ping_of(self.client))
 
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that do not depend on the upstream's response."""
@@ -226,7 +230,8 @@ def add_loss_header(headers: MutableMapping[str, str], losses: Losses | None) ->
 _CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Control"), istr("X-Accel-Buffering")
 
 
-def _event_stream(headers: dict[str, str]) -> EventStream:
+def event_stream(headers: dict[str, str]) -> EventStream:
+    """Return a response that is an event stream. Its headers are added to `headers`."""
     headers[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
     headers[_CACHE_CONTROL] = "no-cache"
     headers[_ACCEL] = "no"  # nginx would otherwise buffer the stream

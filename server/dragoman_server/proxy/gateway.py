@@ -43,6 +43,7 @@ from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.auth import Caller
+from dragoman_server.proxy.captured_exchange import CapturedExchange, begin_recording, record_response
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
 from dragoman_server.proxy.exchange import Exchange, add_loss_header
@@ -90,8 +91,8 @@ class Gateway:
         prices: The price table for budgets of cost, in place of that of the configuration.
 
     `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `stopping` is True once `stop` was called, and `leaving` once `leave`
-    was.
+    `provider_health` the providers that are down. `captures` has the captured exchanges, if any are kept.
+    `stopping` is True once `stop` was called, and `leaving` once `leave` was.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Gateway:
         self._instruments = instruments = Instruments(config, self._add_pools, now)
         self.metrics, self.load = instruments.metrics, instruments.load
         self.provider_health, self.usage = instruments.provider_health, instruments.usage
+        self.captures = instruments.captures
         totals = self.metrics.totals
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
@@ -307,6 +309,9 @@ class Gateway:
                 receipt.end("abandoned", CLIENT_GONE)
             if timers is not None:
                 self._open.remove(timers)
+            if receipt.capture is not None:
+                receipt.capture.close(receipt)
+                receipt.capture = None
 
     def _add_pools(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)
@@ -314,6 +319,8 @@ class Gateway:
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
         response = error_response(receipt.client, failure, receipt.request_id)
         add_loss_header(response.headers, receipt.losses)
+        if receipt.capture is not None:
+            record_response(receipt.capture, response)
         return response
 
     async def _prepared(self, request: web.Request, receipt: Receipt) -> tuple[UpstreamRequest, Exchange, Send]:
@@ -321,8 +328,11 @@ class Gateway:
 
         That is the transport, or the attempts of a route that may have several.
         """
-        receipt.owner, receipt.principal, receipt.key = await self.admit(request)
+        caller = await self.admit(request)
+        receipt.owner, receipt.principal, receipt.key = caller
         self.receipts.file(receipt)
+        if self.captures is not None:
+            receipt.capture = begin_recording(self.captures, request, receipt.request_id, caller)
         loaded = self.loaded
         target, translation, body, payload, ranking, candidate = await resolve_request(
             request, receipt, loaded, self.bodies, self.hooks, clock=self._now, routing=self.routing
@@ -339,9 +349,14 @@ class Gateway:
             receipt.cache = self.prompt_cache.compare(
                 translation, payload, request.headers, receipt.owner, receipt.request_id
             )
-        exchange = Exchange(
-            receipt.client, translation, provider.name, receipt, loaded.upstream_warnings, limits=limits
-        )
+        transport = self._upstream
+        assert transport is not None, "the gateway is not open"
+        parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
+        if receipt.capture is None:
+            exchange = Exchange(*parts, limits=limits)
+        else:
+            captured = exchange = CapturedExchange(*parts, limits=limits, recording=receipt.capture)
+            transport = captured.transport(transport)
         call = self.upstream_requests.build(request, translation, provider, loaded)
         if receipt.trace is not None:
             call = receipt.trace.start_attempt(call, provider, translation.upstream_model)
@@ -352,8 +367,6 @@ class Gateway:
                 *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
                 *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
             )
-        transport = self._upstream
-        assert transport is not None, "the gateway is not open"
         if ranking is None or candidate is None:
             return call, exchange, transport.open
         attempts = Attempts(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.schema import Config
+from dragoman_server.observability.captures.captures import Captures
 from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
@@ -20,7 +21,7 @@ class Instruments:
     """The instruments of one gateway.
 
     `metrics` has the counters, `load` the load of the process, `provider_health` the providers that are down, and
-    `usage` books rows. `tracer` makes traces; it is set only with tracing.
+    `usage` books rows. `tracer` makes traces; it is set only with tracing. `captures` is set only with captures.
 
     Args:
         config: The configuration.
@@ -37,6 +38,8 @@ class Instruments:
         self.metrics.gauges += (self.load.add_gauges, self.provider_health.add_gauges, add_pools)
         self._usage_options = config.usage
         self.usage = UsageBook(config.usage, config.prices, totals)
+        self._capture_options = config.capture
+        self.captures = Captures(config.capture, totals, now) if config.capture.enabled else None
         self._telemetry = config.telemetry
         self.tracer = create_tracer(config.telemetry, totals)
         self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
@@ -46,12 +49,18 @@ class Instruments:
         self.metrics.count_violations(config.server.validate)
         self.load.configure(config.server.overload)
         self.usage.configure(config.prices)
-        changed = {"usage": config.usage != self._usage_options, "telemetry": config.telemetry != self._telemetry}
+        changed = {
+            "usage": config.usage != self._usage_options,
+            "telemetry": config.telemetry != self._telemetry,
+            "capture": config.capture != self._capture_options,
+        }
         return [name for name, differs in changed.items() if differs]
 
     def open(self) -> None:
-        """Open the file of usage and begin to measure and to export. Raises ConfigError if the file cannot be used."""
+        """Open the files and begin to measure and to export. Raises ConfigError if a file cannot be used."""
         self.usage.open()
+        if self.captures is not None:
+            self.captures.open()
         self.load.start()
         if self._metrics_export is not None:
             self._metrics_export.start()
@@ -60,4 +69,6 @@ class Instruments:
         """Write and send what is pending."""
         self.load.stop()
         await self.usage.close()
+        if self.captures is not None:
+            await self.captures.close()
         await asyncio.gather(*(each.close() for each in (self.tracer, self._metrics_export) if each is not None))

@@ -89,6 +89,8 @@ async def resolve_request(
     if (known := loaded.client_profiles.recognise(headers)) is not None:
         receipt.client_profile = known.name
     body = await bodies.read(request)
+    if receipt.capture is not None:
+        receipt.capture.received(body)
     if long := len(body) > LONG_BODY:
         await asyncio.sleep(0)
     payload = parse_body(body, loaded.config.server.limits)

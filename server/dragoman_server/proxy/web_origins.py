@@ -79,6 +79,15 @@ class WebOrigins:
         return str(address) == local or not _is_loopback(local)
 
 
+def is_local_program(request: web.Request) -> bool:
+    """True for a request on this machine's loopback address or a Unix socket, not of another site's web page."""
+    origin, transport = request.headers.get("origin"), request.transport
+    if transport is None or (origin is not None and not _is_same(origin, request.headers.get("host", ""))):
+        return False
+    sockname = transport.get_extra_info("sockname")
+    return _is_loopback(sockname[0]) if isinstance(sockname, tuple) else sockname is not None
+
+
 def _plain(host: str) -> str:
     """Return a `Host` in lower case, without its port, its brackets and a final dot."""
     host = host.strip().lower()

@@ -59,7 +59,8 @@ class KeyRecord:
     """A named key.
 
     `models` are names and patterns (`*`, `?`, `[a-z]`) of the models that it may use, as clients name them; none stands
-    for all. `expires` is in Unix seconds. An `admin` may use the endpoints that show the gateway's state.
+    for all. `expires` is in Unix seconds. An `admin` may use the endpoints that show the gateway's state. With
+    `capture`, all exchanges of the key are captured, if captures are configured.
     """
 
     name: str
@@ -69,6 +70,7 @@ class KeyRecord:
     expires: float | None = None
     admin: bool = False
     created: int = field(default=0, compare=False)
+    capture: bool = False
 
     @property
     def id(self) -> str:
@@ -102,6 +104,7 @@ class KeyRecord:
             "expires": self.expires,
             "admin": self.admin,
             "created": self.created,
+            "capture": self.capture,
         }
 
 
@@ -118,6 +121,7 @@ def record_of(data: Mapping[str, Any]) -> KeyRecord:
         None if data["expires"] is None else float(data["expires"]),
         bool(data["admin"]),
         int(data["created"]),
+        bool(data.get("capture")),  # earlier versions did not write it
     )
 
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman_server import setup
+from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
@@ -17,6 +18,7 @@ from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.config.telemetry import Telemetry
+from support.named_keys import made
 
 UP = Provider("up", Dialect.CHAT, "http://127.0.0.1:9")
 NO_ROUTE = "there is no route, so models are known as PROVIDER/MODEL only, such as up/…: write [[routes]]"
@@ -31,6 +33,17 @@ def test_nothing_to_do() -> None:
         "there is no provider, so every model is refused (404): write a [providers.NAME]"
     ]
     assert list(remarks(Config({"up": UP}))) == [NO_ROUTE]
+
+
+def test_captures_with_texts_and_captures_of_nothing_are_reported() -> None:
+    config = Config({"up": UP}, [Route("*", "up")], capture=CaptureOptions("d"))
+    _, record = made("ada")
+    captured = {"ada": replace(record, capture=True)}
+    assert list(remarks(replace(config, keys=captured))) == []
+    off = replace(config, keys=captured, capture=CaptureOptions())
+    assert list(remarks(off)) == ["keys.ada.capture has no effect without capture.directory"]
+    with_texts = replace(config, capture=CaptureOptions("d", texts=True))
+    assert list(remarks(with_texts)) == ["capture.texts = true writes the texts of prompts and replies to d"]
 
 
 def test_a_listed_name_without_a_route_is_reported() -> None:

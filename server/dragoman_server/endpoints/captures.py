@@ -1,0 +1,79 @@
+"""The endpoints of captures: `GET /v1/dragoman/captures` and `GET /v1/dragoman/captures/{capture_id}`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from aiohttp import web
+
+from dragoman import ClientRequestError, DragomanError, FailureKind, Json, json_dumps
+from dragoman.aio import DEFECT
+from dragoman_server.observability.captures.store import CaptureStore
+from dragoman_server.proxy.captured_exchange import may_capture
+from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
+from dragoman_server.proxy.gateway import Gateway
+
+log = logging.getLogger("dragoman")
+LIST_DEFAULT, LIST_MAX = 100, 1000
+"""Captures in a list, by default and at most."""
+T = TypeVar("T")
+
+
+class CaptureEndpoints:
+    """The endpoints of one gateway. They are for admins, and for programs of this machine if there are no keys."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list(self, request: web.Request) -> web.Response:
+        """`GET /v1/dragoman/captures?limit=…`: the summaries, the newest first."""
+        return await self._answer(request, lambda store: _list(store, request.query.get("limit")))
+
+    async def get(self, request: web.Request) -> web.Response:
+        """`GET /v1/dragoman/captures/{capture_id}`: a summary, with the requests and replies."""
+        return await self._answer(request, lambda store: _get(store, request.match_info["capture_id"]))
+
+    async def _answer(self, request: web.Request, make: Callable[[CaptureStore], Json]) -> web.Response:
+        request_id, dialect = self._gateway.new_id(), infer_dialect(request)
+        try:
+            store = await self._store(request)
+            # In a thread, as the files may be large.
+            body = await asyncio.to_thread(lambda: json_dumps(make(store)))
+        except DragomanError as error:
+            return error_response(dialect, error.failure, request_id)
+        except Exception:
+            log.exception("%s %s failed by a defect", request_id, request.path)
+            return error_response(dialect, replace(DEFECT), request_id)
+        return web.Response(body=body, headers={"content-type": "application/json", OWN_ID: request_id})
+
+    async def _store(self, request: web.Request) -> CaptureStore:
+        """Return the captures, if the client may read them. Raises DragomanError."""
+        caller = await self._gateway.identify(request)
+        if not may_capture(request, caller):
+            message = "captures need an admin's key; without keys, a program of this machine may read them"
+            raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="admin_required"))
+        if self._gateway.captures is None:
+            message = "captures are off: set capture.directory in the configuration"
+            raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
+        return self._gateway.captures.store
+
+
+def _list(store: CaptureStore, limit: str | None) -> Json:
+    number = LIST_DEFAULT
+    if limit is not None:
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= LIST_MAX and len(limit) < 9):
+            raise ClientRequestError("limit", f"expected 1 to {LIST_MAX}; got {limit[:100]!a}")
+        number = int(limit)
+    return {"object": "list", "data": store.list(number)}
+
+
+def _get(store: CaptureStore, capture_id: str) -> Json:
+    capture = store.get(capture_id)
+    if capture is None:
+        message = f"there is no capture {capture_id[:100]!a}; those that are too old, or too many, are deleted"
+        raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
+    return {**capture.summary, **capture.exchange}

@@ -1,0 +1,212 @@
+"""Records one exchange while it runs: its requests and replies, with the time of each read and write.
+
+All of it runs in the event loop, and keeps references to bytes that exist already. What an exchange may keep is
+limited; beyond that only sizes are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dragoman import Failure, Translation
+from dragoman.aio import UpstreamRequest
+
+if TYPE_CHECKING:
+    from dragoman_server.observability.receipts import Receipt  # which has a recording
+
+_HEARTBEATS_MAX = 1000
+
+
+class Budget:
+    """The bytes that one exchange may still keep. `exceeded` is True once something was left out."""
+
+    __slots__ = ("exceeded", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.exceeded = False
+
+    def take(self, data: bytes) -> bytes:
+        """Return the part of the data that may be kept, all of it if possible."""
+        kept = data if len(data) <= self.left else data[: self.left]
+        if len(kept) != len(data):
+            self.exceeded = True
+        self.left -= len(kept)
+        return kept
+
+
+class Pieces:
+    """A body, as the pieces in which it came or went: the time of each in seconds since the exchange began."""
+
+    __slots__ = ("_budget", "data", "size", "times")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.data: list[bytes] = []
+        self.times: list[float] = []
+        self.size = 0
+        """The size of all of it, also of what was not kept."""
+
+    def add(self, data: bytes, seconds: float) -> None:
+        """Add a piece."""
+        self.size += len(data)
+        if data and (kept := self._budget.take(data)):
+            self.data.append(kept)
+            self.times.append(seconds)
+
+
+@dataclass(slots=True)
+class RecordedAttempt:
+    """One upstream request and its reply. `error` is the failure of the connection or of a timer, if there was one.
+
+    `body_size` is the size of the whole request body, of which `body` was kept.
+    """
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    body_size: int
+    began: float
+    provider: str
+    upstream_model: str
+    reply: Pieces
+    status: int | None = None
+    reply_headers: Mapping[str, str] = field(default_factory=dict)
+    answered: float | None = None
+    error: Failure | None = None
+
+
+class Readings:
+    """A clock that keeps what it has returned, so that a reply can be made again."""
+
+    __slots__ = ("_clock", "values")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.values: list[float] = []
+
+    def __call__(self) -> float:
+        value = self._clock()
+        self.values.append(value)
+        return value
+
+
+class Recording:
+    """One exchange that is captured.
+
+    Args:
+        request_id: The id of the exchange, which is that of the capture.
+        reason: Why it is captured: `header`, `key` or `share`.
+        limit: The bytes that may be kept of all its bodies together.
+        clock: Returns seconds.
+        secrets: The texts to mask.
+        done: Called once, when the exchange has ended.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_clock",
+        "_done",
+        "attempts",
+        "began",
+        "client_headers",
+        "heartbeats",
+        "method",
+        "path",
+        "readings",
+        "reason",
+        "reply",
+        "reply_headers",
+        "reply_status",
+        "request_body",
+        "request_id",
+        "request_size",
+        "secrets",
+        "translation",
+    )
+
+    def __init__(
+        self,
+        request_id: str,
+        reason: str,
+        limit: int,
+        clock: Callable[[], float],
+        secrets: tuple[str, ...],
+        done: Callable[[Recording, Receipt], None],
+    ) -> None:
+        self.request_id = request_id
+        self.reason = reason
+        self.secrets = secrets
+        self._clock = clock
+        self._done: Callable[[Recording, Receipt], None] | None = done
+        self._budget = Budget(limit)
+        self.began = clock()
+        self.method = self.path = ""
+        self.client_headers: list[tuple[str, str]] = []
+        self.request_body: bytes | None = None
+        self.request_size = 0
+        self.attempts: list[RecordedAttempt] = []
+        self.reply_status: int | None = None
+        self.reply_headers: list[tuple[str, str]] = []
+        self.reply = Pieces(self._budget)
+        self.heartbeats: list[float] = []
+        self.translation: Translation | None = None
+        self.readings: Readings | None = None
+
+    @property
+    def truncated(self) -> bool:
+        """True if a part of a body was left out."""
+        return self._budget.exceeded
+
+    def seconds(self) -> float:
+        """Return the seconds since the exchange began."""
+        return self._clock() - self.began
+
+    def requested(self, method: str, path: str, headers: Iterable[tuple[str, str]]) -> None:
+        """Record the head of the client's request."""
+        self.method, self.path, self.client_headers = method, path, list(headers)
+
+    def received(self, body: bytes) -> None:
+        """Record the body of the client's request."""
+        self.request_size = len(body)
+        self.request_body = self._budget.take(body)
+
+    def translated(self, translation: Translation) -> None:
+        """Record the translation whose reply follows, its secrets, and the readings of its clock."""
+        self.translation, self.readings = translation, None
+        self.secrets += tuple(secret for secret in translation.context.secrets if secret not in self.secrets)
+        if (clock := translation.context.clock) is not None:
+            self.readings = translation.context.clock = Readings(clock)
+
+    def sent(self, call: UpstreamRequest, provider: str) -> RecordedAttempt:
+        """Record an upstream request. Returns the attempt, to which its reply is added."""
+        model = self.translation.upstream_model if self.translation is not None else ""
+        body = self._budget.take(call.body)
+        reply = Pieces(self._budget)
+        attempt = RecordedAttempt(
+            *(call.url, call.headers, body, len(call.body)), self.seconds(), provider, model, reply
+        )
+        self.attempts.append(attempt)
+        return attempt
+
+    def replied(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
+        """Record the head of the client's reply, with its body if it is sent at once."""
+        self.reply_status, self.reply_headers = status, list(headers.items())
+        self.wrote(body)
+
+    def wrote(self, data: bytes) -> None:
+        """Record a write to the client."""
+        self.reply.add(data, self.seconds())
+
+    def beat(self) -> None:
+        """Record a heartbeat."""
+        if len(self.heartbeats) < _HEARTBEATS_MAX:
+            self.heartbeats.append(self.seconds())
+
+    def close(self, receipt: Receipt) -> None:
+        """End the recording, whose receipt is complete; only the first call has an effect."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(self, receipt)

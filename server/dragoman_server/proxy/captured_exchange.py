@@ -1,0 +1,133 @@
+"""An exchange that is captured: the client's reply is recorded while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+
+from aiohttp import web
+
+from dragoman import Failure, Translation, is_secret
+from dragoman.aio import (
+    DownstreamResponse,
+    EventStream,
+    StreamTimers,
+    Transport,
+    UpstreamResponse,
+    open_proxy_stream,
+    ping_of,
+)
+from dragoman_server.observability.captures.captures import HEADER, Captures
+from dragoman_server.observability.captures.recording import Recording
+from dragoman_server.observability.captures.recording_transport import RecordingTransport
+from dragoman_server.observability.known_secrets import configured_secrets
+from dragoman_server.proxy.auth import Caller, inbound_key
+from dragoman_server.proxy.exchange import STREAM_STATUS, Exchange, event_stream
+from dragoman_server.proxy.web_origins import is_local_program
+
+
+def begin_recording(captures: Captures, request: web.Request, request_id: str, caller: Caller) -> Recording | None:
+    """Return the recording of a request that was admitted, or None if it is not captured."""
+    headers = request.headers
+    value = headers.get(HEADER)
+    admin = value is not None and may_capture(request, caller)
+    reason = captures.reason(value, admin=admin, by_key=caller.key is not None and caller.key.capture)
+    if reason is None:
+        return None
+    secrets, key = configured_secrets(), inbound_key(headers)
+    if key is not None and is_secret(key):
+        secrets += (key,)
+    recording = captures.record(request_id, reason, secrets)
+    if recording is not None:
+        recording.requested(request.method, request.path_qs, headers.items())
+    return recording
+
+
+def may_capture(request: web.Request, caller: Caller) -> bool:
+    """True if a client may ask for captures and read them.
+
+    That is an admin's key, or a program of this machine if no keys are configured.
+    """
+    return caller.admin if caller.owner else is_local_program(request)
+
+
+@dataclass(slots=True)
+class CapturedExchange(Exchange):
+    """An `Exchange` with a recording. Its requests must be sent by `transport`."""
+
+    recording: Recording = field(kw_only=True)
+
+    def transport(self, inner: Transport) -> Transport:
+        """Return a transport that records what it sends and receives."""
+        return RecordingTransport(inner, self.recording, self._current)
+
+    def _current(self) -> tuple[Translation, str]:
+        return self.translation, self.provider
+
+    async def _streamed_reply(
+        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
+        error_tail = partial(self._error_tail, stream.error_tail)
+        self.stream = stream._replace(batches=self._batches(stream.batches), error_tail=error_tail)
+        return await Exchange._streamed_reply(self, request, answer, timers, headers)
+
+    async def _batches(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        async with aclosing(batches):
+            async for data in batches:
+                self.recording.wrote(data)
+                yield data
+
+    def _error_tail(self, error_tail: Callable[[Failure], bytes], failure: Failure) -> bytes:
+        tail = error_tail(failure)
+        self.recording.wrote(tail)
+        return tail
+
+    def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> DownstreamResponse:
+        response = event_stream(headers)
+        self.recording.replied(STREAM_STATUS, headers)
+        return _RecordedDownstream(request, response, timers, ping_of(self.client), self.recording)
+
+    async def _write_to_started(self, client: DownstreamResponse, body: bytes) -> web.StreamResponse:
+        self.recording.wrote(body)
+        return await Exchange._write_to_started(self, client, body)
+
+    async def _send_stream(self, request: web.Request, response: EventStream, written: bytes) -> web.StreamResponse:
+        self.recording.replied(response.status, response.headers, written)
+        return await Exchange._send_stream(self, request, response, written)
+
+    def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
+        response = Exchange._json_response(self, answer, body, headers)
+        self.recording.replied(response.status, response.headers, body)
+        return response
+
+    async def _upstream_error(self, answer: UpstreamResponse) -> web.StreamResponse:
+        response = await Exchange._upstream_error(self, answer)
+        if isinstance(response, web.Response):
+            record_response(self.recording, response)
+        return response
+
+
+def record_response(recording: Recording, response: web.Response) -> None:
+    """Record a reply that is not streamed."""
+    body = response.body
+    recording.replied(response.status, response.headers, body if isinstance(body, bytes) else b"")
+
+
+class _RecordedDownstream(DownstreamResponse):
+    """A response whose heartbeats are recorded when they are due; none is sent while the client does not read."""
+
+    __slots__ = ("_recording",)
+
+    def __init__(
+        self, request: web.Request, response: EventStream, timers: StreamTimers, ping: bytes, recording: Recording
+    ) -> None:
+        super().__init__(request, response, timers, ping)
+        self._recording = recording
+
+    def send_heartbeat(self) -> None:
+        """Record and send a heartbeat."""
+        self._recording.beat()
+        super().send_heartbeat()
