@@ -155,8 +155,9 @@ class DownstreamResponse:
         size = 0
         try:
             async for data in batches:
-                if len(data) > WRITE_SLICE:
+                if (length := len(data)) > WRITE_SLICE:
                     data = await self._write_slices(data)
+                    length = len(data)
                     timers.written()
                 if last_stage.done:
                     last = data
@@ -167,7 +168,7 @@ class DownstreamResponse:
                 elif transport.is_closing():
                     raise ConnectionResetError("the client hung up")
                 else:
-                    framed = b"%x\r\n%b\r\n" % (len(data), data)
+                    framed = b"%x\r\n%b\r\n" % (length, data)
                     transport.write(framed)
                     size += len(framed)
                     del framed
