@@ -26,6 +26,14 @@ def report(results: Results, drawn: Mapping[str, str]) -> str:
 def charts(results: Results) -> dict[str, str]:
     """Return the charts that there are figures for, by file name."""
     drawn = {}
+    turns = _bars(results, "agent-turn", lambda row: row.ratio("cpu_us_per_turn"), _turn_label)
+    if turns:
+        drawn["cpu-per-turn.svg"] = bars(
+            "CPU per turn of a coding agent",
+            "218 messages in, 300 deltas out; multiples of an aiohttp proxy that does not translate" + _marked(turns),
+            turns,
+            mark=(1.0, "the aiohttp proxy"),
+        )
     costs = _bars(results, "stream-100", lambda row: row.ratio("cpu_us_per_chunk"), _cost_label)
     if costs:
         drawn["cpu-per-chunk.svg"] = bars(
@@ -118,6 +126,11 @@ def _bars(
 def _cost_label(ratio: float, rows: list[Row]) -> str:
     cost = median(row.figures["cpu_us_per_chunk"] for row in rows if row.figures.get("cpu_us_per_chunk"))
     return f"{times(ratio)}  ({number(cost)} µs)"
+
+
+def _turn_label(ratio: float, rows: list[Row]) -> str:
+    cost = median(row.figures["cpu_us_per_turn"] for row in rows if row.figures.get("cpu_us_per_turn"))
+    return f"{times(ratio)}  ({number(cost, 1e-3)} ms)"
 
 
 def _kilobytes(row: Row) -> float | None:

@@ -34,7 +34,7 @@ REPEATING = re.compile(
 IN_BAND_ERROR = re.compile(rb'"error"\s*:\s*\{|^event:\s*error|"response\.failed"|"response\.incomplete"', re.MULTILINE)
 
 _NAME = re.compile(
-    rb"bench-(?:(whole)(?:-s(\d{1,6}))?|e(\d{1,6})-p(\d{1,6})(?:-s(\d{1,6}))?(?:-b(\d{1,4}))?(-u)?(-t)?(-c)?)(?![\w-])"
+    rb"bench-(?:(whole)(?:-s(\d{1,7}))?|e(\d{1,6})-p(\d{1,6})(?:-s(\d{1,7}))?(?:-b(\d{1,4}))?(-u)?(-t)?(-c)?)(?![\w-])"
 )
 _WORDS = b" the quick brown fox jumps over the lazy dog"
 

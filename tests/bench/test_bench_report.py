@@ -204,6 +204,13 @@ def test_a_mixed_day_is_drawn_over_time(results: Results) -> None:
     assert "loop lag, ms" not in texts
 
 
+def test_an_agents_turns_are_drawn(results: Results) -> None:
+    figures = {"cpu_us_per_turn": 40_000.0, "ratio": {"cpu_us_per_turn": 1.6}, "errors": {}}
+    drawn = charts(replace(results, rows=[Row("dragoman", "messages", "chat", "agent-turn", figures)]))
+    assert list(drawn) == ["cpu-per-turn.svg"]
+    assert "1.60×  (40.0 ms)" in drawn["cpu-per-turn.svg"]
+
+
 def test_charts_read_in_light_and_dark(results: Results) -> None:
     drawn = charts(results)
     assert set(drawn) == {"cpu-per-chunk.svg", "delay.svg", "memory.svg"}

@@ -1,4 +1,5 @@
-"""A server that sends as fast as it is read gets a slice or two per turn of the loop, and nothing is lost."""
+"""A server that sends as fast as it is read gets a slice or two per turn of the loop, and nothing is lost. A long
+request is sent in slices too."""
 
 from __future__ import annotations
 
@@ -7,13 +8,16 @@ import gzip
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
-from dragoman.aio.batch_slices import DENSE, SLICE
+from dragoman.aio.batch_slices import DENSE, SLICE, WRITE_SLICE
+from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.errors import StreamTruncated
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Asked, Client
+from support.waiting import until
 from support.wire_server import Peer, WireServer
 
 STEPPED = True
@@ -141,3 +145,86 @@ async def test_a_compressed_stream_is_expanded_in_slices(client: Client) -> None
         assert b"".join(batches) == EVENTS
         assert max(map(len, batches)) <= SLICE
         assert max(Counter(turns).values()) <= AT_ONCE
+
+
+async def test_a_first_event_waits_for_two_turns_of_a_stream_without_a_pause(client: Client) -> None:
+    """Not for what came before it: its neighbour has sent a megabyte by then."""
+    both = asyncio.Event()
+    sent_in = 0
+    fast: list[bytes] = []
+    slow_in = 0
+
+    async def blasting(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED + chunk(TEXTS))
+        await both.wait()
+        await peer.send(chunk(TEXTS) * 4 + LAST_CHUNK)
+        await peer.gone.wait()
+
+    async def quiet(peer: Peer) -> None:
+        nonlocal sent_in
+        await peer.request()
+        await peer.send(CHUNKED)
+        both.set()
+        await until(lambda: len(fast) >= 10)
+        sent_in = len(fast)
+        await peer.send(chunk(b"data: first\n\n") + LAST_CHUNK)
+        await peer.gone.wait()
+
+    class Noted(list[bytes]):
+        def append(self, batch: bytes) -> None:
+            nonlocal slow_in
+            slow_in = len(fast)
+            super().append(batch)
+
+    async with WireServer(blasting, quiet) as server, client.ask(server.url) as first:
+        reading = asyncio.create_task(first.pieces(fast))
+        async with client.ask(server.url) as second:
+            assert b"".join(await second.pieces(Noted())) == b"data: first\n\n"
+        await reading
+        assert b"".join(fast) == TEXTS * 5
+        assert slow_in - sent_in <= 3 * AT_ONCE, f"{slow_in - sent_in} slices came before it"
+
+
+@pytest.mark.parametrize("length", [WRITE_SLICE, WRITE_SLICE + 1, 5 * WRITE_SLICE + 7])
+async def test_a_long_request_takes_a_turn_for_each_slice(
+    client: Client, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if client.name == "aiohttp":
+        pytest.skip("aiohttp's own client writes 64 kB per turn")
+    body = b"0123456789" * (length // 10) + b"x" * (length % 10)
+    by_turn: Counter[int] = Counter()
+    made = Connection.connection_made
+
+    class Counted:
+        """A transport whose writes are counted."""
+
+        def __init__(self, transport: asyncio.Transport) -> None:
+            self._transport = transport
+
+        def write(self, data: bytes) -> None:
+            by_turn[turns()] += len(data)
+            self._transport.write(data)
+
+        def writelines(self, pieces: tuple[bytes, ...]) -> None:
+            by_turn[turns()] += sum(map(len, pieces))
+            self._transport.writelines(pieces)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._transport, name)
+
+    monkeypatch.setattr(
+        Connection, "connection_made", lambda self, transport: made(self, cast("Any", Counted(transport)))
+    )
+
+    async def handler(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(head(200, [("content-length", "2")]) + b"ok")
+
+    async with WireServer(handler) as server, counted_turns() as turns:
+        assert await client.read(server.url, body) == b"ok"
+        assert await client.read(server.url, body) == b"ok"
+        assert [request.body for request in server.requests] == [body, body]
+        assert len(server.peers) == 1, "the connection is used again"
+        assert max(by_turn.values()) <= WRITE_SLICE + 1000

@@ -171,6 +171,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "PoolOptions",
         "ProxyStream",
         "PushedResponse",
+        "SlicedResponse",
         "StreamTimers",
         "Timeouts",
         "TooManyConnections",
@@ -187,6 +188,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "send_continue",
         "send_proxy_stream",
         "with_body",
+        "write_slices",
     )
     assert all(getattr(dragoman.aio, name).__module__.startswith("dragoman.") for name in dragoman.aio.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):

@@ -23,6 +23,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.aio.batch_slices import write_slices
 from dragoman.aio.keep_reply import keep_reply
 from dragoman.aio.proxy_stream import (
     DEFECT,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
+    from dragoman.aio.downstream.sliced_response import SlicedResponse
     from dragoman.aio.downstream.websocket import WebSocketStream
     from dragoman.aio.upstream.aiohttp_transport import AiohttpTransport
 
@@ -73,6 +75,7 @@ __all__ = (
     "PoolOptions",
     "ProxyStream",
     "PushedResponse",
+    "SlicedResponse",
     "StreamTimers",
     "Timeouts",
     "TooManyConnections",
@@ -89,6 +92,7 @@ __all__ = (
     "send_continue",
     "send_proxy_stream",
     "with_body",
+    "write_slices",
 )
 
 _NEED_AIOHTTP: Final = {
@@ -102,6 +106,7 @@ _NEED_AIOHTTP: Final = {
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "PlainResponse": "downstream.connection_limits",
+    "SlicedResponse": "downstream.sliced_response",
     "TooManyConnections": "downstream.connection_limits",
     "WebSocketStream": "downstream.websocket",
     "abandon_body": "downstream.aiohttp_internals",

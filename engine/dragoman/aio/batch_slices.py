@@ -3,11 +3,15 @@
 A network read can hold 256 KiB, and all stages run on it before the loop continues. The cost of a stage depends on the
 number of lines more than on bytes: 256 KiB of SSE comments are 85,000 events. So a long batch is processed in slices,
 one per turn of the loop.
+
+A long write holds the loop too: for the copy to the kernel, which takes up to 6 MB at once, and under TLS for the
+encryption. So a connection writes one slice of it per turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 SMALL: Final = 4 * 1024
@@ -19,6 +23,11 @@ LINES: Final = 1024
 DENSE: Final = 2 * 1024
 """Bytes of a slice of short lines: a thousand of them take one or two milliseconds."""
 
+WRITE_SLICE: Final = 512 * 1024
+"""Bytes that are written to a connection in one turn. The kernel takes them in a fifth of a millisecond."""
+LONG_BODY: Final = 256 * 1024
+"""Bytes of a whole reply above which receiving and translating it get a turn each."""
+
 
 def slice_end(data: bytes, start: int) -> int:
     """Return the end of the slice that begins at `start`: after an event's empty line, if it has one."""
@@ -29,6 +38,17 @@ def slice_end(data: bytes, start: int) -> int:
         return len(data)
     end = data.rfind(b"\n\n", start, limit)
     return limit if end < 0 else end + 2
+
+
+async def write_slices(write: Callable[[bytes], Awaitable[object]], data: bytes) -> bytes:
+    """Write long data in slices of `WRITE_SLICE` bytes, one per turn of the loop. Returns the last slice, which is not
+    written."""
+    start = 0
+    while len(data) - start > WRITE_SLICE:
+        await write(data[start : start + WRITE_SLICE])
+        start += WRITE_SLICE
+        await next_turn()
+    return data[start:]
 
 
 async def next_turn() -> None:

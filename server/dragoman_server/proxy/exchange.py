@@ -18,12 +18,14 @@ from dragoman.aio import (
     DownstreamResponse,
     EventStream,
     ProxyStream,
+    SlicedResponse,
     StreamTimers,
     UpstreamResponse,
     keep_reply,
     open_proxy_stream,
     ping_of,
     send_proxy_stream,
+    write_slices,
 )
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.logs import log_request
@@ -118,8 +120,7 @@ class Exchange:
     async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:
         """Send the whole body of a response of which only the headers were sent."""
         self._finish_receipt("answered without a stream", "completed", STREAM_STATUS)
-        await client.write(body)
-        await client.end(b"")
+        await client.end(body)
         client.close()
         return client.response or web.StreamResponse()
 
@@ -134,7 +135,8 @@ class Exchange:
 
     def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         add_loss_header(headers, self.translation.losses)
-        return web.Response(status=answer.status, body=body, content_type="application/json", headers=headers)
+        kind = web.Response if len(body) <= SlicedResponse.SLICE else SlicedResponse
+        return kind(status=answer.status, body=body, content_type="application/json", headers=headers)
 
     async def _upstream_error(self, answer: UpstreamResponse) -> web.StreamResponse:
         """Translate an error status. A body that is in the client's envelope already is passed through."""
@@ -198,8 +200,7 @@ class Exchange:
     async def _send_stream(self, request: web.Request, response: EventStream, written: bytes) -> web.StreamResponse:
         """Send a whole stream at once."""
         await response.prepare(request)
-        await response.write(written)
-        await response.write_eof()
+        await response.write_eof(await write_slices(response.write, written))
         return response
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:

@@ -25,6 +25,8 @@ ON_LOSS = "x-dragoman-on-loss"
 """Header that overrides the knob `on_loss` for one request."""
 _CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "")
 """The codings that aiohttp has decoded already; br and zstd only if their packages are installed."""
+LONG_BODY = 1 << 18
+"""Bytes of a body above which receiving, parsing and translating it get a turn of the event loop each."""
 PIECE = 1 << 16
 """Bytes of a body that must arrive within `timeouts.body`. A slow connection may thus send a long body, but a client
 that sends single bytes is cut off."""

@@ -7,6 +7,7 @@ Each step raises a `DragomanError` for a request that it rejects. Nothing is sen
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import Caller, check_inbound, check_model, check_named
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
-from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
+from dragoman_server.proxy.request_body import LONG_BODY, RequestBodies, apply_header_overrides, read_model
 from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.routing.plan import STICKY, Candidate, Plan
 from dragoman_server.routing.router import Target
@@ -92,6 +93,8 @@ async def resolve_request(
     body = await bodies.read(request)
     if receipt.capture is not None:
         receipt.capture.received(body)
+    if long := len(body) > LONG_BODY:
+        await asyncio.sleep(0)
     payload = parse_body(body, loaded.config.server.limits)
     receipt.model = model = read_model(payload)
     if receipt.key is not None:
@@ -105,6 +108,8 @@ async def resolve_request(
         payload = complete(payload, receipt.client, target.provider)
     if stored is not None and stored.serves(receipt.client, target):
         payload, body = await stored.prepare(receipt, payload, body, loaded.config.server.limits.request_body)
+    if long:
+        await asyncio.sleep(0)
     if target.plan is not None and routing is not None:
         return _translate_for_plan(request, receipt, loaded, target, target.plan, body, payload, routing, clock)
     return translate_for(request, receipt, loaded, target, body, payload, clock=clock)

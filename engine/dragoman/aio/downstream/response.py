@@ -1,9 +1,10 @@
 """The client-facing response of a stream: headers, one write per batch, heartbeats, and the end of the body.
 
 aiohttp's writer takes five calls and a join for each chunk. Where the response is a plain chunked one, a batch is
-framed here and written to the transport in one call. The rest is aiohttp's: keep-alive, signals, middlewares, the size
-in the access log. The first batch is sent with the headers, the last one with the body's end. A stream that lasts, on a
-`HijackableConnection`, is detached from aiohttp and continues with the transport alone.
+framed here and written to the transport in one call; a long batch in slices, one per turn of the loop. The rest is
+aiohttp's: keep-alive, signals, middlewares, the size in the access log. The first batch is sent with the headers, the
+last one with the body's end. A stream that lasts, on a `HijackableConnection`, is detached from aiohttp and continues
+with the transport alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, StreamWriter
 
+from dragoman.aio.batch_slices import WRITE_SLICE, write_slices
 from dragoman.aio.downstream.aiohttp_internals import (
     DeferredHeadersResponse,
     add_sent_bytes,
@@ -134,7 +136,7 @@ class DownstreamResponse:
             return  # the client has disconnected; the next write raises
 
     async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
-        """Write the complete body, one write per batch. `last_stage` is done when a batch is the last one.
+        """Write the complete body, one write per batch or slice. `last_stage` is done when a batch is the last one.
 
         Raises ConnectionError if the client disconnects, and the errors of `batches`.
         """
@@ -142,6 +144,8 @@ class DownstreamResponse:
         if transport is None:
             async for data in batches:
                 timers.writing()
+                if len(data) > WRITE_SLICE:
+                    data = await self._write_slices(data)
                 await self.write(data)
                 timers.written()
             timers.writing()
@@ -151,6 +155,10 @@ class DownstreamResponse:
         size = 0
         try:
             async for data in batches:
+                if (length := len(data)) > WRITE_SLICE:
+                    data = await self._write_slices(data)
+                    length = len(data)
+                    timers.written()
                 if last_stage.done:
                     last = data
                     break
@@ -160,7 +168,7 @@ class DownstreamResponse:
                 elif transport.is_closing():
                     raise ConnectionResetError("the client hung up")
                 else:
-                    framed = b"%x\r\n%b\r\n" % (len(data), data)
+                    framed = b"%x\r\n%b\r\n" % (length, data)
                     transport.write(framed)
                     size += len(framed)
                     del framed
@@ -180,6 +188,29 @@ class DownstreamResponse:
         timers.writing()
         await self.end(last)
 
+    async def _write_slices(self, data: bytes) -> bytes:
+        """Write long data in slices. Returns the last slice, which is not written.
+
+        The write timer starts again with each slice, and still runs at the end. Meanwhile no heartbeat is sent: it
+        would be in the middle of an event.
+        """
+        self._body_started = True
+        written = 0
+
+        async def write(piece: bytes) -> None:
+            nonlocal written
+            self._timers.writing()
+            written += len(piece)
+            await self.write(piece)
+
+        try:
+            return await write_slices(write, data)
+        except asyncio.CancelledError:
+            # An error event follows, if the client is still connected: it must not begin within another event.
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.write(_chunk(data[written:]))
+            raise
+
     async def write(self, data: bytes) -> None:
         """Write a piece of the body. Raises ConnectionError if the client has disconnected."""
         if self._response is not None:
@@ -189,6 +220,8 @@ class DownstreamResponse:
 
     async def end(self, last: bytes) -> None:
         """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""
+        if len(last) > WRITE_SLICE:
+            last = await self._write_slices(last)
         if self._response is not None:
             await self._response.write_eof(last)
         else:

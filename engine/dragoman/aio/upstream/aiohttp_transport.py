@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
+from dragoman.aio.batch_slices import LONG_BODY, SMALL, next_turn, slice_end
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.interface import Upload, UpstreamRequest
@@ -47,7 +47,10 @@ class AiohttpResponse:
             if size > limit:
                 raise LimitExceeded("reply_body", limit, upstream=True)
             pieces.append(piece)
-        return b"".join(pieces)
+        body = b"".join(pieces)
+        if size > LONG_BODY:
+            await asyncio.sleep(0)
+        return body
 
     def batches(self) -> AsyncGenerator[bytes, None]:
         """Yield the body, one batch per network read; a long read is yielded in slices."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from dragoman import DragomanError, Failure, ForwardedEvents, Translation, UpstreamError
-from dragoman.aio import DEFECT, ClientGone, StreamTimers, UpstreamResponse
+from dragoman.aio import DEFECT, ClientGone, SlicedResponse, StreamTimers, UpstreamResponse
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 
@@ -65,7 +65,7 @@ class ForwardedReply:
             body = await answer.read(self.translation.context.limits.reply_body)
             headers = self._headers(answer, content_type)
             written = self.translation.forwarded_reply(body)
-            return Sent(web.Response(status=answer.status, body=written, headers=headers), "completed")
+            return Sent(SlicedResponse(status=answer.status, body=written, headers=headers), "completed")
         return await self._stream(answer, timers, content_type)
 
     async def _refusal(self, answer: UpstreamResponse) -> Sent:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.batch_slices import DENSE, LINES, SLICE, next_turn, slice_end
+from dragoman.aio.batch_slices import DENSE, LINES, SLICE, WRITE_SLICE, next_turn, slice_end, write_slices
 
 SHORT = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
 LONG = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])
@@ -36,3 +37,21 @@ async def test_others_have_a_turn() -> None:
     await next_turn()
     order.append("next")
     assert order == ["other", "next"]
+
+
+@pytest.mark.parametrize("length", [0, 1, WRITE_SLICE, WRITE_SLICE + 1, 2 * WRITE_SLICE, 3 * WRITE_SLICE + 7])
+async def test_a_long_write_takes_a_turn_for_each_slice(length: int) -> None:
+    data = bytes(number % 251 for number in range(length))
+    order: list[str | bytes] = []
+
+    async def write(piece: bytes) -> None:
+        order.append(piece)
+        asyncio.get_running_loop().call_soon(order.append, "turn")
+
+    last = await write_slices(write, data)
+    pieces = [piece for piece in order if isinstance(piece, bytes)]
+    assert b"".join(pieces) + last == data
+    assert all(len(piece) == WRITE_SLICE for piece in pieces)
+    assert len(last) <= WRITE_SLICE
+    assert last or not data
+    assert order == [each for piece in pieces for each in (piece, "turn")]

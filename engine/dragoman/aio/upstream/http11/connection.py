@@ -119,6 +119,10 @@ class Connection(asyncio.Protocol):
         """True once the connection was established; its owner's `discard` is then called when it ends."""
         return self._socket >= 0
 
+    def awaits_head(self) -> bool:
+        """Return whether a request is being sent, or was sent, and its response has not begun."""
+        return self.phase is _HEAD
+
     def _advance(self, event: ConnectionEvent) -> None:
         """Change the phase by `TRANSITIONS`. Raises KeyError for an event that the phase does not expect."""
         self.phase = TRANSITIONS[self.phase][event]
@@ -157,6 +161,11 @@ class Connection(asyncio.Protocol):
             while self._writable is not None and self.phase is _HEAD:
                 await self._writable
         return self.phase is _HEAD
+
+    def send_rest(self, data: bytes) -> None:
+        """Send the rest of a body whose response has begun: the upstream may read it before it responds further."""
+        if self.phase is not _CLOSED:
+            self._transport.write(data)
 
     def cut_short(self) -> None:
         """Keep the connection from being reused, as its request was not sent to the end."""

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import cast
 
-from dragoman.aio.batch_slices import SMALL, next_turn, slice_end
+from dragoman.aio.batch_slices import LONG_BODY, SMALL, next_turn, slice_end
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.decompress import Decompressor, decompressor
@@ -66,7 +66,10 @@ class Http11Response:
                 pieces.append(piece)
                 if len(pieces) % _PIECES_PER_TURN == 0:
                     await asyncio.sleep(0)  # decompressing does not wait for the network: let other tasks run
-        return b"".join(pieces)
+        body = b"".join(pieces)
+        if size > LONG_BODY:
+            await asyncio.sleep(0)
+        return body
 
     def batches(self) -> AsyncGenerator[bytes, None]:
         """Yield the decompressed body, one batch per network read; a long read is yielded in slices."""

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 
+from dragoman.aio.batch_slices import WRITE_SLICE, next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.http11.connection import Connection
@@ -52,12 +53,16 @@ class Http11Transport:
         """
         target = self._targets.get(request.url) if request.method == "POST" else None
         pool, encoder = target or self._target(request.url, request.method)
-        head = encoder.encode(request.headers, len(request.body), stream=request.stream)
+        length = len(request.body)
+        head = encoder.encode(request.headers, length, stream=request.stream)
         connection = pool.acquire_idle()
         if connection is None:
             connection = await pool.acquire(request.timeouts.connect, timers)
         timers.attach(connection.fail)
-        connection.send(head, request.body)
+        if length <= WRITE_SLICE:
+            connection.send(head, request.body)
+        else:
+            await _send_slices(connection, head, request.body)
         await connection.wait_for_head()
         return Http11Response(connection, timers)
 
@@ -103,6 +108,23 @@ class Http11Transport:
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+
+
+async def _send_slices(connection: Connection, head: bytes, body: bytes) -> None:
+    """Send a long body in slices, one per turn of the loop. When the response begins, the rest is sent at once."""
+    connection.send(head, body[:WRITE_SLICE])
+    if not connection.awaits_head():
+        return  # nothing was sent
+    try:
+        for start in range(WRITE_SLICE, len(body), WRITE_SLICE):
+            await next_turn()
+            if not connection.awaits_head():
+                connection.send_rest(body[start:])
+                return
+            await connection.send_piece(body[start : start + WRITE_SLICE])
+    except BaseException:
+        connection.abort()
+        raise
 
 
 async def _send_pieces(connection: Connection, upload: Upload, timers: StreamTimers) -> None:

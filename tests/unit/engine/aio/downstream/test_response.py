@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
@@ -11,9 +12,11 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http import StreamWriter
 from aiohttp.test_utils import make_mocked_request
 
+from dragoman.aio.batch_slices import WRITE_SLICE
 from dragoman.aio.downstream.response import DownstreamResponse, EventStream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
+from support.waiting import turns
 
 PING = b": ping\n\n"
 
@@ -256,3 +259,83 @@ async def test_cutting_a_client_aborts_its_connection() -> None:
     stage = Stage()
     stage.client.abort()
     assert stage.socket.closing
+
+
+# --- long batches -----------------------------------------------------------------------------------------------------
+
+LONG = bytes(range(256)) * (WRITE_SLICE // 128) + b"end"
+"""Two slices and three bytes."""
+
+
+def body_of(writes: list[bytes]) -> bytes:
+    """The body, without its head and chunk framing."""
+    rest, body = b"".join(writes).partition(b"\r\n\r\n")[2], b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        body += rest[: int(size, 16)]
+        rest = rest[int(size, 16) + 2 :]
+    return body
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("batches", [(LONG,), (b"first", LONG, b"last"), (b"first", LONG), (LONG, b"last")])
+async def test_a_long_batch_takes_a_turn_for_each_slice(batches: tuple[bytes, ...], direct: bool) -> None:
+    stage = Stage() if direct else await _wrapped()
+    await stage.client.open()
+    by_turn = [0]
+    loop = asyncio.get_running_loop()
+
+    def turn() -> None:
+        by_turn.append(len(b"".join(stage.socket.writes)))
+        handle[:] = [loop.call_soon(turn)]
+
+    handle = [loop.call_soon(turn)]
+    await stage.carry(*batches)
+    handle[0].cancel()
+    writes = stage.socket.writes
+    by_turn.append(len(b"".join(writes)))
+    assert body_of(writes) == b"".join(batches)
+    assert max(after - before for before, after in itertools.pairwise(by_turn)) <= WRITE_SLICE + 1000
+    assert stage.response.body_length == len(b"".join(writes))
+
+
+async def test_a_heartbeat_does_not_come_between_two_slices() -> None:
+    stage = Stage()
+    await stage.client.open()
+    await stage.client.write(b"first")
+    beats = 0
+
+    def turn() -> None:
+        nonlocal beats
+        if len(stage.socket.writes) in (2, 3):
+            beats += 1
+            stage.watch.on_tick(asyncio.get_running_loop().time() + Timeouts().heartbeat)
+        if len(stage.socket.writes) < 4:
+            asyncio.get_running_loop().call_soon(turn)
+
+    asyncio.get_running_loop().call_soon(turn)
+    await stage.carry(LONG, b"last")
+    assert beats
+    assert PING not in b"".join(stage.socket.writes)
+
+
+async def test_the_write_timer_begins_again_with_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    await stage.client.open()
+    begun: list[int] = []
+    monkeypatch.setattr(StreamTimers, "writing", lambda _: begun.append(len(stage.socket.writes)))
+    await stage.carry(b"first", LONG, b"last")
+    assert begun == [1, 2, 4], "before both slices, and before the end"
+
+
+async def test_a_stream_that_is_cancelled_between_two_slices_writes_the_rest_of_the_event() -> None:
+    """Its end follows: an error event, which must not begin within another one."""
+    stage = Stage()
+    await stage.client.open()
+    sending = asyncio.create_task(stage.carry(b"first", LONG, b"last"))
+    while len(stage.socket.writes) < 2:
+        await turns(1)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    assert body_of(stage.socket.writes) == b"first" + LONG
