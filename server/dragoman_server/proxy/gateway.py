@@ -16,7 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import BUILD, Dialect, DragomanError, Failure, Json, UpstreamUnreachable, json_dumps, quote
+from dragoman import BUILD, Dialect, DragomanError, Failure, Json, UpstreamUnreachable, json_dumps
 from dragoman.aio import (
     DEFECT,
     STOPPING,
@@ -42,23 +42,22 @@ from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Total
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
-from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.auth import Caller
-from dragoman_server.proxy.captured_exchange import CapturedExchange, begin_recording, record_response
+from dragoman_server.proxy.captured_exchange import record_response
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
-from dragoman_server.proxy.exchange import Exchange, OpenStream, add_loss_header
+from dragoman_server.proxy.exchange import OpenStream, add_loss_header
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.instruments import Instruments
 from dragoman_server.proxy.known_models import KnownModels
-from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.open_websockets import OpenWebSockets
+from dragoman_server.proxy.prepare_request import Send, prepare_request
 from dragoman_server.proxy.request_body import RequestBodies
-from dragoman_server.proxy.resolve_request import identify, resolve_request
+from dragoman_server.proxy.resolve_request import identify
 from dragoman_server.proxy.shared_pauses import SharedPauses
 from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.proxy.stream_recorder import StreamRecorder
@@ -71,8 +70,6 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 """An aiohttp request handler."""
-Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
-"""Sends a request upstream and returns the response, as `Transport.open` does."""
 
 _ERROR_SECONDS = 1.0
 """Seconds that clients have to receive the errors that end their streams when the gateway stops."""
@@ -116,7 +113,8 @@ class Gateway:
         hooks: Hooks = NO_HOOKS,
         prices: Prices | None = None,
     ) -> None:
-        self._now = now
+        self.now = now
+        """Returns Unix seconds."""
         self.loaded = LoadedConfig(config)
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
@@ -168,10 +166,6 @@ class Gateway:
     def router(self) -> Router:
         """The router of new requests."""
         return self.loaded.router
-
-    def now(self) -> float:
-        """Return Unix seconds."""
-        return self._now()
 
     def reconfigure(self, config: Config) -> None:
         """Serve new requests by `config`. Open requests keep the configuration that they began with.
@@ -287,14 +281,14 @@ class Gateway:
         self, request: web.Request, client: Dialect, open_stream: OpenStream | None = None
     ) -> web.StreamResponse:
         # One function with few local variables, as an open stream keeps its frame.
-        receipt = Receipt(self.new_id(), client, int(self._now()))
+        receipt = Receipt(self.new_id(), client, int(self.now()))
         receipt.on_end = self._end_reporter
         if (tracer := self._instruments.tracer) is not None:
             receipt.trace = tracer.begin(request.headers)
         self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
-            call, exchange, send = await self._prepared(request, receipt, open_stream)
+            call, exchange, send = await prepare_request(self, request, receipt, open_stream)
             timers = self._open.add(request, call.timeouts)
             opening = send(call, timers)
             early = call.timeouts.early_reply if call.stream and open_stream is None else 0.0
@@ -359,71 +353,9 @@ class Gateway:
             record_response(receipt.capture, response)
         return response
 
-    async def _prepared(
-        self, request: web.Request, receipt: Receipt, open_stream: OpenStream | None
-    ) -> tuple[UpstreamRequest, Exchange, Send]:
-        """Resolve a request. Returns the upstream request, the exchange that handles the response, and what sends it.
-
-        That is the transport, or the attempts of a route that may have several.
-        """
-        caller = await self.admit(request)
-        receipt.owner, receipt.principal, receipt.key = caller
-        self.receipts.file(receipt)
-        if self.captures is not None:
-            receipt.capture = begin_recording(self.captures, request, receipt.request_id, caller)
-        loaded = self.loaded
-        target, translation, body, payload, ranking, candidate = await resolve_request(
-            *(request, receipt, loaded, self.bodies, self.hooks),
-            clock=self._now,
-            routing=self.routing,
-            stored=self.stored,
-        )
-        provider = target.provider
-        if target.warning:
-            log.warning("%s %s", receipt.request_id, target.warning)
-        if self.usage.writes and not translation.context.input_estimate:  # a body that passes through
-            translation.context.input_estimate = estimate_by_size(translation.body)
-        limits: Mapping[str, str] = NO_RATE_HEADERS
-        if receipt.key is not None and receipt.key.limits and (accounts := self.named_keys.accounts) is not None:
-            limits = await admit(accounts, receipt.key, receipt, self._now())
-        if self.prompt_cache:
-            receipt.cache = self.prompt_cache.compare(
-                translation, payload, request.headers, receipt.owner, receipt.request_id
-            )
-        transport = self._upstream
-        assert transport is not None, "the gateway is not open"
-        parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
-        if receipt.capture is None:
-            exchange = Exchange(*parts, limits=limits, open_stream=open_stream)
-        else:
-            captured = exchange = CapturedExchange(
-                *parts, limits=limits, open_stream=open_stream, recording=receipt.capture
-            )
-            transport = captured.transport(transport)
-        call = self.upstream_requests.build(request, translation, provider, loaded)
-        if receipt.trace is not None:
-            call = receipt.trace.start_attempt(call, provider, translation.upstream_model)
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug(
-                "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
-                *(receipt.request_id, receipt.client, "stream" if translation.stream else "request", len(body)),
-                *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
-                *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
-            )
-        if self.recorder is not None:
-            transport = self.recorder.attach(request, receipt, exchange, transport)
-        if ranking is None or candidate is None:
-            return call, exchange, transport.open
-        attempts = Attempts(
-            *(request, body, receipt, exchange, loaded, target, ranking, candidate),
-            *(self.routing, transport, self.upstream_requests, self._now),
-            estimates=self.usage.writes,
-        )
-        return call, exchange, attempts.open
-
     async def identify(self, request: web.Request) -> Caller:
         """Return the client of a request. Raises DragomanError if it may not use the gateway."""
-        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self._now)
+        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
 
     async def admit(self, request: web.Request) -> Caller:
         """Identify the client of a request that may go upstream. Raises DragomanError."""
@@ -434,7 +366,7 @@ class Gateway:
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self._now)
+        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
 
     async def fetch(
         self, call: UpstreamRequest, limit: int, request: web.Request | None = None
@@ -458,7 +390,7 @@ class Gateway:
 
     def new_receipt(self, request: web.Request, endpoint: str) -> Receipt:
         """Return the receipt of a request to a forwarded endpoint, which is counted as open."""
-        receipt = Receipt(self.new_id(), Dialect.CHAT, int(self._now()), endpoint=endpoint)
+        receipt = Receipt(self.new_id(), Dialect.CHAT, int(self.now()), endpoint=endpoint)
         receipt.on_end = self._end_reporter
         if (tracer := self._instruments.tracer) is not None:
             receipt.trace = tracer.begin(request.headers, endpoint)

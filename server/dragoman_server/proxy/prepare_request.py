@@ -1,0 +1,88 @@
+"""The steps of a request before it is sent: admission, routing, translation, limits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from dragoman import quote
+from dragoman.aio import StreamTimers, UpstreamRequest, UpstreamResponse
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.attempts import Attempts
+from dragoman_server.proxy.captured_exchange import CapturedExchange, begin_recording
+from dragoman_server.proxy.exchange import Exchange, OpenStream
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
+from dragoman_server.proxy.resolve_request import resolve_request
+
+if TYPE_CHECKING:
+    from dragoman_server.proxy.gateway import Gateway
+
+log = logging.getLogger("dragoman")
+Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
+"""Sends a request upstream and returns the response, as `Transport.open` does."""
+
+
+async def prepare_request(
+    gateway: Gateway, request: web.Request, receipt: Receipt, open_stream: OpenStream | None
+) -> tuple[UpstreamRequest, Exchange, Send]:
+    """Return the upstream request, the exchange that handles its response, and what sends it.
+
+    That is the transport, or the attempts of a route that may have several. `open_stream` is that of `Exchange`. Raises
+    DragomanError, and then nothing was sent.
+    """
+    caller = await gateway.admit(request)
+    receipt.owner, receipt.principal, receipt.key = caller
+    gateway.receipts.file(receipt)
+    if gateway.captures is not None:
+        receipt.capture = begin_recording(gateway.captures, request, receipt.request_id, caller)
+    loaded = gateway.loaded
+    target, translation, body, payload, ranking, candidate = await resolve_request(
+        *(request, receipt, loaded, gateway.bodies, gateway.hooks),
+        clock=gateway.now,
+        routing=gateway.routing,
+        stored=gateway.stored,
+    )
+    provider = target.provider
+    if target.warning:
+        log.warning("%s %s", receipt.request_id, target.warning)
+    if gateway.usage.writes and not translation.context.input_estimate:  # a body that passes through
+        translation.context.input_estimate = estimate_by_size(translation.body)
+    limits: Mapping[str, str] = NO_RATE_HEADERS
+    if receipt.key is not None and receipt.key.limits and (accounts := gateway.named_keys.accounts) is not None:
+        limits = await admit(accounts, receipt.key, receipt, gateway.now())
+    if gateway.prompt_cache:
+        receipt.cache = gateway.prompt_cache.compare(
+            translation, payload, request.headers, receipt.owner, receipt.request_id
+        )
+    transport = gateway.transport
+    parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
+    if receipt.capture is None:
+        exchange = Exchange(*parts, limits=limits, open_stream=open_stream)
+    else:
+        captured = exchange = CapturedExchange(
+            *parts, limits=limits, open_stream=open_stream, recording=receipt.capture
+        )
+        transport = captured.transport(transport)
+    call = gateway.upstream_requests.build(request, translation, provider, loaded)
+    if receipt.trace is not None:
+        call = receipt.trace.start_attempt(call, provider, translation.upstream_model)
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug(
+            "%s %s %s of %d bytes, client profile %s; model %s by route %s to %s at %s, %d bytes, profile %s",
+            *(receipt.request_id, receipt.client, "stream" if translation.stream else "request", len(body)),
+            *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
+            *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
+        )
+    if gateway.recorder is not None:
+        transport = gateway.recorder.attach(request, receipt, exchange, transport)
+    if ranking is None or candidate is None:
+        return call, exchange, transport.open
+    attempts = Attempts(
+        *(request, body, receipt, exchange, loaded, target, ranking, candidate),
+        *(gateway.routing, transport, gateway.upstream_requests, gateway.now),
+        estimates=gateway.usage.writes,
+    )
+    return call, exchange, attempts.open
