@@ -175,7 +175,10 @@ def test_a_groove_changes_nothing_that_is_observed(row: Direction, model: str | 
     head, frames = data.draw(alike_streams(row.upstream.dialect))
     stream = b"".join([head, *frames])
     for pieces in ([stream], [head, *frames], data.draw(splits(stream))):
-        assert watch(row, pieces, parsed=False, model=model) == watch(row, pieces, parsed=True, model=model)
+        together, singly = (watch(row, pieces, parsed=parsed, model=model) for parsed in (False, True))
+        assert together[:-1] == singly[:-1]
+        # Of several deltas that are read together only the last number is compared.
+        assert singly[-1] or not together[-1]
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
