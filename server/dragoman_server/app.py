@@ -13,7 +13,6 @@ from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.captures import CaptureEndpoints
-from dragoman_server.endpoints.console.console import Console
 from dragoman_server.endpoints.count_tokens import TokenCounts
 from dragoman_server.endpoints.diagnostics import Diagnostics
 from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
@@ -115,6 +114,8 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     if gateway.cors:
         _add_cors(app, gateway, set(app.router.resources()) - others)
     if gateway.config.server.ui:
+        from dragoman_server.endpoints.console.console import Console  # half a megabyte, which few gateways need
+
         Console(gateway).mount(app, prefix)  # not with the others: no page of another origin may use it
     if prefix:
         app.router.add_route("*", f"{prefix}/{{path:.*}}", _unknown_path, expect_handler=handle_expect)

@@ -11,7 +11,6 @@ from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import row_of
 from dragoman_server.accounts.usage.sink import RowFile, RowSink
-from dragoman_server.accounts.usage.sqlite_file import SqliteFile
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.exchange_record import ExchangeRecord
 from dragoman_server.observability.metric_families import USAGE_DROPPED, Totals
@@ -69,4 +68,6 @@ class UsageBook:
 def _file(options: UsageOptions) -> RowFile:
     if options.kind == JSONL:
         return JsonlFile(options.file, options.max_bytes, options.files)
+    from dragoman_server.accounts.usage.sqlite_file import SqliteFile  # a megabyte, which few gateways need
+
     return SqliteFile(options.file, options.keep_days)
