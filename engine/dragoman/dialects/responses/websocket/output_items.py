@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import Json
 from dragoman.wire.json_codec import dumps, loads_exact
 
 _CREATED: Final = "response.created"
@@ -63,14 +62,15 @@ class OutputItems:
         else:
             self._items.append(data)
 
-    def _add_response(self, response: Json | None, ended: bool) -> None:
+    def _add_response(self, response: Any, ended: bool) -> None:
         if type(response) is not dict:
             return
         if type(found := response.get("id")) is str:
             self.response_id = found
         if ended:
-            if not self._items:
-                for item in response.get("output") or ():
+            output = response.get("output")
+            if not self._items and type(output) is list:
+                for item in output:
                     self._add_item(item)
             self.complete = self._left >= 0 and bool(self.response_id)
 

@@ -71,7 +71,10 @@ def test_a_response_above_the_limit_cannot_be_continued() -> None:
         assert items.join() == b""
 
 
-@pytest.mark.parametrize("data", [b"{", b"7", b'{"type":"response.completed"}', b'{"response":7}', b'{"item":7}'])
+@pytest.mark.parametrize(
+    "data",
+    [b"{", b"7", b'{"type":"response.completed"}', b'{"response":7}', b'{"item":7}', b'{"response":{"output":7}}'],
+)
 @pytest.mark.parametrize("event", ["", "response.created", "response.output_item.done", "response.completed"])
 def test_what_is_no_event_is_ignored(event: str, data: bytes) -> None:
     items = OutputItems(100)
