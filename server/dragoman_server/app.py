@@ -19,7 +19,6 @@ from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
-from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
 from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
 from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.gateway import Gateway
@@ -92,6 +91,8 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
     if gateway.stored is not None:
+        from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
+
         stored = ResponsesEndpoints(gateway, gateway.stored)
         app.router.add_get(f"{prefix}/v1/responses/{{id}}", stored.get, allow_head=False)
         app.router.add_delete(f"{prefix}/v1/responses/{{id}}", stored.delete)

@@ -205,11 +205,39 @@ def test_importing_the_asyncio_side_does_not_import_aiohttp() -> None:
 
 def test_importing_the_threads_imports_no_database() -> None:
     loaded = set(python("import dragoman.threads, sys; print(*sys.modules)").split())
+    assert "dragoman.threads" in loaded
+    loaded |= set(python("from dragoman.threads import Thread, MemoryStore; import sys; print(*sys.modules)").split())
     assert "dragoman.threads.thread" in loaded
     assert not {name for name in loaded if name.split(".")[0] in OUTER | {"sqlite3", "cryptography", "asyncio"}}
     assert all(getattr(dragoman.threads, name).__module__.startswith("dragoman.") for name in dragoman.threads.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = dragoman.threads.Nothing
+
+
+def test_a_plain_gateway_imports_what_it_uses() -> None:
+    """Its memory is that of a gateway without the parts that are not configured."""
+    code = """
+import sys
+from dragoman_server.cli.main import _parser
+from dragoman_server.app import make_app
+from dragoman_server.config.load import simulated_config
+import dragoman_server.workers.serve
+_parser().parse_args(["serve"])
+make_app(simulated_config())
+print(*sys.modules)
+"""
+    loaded = set(python(code).split())
+    assert "dragoman_server.proxy.gateway" in loaded
+    optional = (
+        *("decimal", "sqlite3", "difflib", "importlib.metadata", "dragoman_bench", "dragoman.threads.thread"),
+        *("dragoman_server.accounts.accounts", "dragoman_server.accounts.store.memory"),
+        *("dragoman_server.cli.imports", "dragoman_server.cli.manage_keys", "dragoman_server.cli.replay_capture"),
+        *("dragoman_server.endpoints.console", "dragoman_server.endpoints.stored_responses"),
+        *("dragoman_server.endpoints.websocket.connection", "dragoman_server.observability.captures"),
+        *("dragoman_server.observability.otlp", "dragoman_server.observability.tracing"),
+        "dragoman_server.proxy.stored_responses",
+    )
+    assert not [name for name in optional if name in loaded]
 
 
 def test_the_server_imports_the_public_names_only() -> None:

@@ -24,27 +24,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.threads.item_list import ItemPage, list_items
-from dragoman.threads.limits import ThreadLimits
-from dragoman.threads.node import Node, history
-from dragoman.threads.store.interface import NotStored, Store, StoreError
-from dragoman.threads.store.memory import MemoryStore
-from dragoman.threads.stored_request import (
-    StoredRequest,
-    deleted_response,
-    is_response_id,
-    new_node,
-    previous_not_found,
-    relocate,
-    response_not_found,
-    with_history,
-)
-from dragoman.threads.thread import Thread
-
 if TYPE_CHECKING:
+    from dragoman.threads.item_list import ItemPage, list_items
+    from dragoman.threads.limits import ThreadLimits
+    from dragoman.threads.node import Node, history
+    from dragoman.threads.store.interface import NotStored, Store, StoreError
+    from dragoman.threads.store.memory import MemoryStore
     from dragoman.threads.store.node_data import NodeCipher
     from dragoman.threads.store.sqlite import SqliteStore
     from dragoman.threads.store.sqlite_thread import SqliteThread
+    from dragoman.threads.stored_request import (
+        StoredRequest,
+        deleted_response,
+        is_response_id,
+        new_node,
+        previous_not_found,
+        relocate,
+        response_not_found,
+        with_history,
+    )
+    from dragoman.threads.thread import Thread
 
 __all__ = (
     "ItemPage",
@@ -70,17 +69,35 @@ __all__ = (
     "with_history",
 )
 
-_LATER: Final = {
+_MODULES: Final = {
+    "ItemPage": "item_list",
+    "MemoryStore": "store.memory",
+    "Node": "node",
     "NodeCipher": "store.node_data",
+    "NotStored": "store.interface",
     "SqliteStore": "store.sqlite",
     "SqliteThread": "store.sqlite_thread",
+    "Store": "store.interface",
+    "StoreError": "store.interface",
+    "StoredRequest": "stored_request",
+    "Thread": "thread",
+    "ThreadLimits": "limits",
+    "deleted_response": "stored_request",
+    "history": "node",
+    "is_response_id": "stored_request",
+    "list_items": "item_list",
+    "new_node": "stored_request",
+    "previous_not_found": "stored_request",
+    "relocate": "stored_request",
+    "response_not_found": "stored_request",
+    "with_history": "stored_request",
 }
-"""The modules of the names that are imported when they are used."""
+"""The modules of the names. Each is imported when one of its names is first used."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `_LATER` (PEP 562)."""
-    module = _LATER.get(name)
+    """Import a name of `_MODULES` (PEP 562)."""
+    module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)

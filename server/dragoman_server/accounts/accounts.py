@@ -22,13 +22,12 @@ from dragoman_server.accounts.limits.admission import (
     Admission,
     cancellation_of,
     claim_of,
-    has_cost,
     settlement_of,
     tokens_of,
 )
 from dragoman_server.accounts.limits.claim import CONCURRENCY, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.prices import Prices, cost_units
-from dragoman_server.accounts.limits.rejection import no_price, rejection
+from dragoman_server.accounts.limits.rejection import no_price, rate_headers, rejection
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Lease, Store, StoreError
@@ -229,7 +228,7 @@ class Accounts:
         the configuration rejects requests then.
         """
         cost: int | None = 0
-        if has_cost(record.limits):
+        if record.limits.has_cost:
             cost = cost_units(self._prices, Usage(input_total=tokens), model, provider)
             if cost is None:
                 raise no_price(model)
@@ -274,6 +273,11 @@ class Accounts:
         self._totals.add(STORE_UNCHECKED, ("admitted",))
         return Admission(record, claim, tokens, granted=False)
 
+    @staticmethod
+    def rate_headers(admission: Admission, client: Dialect, now: float) -> Mapping[str, str]:
+        """Return the headers with the key's rate limits; none if the store was not asked."""
+        return {} if admission.outcome is None else rate_headers(admission.claim, admission.outcome, client, now)
+
     def settle(
         self, admission: Admission, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None
     ) -> None:
@@ -289,7 +293,7 @@ class Accounts:
             if usage.input_total is None:
                 usage = replace(usage, input_total=admission.estimate)
             tokens = tokens_of(usage)
-            if has_cost(admission.record.limits):
+            if admission.record.limits.has_cost:
                 cost = cost_units(self._prices, usage, model, provider)
         elif not sent:
             tokens = cost = 0

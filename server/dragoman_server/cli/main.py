@@ -10,32 +10,19 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
-from dragoman_server.cli import (
-    check_config,
-    explain_request,
-    manage_keys,
-    print_schema,
-    replay_capture,
-    run_agent,
-    shell_completion,
-    show_captures,
-    show_usage,
-    starter_config,
-)
+from dragoman_server.cli import check_config, shell_completion
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
-from dragoman_server.cli.imports import command as import_command
-from dragoman_server.cli.manage_keys import described
+from dragoman_server.cli.describe_config import describe
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
+from dragoman_server.cli.parser import Parser
 from dragoman_server.cli.translate_files import KINDS, convert, kind_of
-from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import NothingConfigured
-from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config
-from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
 from dragoman_server.observability.logs import LEVELS, configure, print_line
 from dragoman_server.routing.client_profiles import BY_NAME
@@ -91,7 +78,7 @@ def _level(args: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = run_agent.Parser(prog="dragoman", description="A streaming gateway that translates between model APIs.")
+    parser = Parser(prog="dragoman", description="A streaming gateway that translates between model APIs.")
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -121,17 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
 
     run = commands.add_parser("run", help="start a coding agent that uses a gateway of its own")
-    add_upstream(run)
-    add_log(run)
-    run_agent.add_arguments(run)
-    run.set_defaults(run=lambda args: run_agent.main(args, served_config, _describe))
-
-    init = commands.add_parser("init", help="write a commented configuration to start from")
-    starter_config.add_arguments(init)
-    init.set_defaults(run=starter_config.main)
-
-    imports = commands.add_parser("import", help="write a configuration from that of another gateway")
-    import_command.add_arguments(imports)
+    run.declare_later = _declare_run
+    _add_later(commands, "init", "starter_config", "write a commented configuration to start from")
+    _add_later(commands, "import", "imports.command", "write a configuration from that of another gateway")
 
     demo = commands.add_parser("demo", help="show translated streams between a client and a simulated upstream")
     demo.add_argument("--once", action="store_true", help="exit after the last scene instead of serving on")
@@ -142,22 +121,13 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="validate and describe a configuration")
     _add_config(check)
     check_config.add_arguments(check)
-    check.set_defaults(run=lambda args: check_config.main(args, read_config, _describe))
+    check.set_defaults(run=lambda args: check_config.main(args, read_config, describe))
 
-    schema = commands.add_parser("schema", help="print the JSON Schema of the configuration file, for editors")
-    schema.set_defaults(run=print_schema.main)
-
-    keys = commands.add_parser("keys", help="add, list and revoke the keys of clients")
-    manage_keys.add_arguments(keys)
-
-    usage = commands.add_parser("usage", help="add up the usage that a gateway has booked")
-    show_usage.add_arguments(usage)
-
-    capture = commands.add_parser("capture", help="list and show captured exchanges")
-    show_captures.add_arguments(capture)
-
-    replay = commands.add_parser("replay", help="translate a captured exchange again, and compare the result")
-    replay_capture.add_arguments(replay)
+    _add_later(commands, "schema", "print_schema", "print the JSON Schema of the configuration file, for editors")
+    _add_later(commands, "keys", "manage_keys", "add, list and revoke the keys of clients")
+    _add_later(commands, "usage", "show_usage", "add up the usage that a gateway has booked")
+    _add_later(commands, "capture", "show_captures", "list and show captured exchanges")
+    _add_later(commands, "replay", "replay_capture", "translate a captured exchange again, and compare the result")
 
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
@@ -173,13 +143,7 @@ def _parser() -> argparse.ArgumentParser:
         help="show the upstream request for a request body, its losses and renames",
         description="Show the request that an upstream would receive, and what would be lost. Nothing is sent.",
     )
-    add_dialect(explain, "--from", dest="source", help="dialect of the request (default: detected by its fields)")
-    add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of the route in --config)")
-    explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs apply")
-    explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
-    explain.add_argument("--json", action="store_true", help="print JSON, with the body byte for byte")
-    _add_translation(explain)
-    explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs, explain.error))
+    explain.declare_later = _declare_explain
 
     completion = commands.add_parser("completion", help="print a completion script for a shell")
     shell_completion.add_arguments(completion)
@@ -190,6 +154,36 @@ def _parser() -> argparse.ArgumentParser:
         "bench", help="benchmark gateways side by side on this machine (see bench --help)", add_help=False
     )
     return parser
+
+
+def _add_later(commands: argparse._SubParsersAction[Parser], name: str, module: str, about: str) -> None:
+    """Add a command whose arguments are declared, when it is used, by `add_arguments` of a module of this package."""
+
+    def declare(parser: argparse.ArgumentParser) -> None:
+        import_module(f"dragoman_server.cli.{module}").add_arguments(parser)
+
+    commands.add_parser(name, help=about).declare_later = declare
+
+
+def _declare_run(run: argparse.ArgumentParser) -> None:
+    from dragoman_server.cli import run_agent
+
+    add_upstream(run)
+    add_log(run)
+    run_agent.add_arguments(run)
+    run.set_defaults(run=lambda args: run_agent.main(args, served_config, describe))
+
+
+def _declare_explain(explain: argparse.ArgumentParser) -> None:
+    from dragoman_server.cli import explain_request
+
+    add_dialect(explain, "--from", dest="source", help="dialect of the request (default: detected by its fields)")
+    add_dialect(explain, "--to", dest="target", help="dialect of the upstream (default: that of the route in --config)")
+    explain.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs apply")
+    explain.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
+    explain.add_argument("--json", action="store_true", help="print JSON, with the body byte for byte")
+    _add_translation(explain)
+    explain.set_defaults(run=lambda args: explain_request.main(args, _profile, _knobs, explain.error))
 
 
 def _add_translation(parser: argparse.ArgumentParser) -> None:
@@ -239,7 +233,7 @@ def _serve(args: argparse.Namespace) -> int:
         async with running(config, drain=config.server.stop_drain) as up:
             on_hangup(lambda: reload(up.gateway, load))
             print_line(f"dragoman listens on {up.url}")
-            _describe(up.config)
+            describe(up.config)
             notify("READY=1")
             async with watching(watch, lambda: reload(up.gateway, load)):
                 await wait_for_stop_signal()
@@ -260,7 +254,7 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
 
     def announce(url: str, config: Config) -> None:
         print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
-        _describe(config)
+        describe(config)
 
     watch = FileWatch(args.config) if args.watch else None
 
@@ -345,42 +339,6 @@ def _knobs(settings: Sequence[str]) -> Knobs:
         if wrong := value_problem(KNOBS[name], value):
             raise ConfigError(f"--knob {setting}", wrong)
     return Knobs(**values)
-
-
-def _described_target(target: RouteTarget) -> str:
-    model = f" as {target.upstream_model}" if target.upstream_model else ""
-    weight = f" weight {target.weight:g}" if target.weight != 1 else ""
-    return f"{target.priority}. {target.provider}{model}{weight}"
-
-
-def _describe(config: Config) -> None:
-    """Print a summary of the configuration, without keys."""
-    if config.simulated:
-        print_line(
-            "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated"
-        )
-    for provider in config.providers.values():
-        key = "with a key" if provider.api_key is not None else "without a key"
-        if len(provider.api_keys) > 1:
-            key = f"with {len(provider.api_keys)} keys"
-        where = shown_url(provider.base_url) or "(simulated)"
-        profile = f", profile {provider.profile_name}" if provider.profile_name else ""
-        print_line(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
-    for route in config.routes:
-        only = f" (for {route.client} clients)" if route.client else ""
-        to = f" as {route.upstream_model}" if route.upstream_model else ""
-        providers = ", ".join(_described_target(target) for target in route.targets) or route.provider
-        print_line(f"  model {route.model} → {providers}{to}{only}")
-    models = config.models
-    for size, name in (("big", models.big), ("small", models.small)):
-        if name:
-            print_line(f"  {size} models → {name}")
-    for record in config.keys.values():
-        print_line(f"  key {described(record)}")
-    if config.store.holds_keys:
-        print_line(f"  keys of clients are also read from the store ({config.store.kind})")
-    for sentence in (*warn_if_exposed(config), *remarks(config)):
-        print_line(f"  {sentence}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Spent, Store, StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.cli.config_source import DEFAULT_FILE
+from dragoman_server.cli.describe_config import describe_key
 from dragoman_server.config.accounts_tables import load_accounts
 from dragoman_server.config.toml_reader import ConfigError, join
 
@@ -132,7 +133,9 @@ def _add(args: argparse.Namespace) -> int:
     _with_store(options, put)
     print(key)
     print(
-        f"added {described(record)}. The key above is not kept anywhere; it is valid within", file=sys.stderr, end=" "
+        f"added {describe_key(record)}. The key above is not kept anywhere; it is valid within",
+        file=sys.stderr,
+        end=" ",
     )
     print(f"{options.refresh:g} seconds.", file=sys.stderr)
     return 0
@@ -174,7 +177,7 @@ def _list(args: argparse.Namespace) -> int:
         sys.stdout.write(json_dumps({"object": "list", "data": data}).decode() + "\n")
         return 0
     for record, source in rows:
-        print(f"{described(record)} ({source})")
+        print(f"{describe_key(record)} ({source})")
         for each in spent.get(record.id, ()):
             print(f"    {each.name} of {each.period}: {_amount(each):.10g}")
     if not rows:
@@ -216,16 +219,3 @@ def _revoke(args: argparse.Namespace) -> int:
         f"revoked {record.name} ({record.id}); gateways reject it within {options.refresh:g} seconds", file=sys.stderr
     )
     return 0
-
-
-def described(record: KeyRecord) -> str:
-    """Return a key in one line, without its hash."""
-    parts = [f"{record.name} ({record.id}): models {', '.join(record.models) or 'all'}"]
-    parts += [f"{name.replace('_', ' ')} {value:g}" for name, value in asdict(record.limits).items() if value]
-    if record.expires is not None:
-        parts.append(f"until {written_moment(record.expires)}")
-    if record.admin:
-        parts.append("admin")
-    if record.capture:
-        parts.append("captured")
-    return "; ".join(parts)

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from dragoman import Dialect, DragomanError
 from dragoman_server.cli.agents import AGENTS, Access, Agent
@@ -34,22 +33,6 @@ NOT_FOUND = 127
 _DRAIN = 1.0
 _WARNINGS_KEPT = 20
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that stores what follows `--` in `agent_args`, for commands that have that default."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse what precedes `--`; store the rest in `agent_args`."""
-        if self.get_default("agent_args") is None or args is None:
-            return super().parse_known_args(args, namespace)
-        words = list(args)
-        at = words.index("--") if "--" in words else len(words)
-        known, unknown = super().parse_known_args(words[:at], namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}; put the agent's own after --")
-        known.agent_args = words[at + 1 :]
-        return known, unknown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

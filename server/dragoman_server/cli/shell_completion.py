@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from dragoman_server.cli.parser import Parser
+
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -26,10 +28,12 @@ def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
-    """Make shtab complete file names for arguments that are files."""
+    """Make shtab complete file names for arguments that are files, of all commands."""
     for action in parser._actions:
         if action.metavar in ("FILE", "CONFIG.toml"):
             action.complete = how  # type: ignore[attr-defined]
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
+                if isinstance(command, Parser):
+                    command.declare()
                 _complete_files(command, how)

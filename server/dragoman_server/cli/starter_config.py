@@ -86,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"file to write (default {DEFAULT_FILE}), - for standard output",
     )
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    parser.set_defaults(run=main)
 
 
 def main(args: argparse.Namespace) -> int:

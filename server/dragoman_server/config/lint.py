@@ -10,7 +10,6 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from dragoman import Dialect, DragomanError
-from dragoman_server.accounts.limits.admission import has_cost
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
@@ -73,14 +72,14 @@ def unknown_windows(config: Config) -> Iterator[str]:
 
 def _forgotten_budgets(config: Config) -> Iterator[str]:
     limits = [(name, key.limits) for name, key in config.keys.items()]
-    budgets = [name for name, each in limits if each.daily_tokens or each.monthly_tokens or has_cost(each)]
+    budgets = [name for name, each in limits if each.daily_tokens or each.monthly_tokens or each.has_cost]
     if budgets and config.store.kind == MEMORY:
         yield f'the budget of key {budgets[0]} begins again at each restart: set store.kind = "sqlite" or "redis"'
 
 
 def _models_without_price(config: Config) -> Iterator[str]:
     """Yield a sentence for each model that a key with a budget of cost cannot use, of those that routes name."""
-    keys = [record for record in config.keys.values() if has_cost(record.limits)]
+    keys = [record for record in config.keys.values() if record.limits.has_cost]
     if not keys:
         return
     table, router = config.price_table(), Router(config)

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dragoman.threads import ThreadLimits
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.toml_reader import Problem, Table, unknown
+
+if TYPE_CHECKING:
+    from dragoman.threads import ThreadLimits
 
 OFF, MEMORY, SQLITE = "off", "memory", "sqlite"
 KINDS = (OFF, MEMORY, SQLITE)
@@ -49,6 +51,8 @@ class StateOptions:
 
     def limits(self) -> ThreadLimits:
         """Return the limits of the store."""
+        from dragoman.threads import ThreadLimits  # imported when responses are stored
+
         return ThreadLimits(
             ttl=self.ttl_days * _DAY,
             nodes=self.max_responses,

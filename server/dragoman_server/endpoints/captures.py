@@ -6,16 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import web
 
 from dragoman import ClientRequestError, DragomanError, FailureKind, Json, json_dumps
 from dragoman.aio import DEFECT
-from dragoman_server.observability.captures.store import CaptureStore
-from dragoman_server.proxy.captured_exchange import may_capture
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.web_origins import may_capture
+
+if TYPE_CHECKING:
+    from dragoman_server.observability.captures.store import CaptureStore
 
 log = logging.getLogger("dragoman")
 LIST_DEFAULT, LIST_MAX = 100, 1000

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 _NOT_COMPLETE = ("failed", "abandoned")
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal
 from hmac import compare_digest
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dragoman import (
     ClientRequestError,
@@ -31,8 +30,12 @@ from dragoman import (
 from dragoman.aio import UpstreamRequest
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
-from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from dragoman_server.observability.captures.recording import Recording
 
 TEXT_MAX = 300
 """Longest text of a receipt, in characters."""

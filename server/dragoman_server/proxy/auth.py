@@ -10,16 +10,18 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
-from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.proxy.error_response import client_failure
+
+if TYPE_CHECKING:
+    from dragoman_server.accounts.accounts import Accounts
 
 _SENDABLE = re.compile(r"[\t\x20-\x7e]+\Z")
 

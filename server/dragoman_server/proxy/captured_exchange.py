@@ -26,7 +26,7 @@ from dragoman_server.observability.captures.recording_transport import Recording
 from dragoman_server.observability.known_secrets import configured_secrets
 from dragoman_server.proxy.auth import Caller, inbound_key
 from dragoman_server.proxy.exchange import STREAM_STATUS, Exchange, event_stream
-from dragoman_server.proxy.web_origins import is_local_program
+from dragoman_server.proxy.web_origins import may_capture
 
 
 def begin_recording(captures: Captures, request: web.Request, request_id: str, caller: Caller) -> Recording | None:
@@ -44,14 +44,6 @@ def begin_recording(captures: Captures, request: web.Request, request_id: str, c
     if recording is not None:
         recording.requested(request.method, request.path_qs, headers.items())
     return recording
-
-
-def may_capture(request: web.Request, caller: Caller) -> bool:
-    """True if a client may ask for captures and read them.
-
-    That is an admin's key, or a program of this machine if no keys are configured.
-    """
-    return caller.admin if caller.owner else is_local_program(request)
 
 
 @dataclass(slots=True)
@@ -109,14 +101,8 @@ class CapturedExchange(Exchange):
     async def _upstream_error(self, answer: UpstreamResponse) -> web.StreamResponse:
         response = await Exchange._upstream_error(self, answer)
         if isinstance(response, web.Response):
-            record_response(self.recording, response)
+            self.recording.replied_whole(response)
         return response
-
-
-def record_response(recording: Recording, response: web.Response) -> None:
-    """Record a reply that is not streamed."""
-    body = response.body
-    recording.replied(response.status, response.headers, body if isinstance(body, bytes) else b"")
 
 
 class _RecordedDownstream(DownstreamResponse):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -43,7 +43,6 @@ from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.auth import Caller
-from dragoman_server.proxy.captured_exchange import record_response
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
 from dragoman_server.proxy.exchange import OpenStream, add_loss_header
@@ -59,13 +58,15 @@ from dragoman_server.proxy.prepare_request import Send, prepare_request
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import identify
 from dragoman_server.proxy.shared_pauses import SharedPauses
-from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.proxy.stream_recorder import StreamRecorder
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.routing_state import RoutingState
 from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
 from dragoman_server.workers.peer_workers import PeerWorkers
+
+if TYPE_CHECKING:
+    from dragoman_server.proxy.stored_responses import StoredResponses
 
 log = logging.getLogger("dragoman")
 Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
@@ -125,7 +126,11 @@ class Gateway:
         totals = self.metrics.totals
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
-        self.stored = StoredResponses(config.state, totals, now) if config.state.kind != STATE_OFF else None
+        self.stored: StoredResponses | None = None
+        if config.state.kind != STATE_OFF:
+            from dragoman_server.proxy.stored_responses import StoredResponses
+
+            self.stored = StoredResponses(config.state, totals, now)
         """The stored responses; None if none are kept."""
         self._state = config.state
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
@@ -350,7 +355,7 @@ class Gateway:
         response = error_response(receipt.client, failure, receipt.request_id)
         add_loss_header(response.headers, receipt.losses)
         if receipt.capture is not None:
-            record_response(receipt.capture, response)
+            receipt.capture.replied_whole(response)
         return response
 
     async def identify(self, request: web.Request) -> Caller:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.schema import Config
-from dragoman_server.observability.captures.captures import Captures
 from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.metrics_export import create_metrics_export
 from dragoman_server.observability.provider_health import ProviderHealth
-from dragoman_server.observability.tracing.tracer import create_tracer
+
+if TYPE_CHECKING:
+    from dragoman_server.observability.captures.captures import Captures
+    from dragoman_server.observability.tracing.tracer import Tracer
 
 
 class Instruments:
@@ -39,9 +42,17 @@ class Instruments:
         self._usage_options = config.usage
         self.usage = UsageBook(config.usage, config.price_table(), totals)
         self._capture_options = config.capture
-        self.captures = Captures(config.capture, totals, now) if config.capture.enabled else None
+        self.captures: Captures | None = None
+        if config.capture.enabled:
+            from dragoman_server.observability.captures.captures import Captures
+
+            self.captures = Captures(config.capture, totals, now)
         self._telemetry = config.telemetry
-        self.tracer = create_tracer(config.telemetry, totals)
+        self.tracer: Tracer | None = None
+        if config.telemetry.traces:
+            from dragoman_server.observability.tracing.tracer import create_tracer
+
+            self.tracer = create_tracer(config.telemetry, totals)
         self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
 
     def configure(self, config: Config) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
-from dragoman_server.accounts.accounts import Accounts
-from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.limits.admission import Admission
-from dragoman_server.accounts.limits.rejection import rate_headers
 from dragoman_server.observability.receipts import Receipt
+
+if TYPE_CHECKING:
+    from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.accounts.keys.record import KeyRecord
+    from dragoman_server.accounts.limits.admission import Admission
 
 NO_RATE_HEADERS: Mapping[str, str] = {}
 _BYTES = 4
@@ -34,9 +36,7 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
         *(record, receipt.request_id, receipt.client, translation.upstream_model, estimate), provider=receipt.provider
     )
     receipt.settle = partial(_settle, accounts, admission)
-    if admission.outcome is None:
-        return {}
-    return rate_headers(admission.claim, admission.outcome, receipt.client, now)
+    return accounts.rate_headers(admission, receipt.client, now)
 
 
 def estimate_by_size(body: bytes) -> int:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from dragoman_server.accounts.accounts import Accounts
-from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.interface import StoreError
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
+
+if TYPE_CHECKING:
+    from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.accounts.limits.prices import Prices
 
 log = logging.getLogger("dragoman")
 
@@ -30,6 +33,8 @@ class NamedKeys:
         self.accounts = self._accounts_of(config) if config.named_keys else None
 
     def _accounts_of(self, config: Config) -> Accounts:
+        from dragoman_server.accounts.accounts import Accounts  # imported for gateways with named keys
+
         records = tuple(config.keys.values())
         return Accounts(records, config.store, totals=self._totals, prices=self._prices, now=self._now)
 

@@ -12,7 +12,6 @@ from dragoman import quote
 from dragoman.aio import StreamTimers, UpstreamRequest, UpstreamResponse
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.attempts import Attempts
-from dragoman_server.proxy.captured_exchange import CapturedExchange, begin_recording
 from dragoman_server.proxy.exchange import Exchange, OpenStream
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.resolve_request import resolve_request
@@ -37,6 +36,8 @@ async def prepare_request(
     receipt.owner, receipt.principal, receipt.key = caller
     gateway.receipts.file(receipt)
     if gateway.captures is not None:
+        from dragoman_server.proxy.captured_exchange import begin_recording
+
         receipt.capture = begin_recording(gateway.captures, request, receipt.request_id, caller)
     loaded = gateway.loaded
     target, translation, body, payload, ranking, candidate = await resolve_request(
@@ -62,6 +63,8 @@ async def prepare_request(
     if receipt.capture is None:
         exchange = Exchange(*parts, limits=limits, open_stream=open_stream)
     else:
+        from dragoman_server.proxy.captured_exchange import CapturedExchange
+
         captured = exchange = CapturedExchange(
             *parts, limits=limits, open_stream=open_stream, recording=receipt.capture
         )

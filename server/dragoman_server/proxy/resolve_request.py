@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
@@ -23,17 +23,19 @@ from dragoman import (
     parse_body,
     translate,
 )
-from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import Caller, check_inbound, check_model, check_named
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import LONG_BODY, RequestBodies, apply_header_overrides, read_model
-from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.routing.plan import STICKY, Candidate, Plan
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState
+
+if TYPE_CHECKING:
+    from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.proxy.stored_responses import StoredResponses
 
 Complete = Callable[[Json, Dialect, Provider], Json]
 """Adds fields to a payload that its endpoint does not require and its translation does."""

@@ -10,10 +10,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.store.interface import StoreError
 from dragoman_server.routing.routing_state import RoutingState
+
+if TYPE_CHECKING:
+    from dragoman_server.accounts.accounts import Accounts
 
 log = logging.getLogger("dragoman")
 INTERVAL = 2.0

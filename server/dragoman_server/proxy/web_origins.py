@@ -17,6 +17,7 @@ from aiohttp import web
 
 from dragoman import DragomanError, FailureKind
 from dragoman_server.config.forwarded_endpoints import FORM_TYPE, FORMS
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import client_failure, unsupported
 
@@ -153,3 +154,11 @@ def _wrong_type(content_type: str) -> DragomanError:
         " page could send: send content-type: application/json (with curl: -H 'content-type: application/json')"
     )
     return DragomanError(unsupported(message))
+
+
+def may_capture(request: web.Request, caller: Caller) -> bool:
+    """True if a client may ask for captures and read them.
+
+    That is an admin's key, or a program of this machine if no keys are configured.
+    """
+    return caller.admin if caller.owner else is_local_program(request)

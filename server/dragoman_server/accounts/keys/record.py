@@ -51,6 +51,11 @@ class KeyLimits:
         return self != NO_LIMITS
 
     @property
+    def has_cost(self) -> bool:
+        """True if a request needs a price."""
+        return bool(self.daily_cost or self.monthly_cost)
+
+    @property
     def count_tokens(self) -> bool:
         """True if one of them is a limit of tokens or of cost, so that a request's tokens must be known."""
         return bool(

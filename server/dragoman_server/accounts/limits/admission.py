@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dragoman import Usage
-from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import (
     REQUESTS,
     TOKENS,
@@ -37,11 +37,6 @@ class Admission:
     estimate: int
     granted: bool
     outcome: Outcome | None = None
-
-
-def has_cost(limits: KeyLimits) -> bool:
-    """True if a request needs a price."""
-    return bool(limits.daily_cost or limits.monthly_cost)
 
 
 def claim_of(record: KeyRecord, lease: str, tokens: int, cost: int, now: float) -> Claim:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_UP, Decimal
-from typing import Protocol
+import math
+from typing import TYPE_CHECKING, Protocol
 
 from dragoman import Usage
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 UNITS = 10**9
 """Units in which stores count cost: a token at 0.05 per million costs 50 of them."""
@@ -22,9 +25,11 @@ class Prices(Protocol):
 def cost_units(prices: Prices | None, usage: Usage, model: str, provider: str | None = None) -> int | None:
     """Return the cost in `UNITS`, rounded up; None if there is no price."""
     cost = prices.cost(usage, model, provider) if prices is not None else None
-    return None if cost is None else int((cost * UNITS).to_integral_value(ROUND_UP))
+    return None if cost is None else math.ceil(cost * UNITS)
 
 
 def money(units: int) -> str:
     """Return a cost for messages, such as `12.50`."""
+    from decimal import Decimal
+
     return f"{Decimal(units) / UNITS:.2f}"

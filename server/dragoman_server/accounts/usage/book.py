@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from dragoman import Usage
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
@@ -14,6 +14,9 @@ from dragoman_server.accounts.usage.sink import RowFile, RowSink
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.exchange_record import ExchangeRecord
 from dragoman_server.observability.metric_families import USAGE_DROPPED, Totals
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 _CLOSE = 5.0
 """Seconds that the last rows have when the gateway closes."""

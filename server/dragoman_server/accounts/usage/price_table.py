@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from fnmatch import fnmatchcase
 from math import isfinite
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from dragoman import Usage
 from dragoman_server.config.toml_reader import Problem, join
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 _MILLION = 1_000_000
 _CACHED_MODELS = 1024
@@ -72,7 +75,10 @@ class PriceTable:
         fresh = max(0, (usage.input_total or 0) - read - written)
         hour = min(written, usage.cache_write_1h or 0)
         counts = (fresh, usage.output_total or 0, read, written - hour, hour)
-        return sum((each * count for each, count in zip(price, counts, strict=True)), Decimal(0)) / _MILLION
+        cost = price[0] * counts[0]
+        for each, count in zip(price[1:], counts[1:], strict=True):
+            cost += each * count
+        return cost / _MILLION
 
     def _price_at(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:
         own = self._providers.get(provider) if provider is not None else None
@@ -96,6 +102,8 @@ def _is_pattern(text: str) -> bool:
 
 def _decimals(price: Price) -> tuple[Decimal, ...]:
     """Return the prices of fresh input, output, cache reads, cache writes, and those for an hour."""
+    from decimal import Decimal  # half a megabyte, for gateways that have prices
+
     read = price.input if price.cache_read is None else price.cache_read
     written = price.input if price.cache_write is None else price.cache_write
     hour = written if price.cache_write_1h is None else price.cache_write_1h

@@ -5,7 +5,6 @@ from __future__ import annotations
 from aiohttp import web
 
 from dragoman import Dialect, DragomanError, FailureKind
-from dragoman_server.endpoints.websocket.connection import WebSocketConnection
 from dragoman_server.endpoints.websocket.history import HistoryBudget
 from dragoman_server.proxy.error_response import client_failure, error_response
 from dragoman_server.proxy.gateway import Gateway
@@ -38,6 +37,8 @@ class ResponsesWebSocket:
         if not web.WebSocketResponse().can_prepare(request):
             return self._refuse("this is no WebSocket handshake of version 13 (RFC 6455 §4)", 400)
         self._budget.limit = options.total_history
+        from dragoman_server.endpoints.websocket.connection import WebSocketConnection
+
         try:
             return await WebSocketConnection(gateway, request, options, self._budget).run()
         except ConnectionError:

@@ -14,6 +14,8 @@ from dragoman import Failure, Translation
 from dragoman.aio import UpstreamRequest
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from dragoman_server.observability.receipts import Receipt  # which has a recording
 
 _HEARTBEATS_MAX = 1000
@@ -195,6 +197,11 @@ class Recording:
         """Record the head of the client's reply, with its body if it is sent at once."""
         self.reply_status, self.reply_headers = status, list(headers.items())
         self.wrote(body)
+
+    def replied_whole(self, response: web.Response) -> None:
+        """Record a reply that is not streamed."""
+        body = response.body
+        self.replied(response.status, response.headers, body if isinstance(body, bytes) else b"")
 
     def wrote(self, data: bytes) -> None:
         """Record a write to the client."""

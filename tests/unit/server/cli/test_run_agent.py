@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dragoman_server.cli import run_agent
-from dragoman_server.cli.run_agent import NOT_FOUND, Parser, add_arguments, log_handler, main
+from dragoman_server.cli.parser import Parser
+from dragoman_server.cli.run_agent import NOT_FOUND, add_arguments, log_handler, main
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.schema import Config
 

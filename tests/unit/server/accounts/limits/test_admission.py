@@ -9,7 +9,6 @@ from dragoman_server.accounts.limits.admission import (
     Admission,
     cancellation_of,
     claim_of,
-    has_cost,
     settlement_of,
     tokens_of,
 )
@@ -70,5 +69,5 @@ def test_tokens_are_those_of_prompt_and_reply() -> None:
 
 
 def test_a_price_is_needed_for_budgets_of_cost_only() -> None:
-    assert has_cost(RECORD.limits)
-    assert not has_cost(made(daily_tokens=5)[1].limits)
+    assert RECORD.limits.has_cost
+    assert not made(daily_tokens=5)[1].limits.has_cost

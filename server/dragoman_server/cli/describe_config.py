@@ -1,0 +1,61 @@
+"""The summary of a configuration that `serve` and `check` print. It has no keys and no secrets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from dragoman_server.accounts.keys.record import KeyRecord, written_moment
+from dragoman_server.config.lint import remarks, warn_if_exposed
+from dragoman_server.config.routing_options import RouteTarget
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.observability.logs import print_line
+
+
+def describe(config: Config) -> None:
+    """Print a summary of the configuration, without keys."""
+    if config.simulated:
+        print_line(
+            "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated"
+        )
+    for provider in config.providers.values():
+        key = "with a key" if provider.api_key is not None else "without a key"
+        if len(provider.api_keys) > 1:
+            key = f"with {len(provider.api_keys)} keys"
+        where = shown_url(provider.base_url) or "(simulated)"
+        profile = f", profile {provider.profile_name}" if provider.profile_name else ""
+        print_line(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
+    for route in config.routes:
+        only = f" (for {route.client} clients)" if route.client else ""
+        to = f" as {route.upstream_model}" if route.upstream_model else ""
+        providers = ", ".join(_target(target) for target in route.targets) or route.provider
+        print_line(f"  model {route.model} → {providers}{to}{only}")
+    models = config.models
+    for size, name in (("big", models.big), ("small", models.small)):
+        if name:
+            print_line(f"  {size} models → {name}")
+    for record in config.keys.values():
+        print_line(f"  key {describe_key(record)}")
+    if config.store.holds_keys:
+        print_line(f"  keys of clients are also read from the store ({config.store.kind})")
+    for sentence in (*warn_if_exposed(config), *remarks(config)):
+        print_line(f"  {sentence}")
+
+
+def describe_key(record: KeyRecord) -> str:
+    """Return a key in one line, without its hash."""
+    parts = [f"{record.name} ({record.id}): models {', '.join(record.models) or 'all'}"]
+    parts += [f"{name.replace('_', ' ')} {value:g}" for name, value in asdict(record.limits).items() if value]
+    if record.expires is not None:
+        parts.append(f"until {written_moment(record.expires)}")
+    if record.admin:
+        parts.append("admin")
+    if record.capture:
+        parts.append("captured")
+    return "; ".join(parts)
+
+
+def _target(target: RouteTarget) -> str:
+    model = f" as {target.upstream_model}" if target.upstream_model else ""
+    weight = f" weight {target.weight:g}" if target.weight != 1 else ""
+    return f"{target.priority}. {target.provider}{model}{weight}"
