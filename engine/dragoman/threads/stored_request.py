@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.canonical.request import Json
@@ -54,6 +54,13 @@ class StoredRequest:
                 raise ClientRequestError(("previous_response_id",), message)
         # Serialized now: reading a request may complete it in place.
         return cls(previous, conversation, store is not False, dumps(own_items(payload)))
+
+    def after(self, previous: str, items: Sequence[Any]) -> StoredRequest:
+        """Returns the request as a continuation of `previous`, with these items of its own.
+
+        That is for a request whose input has the whole conversation.
+        """
+        return replace(self, previous=previous, input=dumps(items))
 
     @property
     def parent(self) -> str | None:

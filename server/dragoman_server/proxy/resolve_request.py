@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import web
 
@@ -39,6 +39,21 @@ if TYPE_CHECKING:
 
 Complete = Callable[[Json, Dialect, Provider], Json]
 """Adds fields to a payload that its endpoint does not require and its translation does."""
+
+
+class Continued(NamedTuple):
+    """The response `previous` that a request continues whose input has the whole conversation.
+
+    The last `own` items of the input are the request's own. Connections send such requests, as they keep what their
+    clients continue.
+    """
+
+    previous: str
+    own: int
+
+
+CONTINUED: Final = web.RequestKey("dragoman.continued", Continued)
+"""Where such a request has it."""
 
 
 class ResolvedRequest(NamedTuple):
@@ -109,7 +124,8 @@ async def resolve_request(
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
     if stored is not None and stored.serves(receipt.client, target):
-        payload, body = await stored.prepare(receipt, payload, body, loaded.config.server.limits.request_body)
+        limit, continued = loaded.config.server.limits.request_body, request.get(CONTINUED)
+        payload, body = await stored.prepare(receipt, payload, body, limit, continued)
     if long:
         await asyncio.sleep(0)
     if target.plan is not None and routing is not None:

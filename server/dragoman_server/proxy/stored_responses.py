@@ -57,6 +57,7 @@ from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, State
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.resolve_request import Continued
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
@@ -111,11 +112,13 @@ class StoredResponses:
         providers = [candidate.provider for candidate in candidates]
         return any(each.dialect is not Dialect.RESPONSES or each.state != UPSTREAM for each in providers)
 
-    async def prepare(self, receipt: Receipt, payload: Json, body: bytes, limit: int) -> tuple[Json, bytes]:
+    async def prepare(
+        self, receipt: Receipt, payload: Json, body: bytes, limit: int, continued: Continued | None = None
+    ) -> tuple[Json, bytes]:
         """Return a request with the whole conversation as its input, as an object and as bytes.
 
-        The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
-        DragomanError.
+        It has that already if it is `continued` on a connection. The receipt gets the `turn` by which the reply is
+        stored. At most `limit` bytes are returned. Raises DragomanError.
         """
         owner, items = owner_of(receipt.owner, receipt.key), 0
         if places := references(payload):
@@ -128,9 +131,15 @@ class StoredResponses:
             before = await self._history(owner, request)
             items, payload = len(before), with_history(payload, before)
             body = self._written(payload, limit)
+        fields = request.reply_fields(store=request.store)
+        if continued is not None:
+            fields["previous_response_id"] = continued.previous
+            given = payload["input"]
+            items = len(given) - continued.own
+            request = await self._below(owner, request.after(continued.previous, given[items:])) or request
         # Without the receipt, which would be in a reference cycle.
         keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
-        reply = StoredReply(request.reply_fields(store=request.store), keep)
+        reply = StoredReply(fields, keep)
         receipt.turn = StoredTurn(reply, request, items)
         return payload, body
 
@@ -167,6 +176,15 @@ class StoredResponses:
         if is_conversation(path[0].id):
             return path_history(path, await self.tree(owner, path[0].id))
         return history(path)
+
+    async def _below(self, owner: str, request: StoredRequest) -> StoredRequest | None:
+        """Return a request if what it continues is stored: a connection also continues what is not."""
+        assert request.previous is not None
+        path = await self.path(owner, request.previous)
+        if not path:
+            return None
+        self._check_length(len(path), request)
+        return request
 
     def _check_length(self, nodes: int, request: StoredRequest) -> None:
         if request.store and nodes >= self._options.max_chain:
