@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dragoman.threads.item_list import ItemPage, input_items, page_of
     from dragoman.threads.item_reference import find_item, references, response_of, with_items
     from dragoman.threads.limits import ThreadLimits
+    from dragoman.threads.lineage import as_mermaid, lineage_of
     from dragoman.threads.node import Node, history
     from dragoman.threads.store.interface import NotStored, Store, StoreError
     from dragoman.threads.store.memory import MemoryStore
@@ -74,6 +75,7 @@ __all__ = (
     "Thread",
     "ThreadLimits",
     "added_items",
+    "as_mermaid",
     "change_id",
     "conversation_id",
     "conversation_node",
@@ -86,6 +88,7 @@ __all__ = (
     "input_items",
     "is_conversation",
     "is_response_id",
+    "lineage_of",
     "members",
     "new_metadata",
     "new_node",
@@ -117,6 +120,7 @@ _MODULES: Final = {
     "Thread": "thread",
     "ThreadLimits": "limits",
     "added_items": "conversation_request",
+    "as_mermaid": "lineage",
     "change_id": "conversation",
     "conversation_id": "conversation",
     "conversation_node": "conversation_request",
@@ -129,6 +133,7 @@ _MODULES: Final = {
     "input_items": "item_list",
     "is_conversation": "conversation",
     "is_response_id": "stored_request",
+    "lineage_of": "lineage",
     "members": "conversation",
     "new_metadata": "conversation_request",
     "new_node": "stored_request",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from dragoman.dialects.errors.redact import quote
 from dragoman.dialects.responses.reply.response_object import stored_id
 from dragoman.dialects.shared.json_fields import optional
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman.losses import LossCode
 from dragoman.threads.node import Node
 from dragoman.wire.json_codec import dumps
 
@@ -111,9 +112,12 @@ def with_history(payload: Json, items: Sequence[Any]) -> Json:
     return body
 
 
-def new_node(owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes) -> Node:
+def new_node(
+    owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes, losses: Mapping[LossCode, int]
+) -> Node:
     """Returns the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
-    return Node(owner, stored_id(request_id), request.parent, created, request.input, reply)
+    notes = dumps({"losses": {str(code): count for code, count in losses.items()}}) if losses else b""
+    return Node(owner, stored_id(request_id), request.parent, created, request.input, reply, notes)
 
 
 def is_response_id(text: str) -> bool:

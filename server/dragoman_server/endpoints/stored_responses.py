@@ -11,6 +11,7 @@ from aiohttp import web
 from dragoman import ClientRequestError, Dialect, DragomanError, json_dumps
 from dragoman.aio import DEFECT, ClientGone
 from dragoman.threads import ItemPage, deleted_response, is_response_id, page_of, response_not_found
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
@@ -61,15 +62,26 @@ class ResponsesEndpoints:
         return await respond(self._gateway, request, make)
 
 
-async def respond(gateway: Gateway, request: web.Request, make: Callable[[str, str], Awaitable[bytes]]) -> web.Response:
-    """Return the JSON that `make` returns for the owner of what the client may see, and the request's id.
+def _own(_: web.Request, caller: Caller) -> str:
+    return owner_of(caller.owner, caller.key)
+
+
+async def respond(
+    gateway: Gateway,
+    request: web.Request,
+    make: Callable[[str, str], Awaitable[bytes]],
+    *,
+    owner: Callable[[web.Request, Caller], str] = _own,
+    content_type: str = "application/json",
+) -> web.Response:
+    """Return the bytes that `make` returns for the `owner` of what the client may see, and the request's id.
 
     A DragomanError becomes its error response.
     """
     request_id = gateway.new_id()
     try:
         caller = await gateway.identify(request)
-        body = await make(owner_of(caller.owner, caller.key), request_id)
+        body = await make(owner(request, caller), request_id)
     except DragomanError as error:
         return error_response(Dialect.RESPONSES, error.failure, request_id)
     except (ClientGone, ConnectionError):
@@ -78,7 +90,7 @@ async def respond(gateway: Gateway, request: web.Request, make: Callable[[str, s
         log.exception("%s %s failed by a defect", request_id, request.path)
         return error_response(Dialect.RESPONSES, replace(DEFECT), request_id)
     headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}
-    return web.Response(body=body, content_type="application/json", headers=headers)
+    return web.Response(body=body, content_type=content_type, headers=headers)
 
 
 def _response_id(request: web.Request) -> str:

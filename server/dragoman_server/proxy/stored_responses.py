@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from dragoman import (
     FailureOrigin,
     Json,
     LimitExceeded,
+    LossCode,
     StoredReply,
     json_dumps,
 )
@@ -250,10 +251,16 @@ class StoredResponses:
             raise self._unavailable(error) from None
 
     def _keep(
-        self, owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes
+        self,
+        owner: str,
+        request_id: str,
+        created: int,
+        request: StoredRequest,
+        reply: bytes,
+        losses: Mapping[LossCode, int],
     ) -> asyncio.Task[bool]:
         # A task: the end of a stream is not sent from one, and could not wait with a timeout.
-        node = new_node(owner, request_id, created, request, reply)
+        node = new_node(owner, request_id, created, request, reply, losses)
         return asyncio.get_running_loop().create_task(self._put(node, request_id))
 
     async def _put(self, node: Node, request_id: str) -> bool:
@@ -295,9 +302,14 @@ def owner_of(owner: bytes, key: KeyRecord | None) -> str:
     keys, all clients share their responses.
     """
     if key is not None:
-        return f"key:{key.name}"
+        return owner_named(key.name)
     # A digest of the digest: what is in the file must not help to find a key.
     return f"digest:{sha256(b'owner of responses' + owner).hexdigest()[:32]}" if owner else ""
+
+
+def owner_named(name: str) -> str:
+    """Return the owner of the responses of a named key."""
+    return f"key:{name}"
 
 
 def _create(options: StateOptions, clock: Callable[[], float]) -> Store:
