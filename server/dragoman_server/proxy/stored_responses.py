@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dragoman import (
     ClientRequestError,
@@ -41,15 +42,19 @@ from dragoman.threads import (
     with_history,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
+from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.store_health import StoreHealth
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
+T = TypeVar("T")
 EXPIRE_EVERY = 3600.0
 """Seconds between two deletions of what has expired."""
+RETRY_EVERY = 1.0
+"""Seconds between two attempts to reach a store that failed."""
 
 
 class StoredTurn(NamedTuple):
@@ -72,7 +77,13 @@ class StoredResponses:
         self._options = options
         self._totals = totals
         self._store = _create(options, clock)
+        self._health = StoreHealth(totals)
         self._expiry: asyncio.Task[None] | None = None
+
+    @property
+    def unavailable(self) -> bool:
+        """True while the store does not answer, or cannot write."""
+        return self._health.failing.is_set()
 
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""
@@ -82,6 +93,7 @@ class StoredResponses:
             await self._store.open()
         except (OSError, StoreError) as error:
             raise ConfigError("state", str(error)) from None
+        self._health.open()
         self._expiry = asyncio.get_running_loop().create_task(self._expire())
 
     async def close(self) -> None:
@@ -131,22 +143,19 @@ class StoredResponses:
 
     async def path(self, owner: str, response_id: str) -> list[Node]:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
-        try:
-            return await self._store.path(owner, response_id) or []
-        except StoreError as error:
-            raise self._unavailable(error) from None
+        return await self._read("path", lambda: self._store.path(owner, response_id)) or []
 
     async def get(self, owner: str, response_id: str) -> Node | None:
         """Return a response, or None if it is not stored. Raises DragomanError (503)."""
-        try:
-            return await self._store.get(owner, response_id)
-        except StoreError as error:
-            raise self._unavailable(error) from None
+        return await self._read("get", lambda: self._store.get(owner, response_id))
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Delete a response. Returns False if it is not stored. Raises DragomanError (503)."""
+        return await self._read("delete", lambda: self._store.delete(owner, response_id))
+
+    async def _read(self, operation: str, call: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._store.delete(owner, response_id)
+            return await self._health.call(operation, call)
         except StoreError as error:
             raise self._unavailable(error) from None
 
@@ -160,7 +169,7 @@ class StoredResponses:
     async def _put(self, node: Node, request_id: str) -> bool:
         """Store a response. Returns False if that failed."""
         try:
-            await self._store.put(node)
+            await self._health.call("put", lambda: self._store.put(node))
         except NotStored as error:
             log.warning("%s the response was not stored: %s", request_id, error)
             result = "rejected"
@@ -173,13 +182,15 @@ class StoredResponses:
         return result == "stored"
 
     async def _expire(self) -> None:
+        """Delete what has expired, now and then, and soon again if the store failed: to find out if it answers."""
         while True:
-            try:
-                if removed := await self._store.expire():
+            with suppress(StoreError):
+                if removed := await self._health.probe("expire", self._store.expire):
                     log.info("%d stored responses have expired", removed)
-            except StoreError as error:
-                log.error("expired responses cannot be deleted: %s", error)
-            await asyncio.sleep(EXPIRE_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EXPIRE_EVERY):
+                    await self._health.failing.wait()
+            await asyncio.sleep(RETRY_EVERY)
 
     def _unavailable(self, error: StoreError) -> DragomanError:
         log.error("stored responses cannot be read: %s", error)
@@ -204,8 +215,16 @@ def owner_of(owner: bytes, key: KeyRecord | None) -> str:
 def _create(options: StateOptions, clock: Callable[[], float]) -> Store:
     if options.kind == MEMORY:
         return MemoryStore(options.limits(), clock)
-    # Imported here: most gateways need neither.
-    from dragoman.threads import NodeCipher, SqliteStore
+    # Imported here: most gateways need none of these.
+    from dragoman.threads import NodeCipher
 
     codec = NodeCipher(options.encryption_key.reveal()) if options.encryption_key is not None else None
+    if options.kind == REDIS:
+        from dragoman.threads import RedisStore
+
+        # With the clock of Redis, which all gateways share.
+        limits, prefix = options.limits(), options.prefix
+        return RedisStore(options.url, limits, prefix=prefix, codec=codec, timeout=options.timeout)
+    from dragoman.threads import SqliteStore
+
     return SqliteStore(options.file, options.limits(), codec=codec, timeout=options.timeout, clock=clock)

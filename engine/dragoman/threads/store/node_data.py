@@ -8,7 +8,7 @@ from binascii import Error
 from typing import TYPE_CHECKING, Final, Protocol
 
 from dragoman.threads.node import Node
-from dragoman.threads.store.interface import StoreError
+from dragoman.threads.store.interface import Unreadable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -28,7 +28,7 @@ class DataCodec(Protocol):
         ...
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
-        """Returns the input and the reply. Raises StoreError for bytes that cannot be read."""
+        """Returns the input and the reply. Raises Unreadable for bytes that cannot be read."""
         ...
 
 
@@ -40,9 +40,9 @@ class PlainData:
         return _PLAIN + _join(node)
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
-        """Returns the input and the reply. Raises StoreError for an encrypted node."""
+        """Returns the input and the reply. Raises Unreadable for an encrypted node."""
         if data[:1] != _PLAIN:
-            raise StoreError(f"the response {node_id} is encrypted, and no key is configured")
+            raise Unreadable(f"the response {node_id} is encrypted, and no key is configured")
         return _split(data[1:])
 
 
@@ -63,7 +63,7 @@ class NodeCipher:
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
-        """Returns the input and the reply. Raises StoreError for another key, or changed bytes."""
+        """Returns the input and the reply. Raises Unreadable for another key, or changed bytes."""
         from cryptography.exceptions import InvalidTag
 
         if data[:1] == _PLAIN:
@@ -72,7 +72,7 @@ class NodeCipher:
         try:
             return _split(self._cipher.decrypt(nonce, encrypted, _bound_to(owner, node_id)))
         except (InvalidTag, ValueError):
-            raise StoreError(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
+            raise Unreadable(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
 
 
 def _cipher(key: str) -> AESGCM:
