@@ -23,7 +23,14 @@ def references(payload: Json) -> dict[int, str]:
     given = payload.get("input")
     if type(given) is not list:
         return {}
-    return {place: item["id"] for place, item in enumerate(given) if _is_reference(item)}
+    # No function is called for an item: a request may have thousands. The SDKs may leave out the type.
+    return {
+        place: item["id"]
+        for place, item in enumerate(given)
+        if type(item) is dict
+        and (item.get("type") == "item_reference" or len(item) == 1)
+        and type(item.get("id")) is str
+    }
 
 
 def response_of(item_id: str) -> str | None:
@@ -50,10 +57,3 @@ def with_items(payload: Json, places: Mapping[int, str], items: Mapping[str, Any
             raise ClientRequestError(("input", place, "id"), message)
         given[place] = item
     return {**payload, "input": given}
-
-
-def _is_reference(item: Any) -> bool:
-    # The SDKs may leave out the type.
-    return (
-        type(item) is dict and type(item.get("id")) is str and (item.get("type") == "item_reference" or len(item) == 1)
-    )

@@ -54,6 +54,7 @@ from dragoman.threads import (
     with_items,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
@@ -119,9 +120,9 @@ class StoredResponses:
         """True if responses are stored here, not by the upstream, for a client and a target."""
         if client is not Dialect.RESPONSES:
             return False
-        candidates = target.plan.candidates if target.plan is not None else (target,)
-        providers = [candidate.provider for candidate in candidates]
-        return any(each.dialect is not Dialect.RESPONSES or each.state != UPSTREAM for each in providers)
+        if target.plan is None:
+            return _serves(target.provider)
+        return any(_serves(candidate.provider) for candidate in target.plan.candidates)
 
     async def prepare(self, receipt: Receipt, payload: Json, body: bytes, limit: int) -> tuple[Json, bytes]:
         """Return a request with the whole conversation as its input, as an object and as bytes.
@@ -129,13 +130,14 @@ class StoredResponses:
         The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
         DragomanError.
         """
-        owner, items = owner_of(receipt.owner, receipt.key), 0
         if places := references(payload):
+            owner = owner_of(receipt.owner, receipt.key)
             payload = with_items(payload, places, await self._items(owner, set(places.values())))
             body = self._written(payload, limit)
         request = StoredRequest.read(payload)
         if request is None:
             return payload, body
+        owner, items = owner_of(receipt.owner, receipt.key), 0
         if request.parent is not None:
             before = await self._history(owner, request)
             items, payload = len(before), with_history(payload, before)
@@ -276,6 +278,11 @@ class StoredResponses:
         failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
         failure.headers["retry-after"] = "1"
         return DragomanError(failure)
+
+
+def _serves(provider: Provider) -> bool:
+    """True if the responses of a provider are stored here."""
+    return provider.dialect is not Dialect.RESPONSES or provider.state != UPSTREAM
 
 
 def owner_of(owner: bytes, key: KeyRecord | None) -> str:
