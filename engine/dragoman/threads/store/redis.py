@@ -7,7 +7,7 @@ response survives the end of Redis is decided by Redis: see `appendonly` and `ap
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
@@ -89,7 +89,7 @@ class RedisStore:
         """Return a response, or None if the owner has none of this id."""
         args = (*self._named(owner, node_id), "", "1", "1")
         found = await self._connection.run(scripts.PATH, self._keys, args)
-        return self._node(owner, node_id, found[0], found[1]) if found else None
+        return self._node(owner, node_id, found[1], found[2]) if found else None
 
     async def path(self, owner: str, node_id: str) -> list[Node] | None:
         """Return the responses from the root to this one, or None if one of them is not there."""
@@ -102,13 +102,12 @@ class RedisStore:
                 found = await self._connection.run_in(redis, scripts.PATH, self._keys, args)
                 if not found:
                     return None
-                for stored, data in zip(found[::2], found[1::2], strict=True):
+                for stored, data in _divided(*found):
                     node = self._node(owner, following, stored, data)
                     path.append(node)
                     if node.parent is None:
                         return path[::-1]
-                    following = node.parent
-                depth = str(_depth(found[-2]) - 1)
+                    following, depth = node.parent, str(_depth(stored) - 1)
         return None
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
@@ -157,6 +156,16 @@ def _bytes(text: str) -> bytes:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+def _divided(lengths: bytes, nodes: bytes, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the parts of two strings, of which `lengths` are given in turn."""
+    numbers = map(int, lengths.split())
+    node_at = data_at = 0
+    for node_length, data_length in zip(numbers, numbers, strict=True):
+        yield nodes[node_at : node_at + node_length], data[data_at : data_at + data_length]
+        node_at += node_length
+        data_at += data_length
 
 
 def _depth(stored: bytes) -> int:

@@ -137,23 +137,25 @@ PATH = (
     + """
 local tree = live_tree(owner, id)
 if not tree then return {} end
-local found, bytes, expected = {}, 0, tonumber(ARGV[4])
-while #found < 2 * tonumber(ARGV[5]) and bytes < tonumber(ARGV[6]) do
+local lengths, nodes, all, bytes, expected = {}, {}, {}, 0, tonumber(ARGV[4])
+while #nodes < tonumber(ARGV[5]) and bytes < tonumber(ARGV[6]) do
   local node = redis.call('HGET', K .. ':nodes:' .. tree, id)
   local data = node and redis.call('HGET', K .. ':data:' .. tree, id)
   if not data or (expected and depth_of(node) ~= expected) then return {} end
-  found[#found + 1], found[#found + 2] = node, data
+  nodes[#nodes + 1], all[#all + 1] = node, data
+  lengths[#lengths + 1], lengths[#lengths + 2] = #node, #data
   bytes, expected = bytes + #data, depth_of(node) - 1
   id = string.match(node, '%+(.*)$')
   if not id then break end
 end
-return found
+return {table.concat(lengths, ' '), table.concat(nodes), table.concat(all)}
 """
 )
 """ARGV: now, owner, id, its depth or nothing, most responses, bytes after which no more are added.
 
-Returns what is stored of responses and their bytes in turn, from this one towards the root; nothing if one is missing.
-An id that was deleted and used again has another depth.
+Returns what is stored of responses from this one towards the root, and their bytes, each as one string after one with
+the lengths: clients read few long strings much faster than many. Returns nothing if a response is missing. An id that
+was deleted and used again has another depth.
 """
 
 TREE = (
