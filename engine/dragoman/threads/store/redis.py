@@ -1,14 +1,14 @@
 """The store in Redis (or Valkey): for gateways on many machines.
 
-Each call is one round trip, whatever the size of the store; a long path takes one for each 256 responses. Whether a
-response survives the end of Redis is decided by Redis: see `appendonly` and `appendfsync` of its configuration.
+A call is one round trip, whatever the size of the store; a path takes two, and one more for each 256 responses. Redis
+decides whether a response survives its end: see `appendonly` and `appendfsync` of its configuration.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node
@@ -17,9 +17,12 @@ from dragoman.threads.store.interface import NotStored
 from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.redis_connection import RedisConnection
 
-PATH_NODES = 256
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+READ_NODES = 256
 """Most responses that one round trip returns. Redis serves no other client meanwhile."""
-PATH_BYTES = 8 * 1024**2
+READ_BYTES = 8 * 1024**2
 """Bytes after which a round trip returns no more responses."""
 _REMOVED_AT_ONCE = 16
 """Most conversations that one script removes."""
@@ -87,43 +90,38 @@ class RedisStore:
 
     async def get(self, owner: str, node_id: str) -> Node | None:
         """Return a response, or None if the owner has none of this id."""
-        args = (*self._named(owner, node_id), "", "1", "1")
-        found = await self._connection.run(scripts.PATH, self._keys, args)
-        return self._node(owner, node_id, found[1], found[2]) if found else None
+        found = await self._connection.run(scripts.GET, self._keys, self._named(owner, node_id))
+        return self._node(owner, node_id, found[0], found[1]) if found else None
 
     async def path(self, owner: str, node_id: str) -> list[Node] | None:
         """Return the responses from the root to this one, or None if one of them is not there."""
-        path: list[Node] = []
-        following: str | None = node_id
-        depth = ""
         async with self._connection.call() as redis:
-            while following is not None:
-                args = (*self._named(owner, following), depth, str(PATH_NODES), str(PATH_BYTES))
-                found = await self._connection.run_in(redis, scripts.PATH, self._keys, args)
-                if not found:
-                    return None
-                for stored, data in _divided(*found):
-                    node = self._node(owner, following, stored, data)
-                    path.append(node)
-                    if node.parent is None:
-                        return path[::-1]
-                    following, depth = node.parent, str(_depth(stored) - 1)
-        return None
+            found = await self._connection.run_in(redis, scripts.PATH, self._keys, self._named(owner, node_id))
+            if not found:
+                return None
+            key, pairs = found
+            stored = list(zip(pairs[::2], pairs[1::2], strict=True))
+            nodes = await self._nodes(redis, owner, key, stored[::-1])
+        return nodes if len(nodes) == len(stored) else None
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all responses of a conversation, oldest first."""
-        nodes: list[Node] = []
         async with self._connection.call() as redis:
             found = await self._connection.run_in(redis, scripts.TREE, self._keys, self._named(owner, node_id))
             if not found:
                 return []
             key, pairs = found
             stored = sorted(zip(pairs[::2], pairs[1::2], strict=True), key=lambda pair: _number(pair[1]))
-            for batch in _batches(stored):
-                values: list[Any] = await redis.hmget(key, [name for name, _ in batch])
-                for (name, each), data in zip(batch, values, strict=True):
-                    if data is not None:  # deleted meanwhile
-                        nodes.append(self._node(owner, _text(name), each, data))
+            return await self._nodes(redis, owner, key, stored)
+
+    async def _nodes(self, redis: Redis, owner: str, key: bytes, stored: list[tuple[bytes, bytes]]) -> list[Node]:
+        """Return these responses, without those that were deleted meanwhile."""
+        nodes: list[Node] = []
+        for batch in _batches(stored):
+            values: list[Any] = await redis.hmget(key, [name for name, _ in batch])
+            for (name, each), data in zip(batch, values, strict=True):
+                if data is not None:
+                    nodes.append(self._node(owner, _text(name), each, data))
         return nodes
 
     async def delete(self, owner: str, node_id: str) -> bool:
@@ -158,20 +156,6 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _divided(lengths: bytes, nodes: bytes, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the parts of two strings, of which `lengths` are given in turn."""
-    numbers = map(int, lengths.split())
-    node_at = data_at = 0
-    for node_length, data_length in zip(numbers, numbers, strict=True):
-        yield nodes[node_at : node_at + node_length], data[data_at : data_at + data_length]
-        node_at += node_length
-        data_at += data_length
-
-
-def _depth(stored: bytes) -> int:
-    return int(stored.split(b" ", 1)[0])
-
-
 def _number(stored: bytes) -> int:
     return int(stored.split(b" ", 4)[3])
 
@@ -181,9 +165,9 @@ def _batches(stored: list[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]
     batches: list[list[tuple[bytes, bytes]]] = []
     room = 0
     for each in stored:
-        if room <= 0 or len(batches[-1]) >= PATH_NODES:
+        if room <= 0 or len(batches[-1]) >= READ_NODES:
             batches.append([])
-            room = PATH_BYTES
+            room = READ_BYTES
         batches[-1].append(each)
         room -= int(each[1].split(b" ", 3)[2])
     return batches

@@ -132,30 +132,35 @@ return make_room(owner, tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]),
 )
 """ARGV: now, owner, nothing, most responses, most bytes, most bytes of the owner, most conversations to remove."""
 
+GET = (
+    _COMMON
+    + """
+local tree = live_tree(owner, id)
+local data = tree and redis.call('HGET', K .. ':data:' .. tree, id)
+if not data then return {} end
+return {redis.call('HGET', K .. ':nodes:' .. tree, id), data}
+"""
+)
+"""ARGV: now, owner, id. Returns what is stored of a response, and its bytes; nothing if it is missing."""
+
 PATH = (
     _COMMON
     + """
 local tree = live_tree(owner, id)
 if not tree then return {} end
-local lengths, nodes, all, bytes, expected = {}, {}, {}, 0, tonumber(ARGV[4])
-while #nodes < tonumber(ARGV[5]) and bytes < tonumber(ARGV[6]) do
+local found, expected = {}, nil
+while id do
   local node = redis.call('HGET', K .. ':nodes:' .. tree, id)
-  local data = node and redis.call('HGET', K .. ':data:' .. tree, id)
-  if not data or (expected and depth_of(node) ~= expected) then return {} end
-  nodes[#nodes + 1], all[#all + 1] = node, data
-  lengths[#lengths + 1], lengths[#lengths + 2] = #node, #data
-  bytes, expected = bytes + #data, depth_of(node) - 1
-  id = string.match(node, '%+(.*)$')
-  if not id then break end
+  if not node or (expected and depth_of(node) ~= expected) then return {} end
+  found[#found + 1], found[#found + 2] = id, node
+  expected, id = depth_of(node) - 1, string.match(node, '%+(.*)$')
 end
-return {table.concat(lengths, ' '), table.concat(nodes), table.concat(all)}
+return {K .. ':data:' .. tree, found}
 """
 )
-"""ARGV: now, owner, id, its depth or nothing, most responses, bytes after which no more are added.
+"""ARGV: now, owner, id. Returns as `TREE` does, from this response to the root; nothing if one is missing.
 
-Returns what is stored of responses from this one towards the root, and their bytes, each as one string after one with
-the lengths: clients read few long strings much faster than many. Returns nothing if a response is missing. An id that
-was deleted and used again has another depth.
+The bytes are not read here: Lua would copy and hash them. An id that was deleted and used again has another depth.
 """
 
 TREE = (

@@ -56,7 +56,7 @@ async def test_a_path_of_any_length_takes_few_round_trips(store: RedisStore) -> 
     before = await calls(store)
     path = await store.path("k", "n599")
     assert ids(path) == [f"n{number}" for number in range(600)]
-    assert await calls(store) - before == 3
+    assert await calls(store) - before == 4
     assert await store.tree("k", "n3") == path
     assert await store.get("k", "n300") == node("k", "n300", "n299")
 
@@ -64,32 +64,30 @@ async def test_a_path_of_any_length_takes_few_round_trips(store: RedisStore) -> 
 async def test_large_responses_are_read_in_several_round_trips(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_store, "PATH_BYTES", 1000)
+    monkeypatch.setattr(redis_store, "READ_BYTES", 1000)
     for number in range(4):
         await store.put(node("k", f"n{number}", f"n{number - 1}" if number else None, text="x" * 600))
     before = await calls(store)
     assert ids(await store.path("k", "n3")) == ["n0", "n1", "n2", "n3"]
-    assert await calls(store) - before == 4
+    assert await calls(store) - before == 5
     assert ids(await store.tree("k", "n3")) == ["n0", "n1", "n2", "n3"]
 
 
 async def test_a_response_that_is_deleted_while_a_path_is_read(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_store, "PATH_NODES", 2)
+    monkeypatch.setattr(redis_store, "READ_NODES", 2)
     for number in range(5):
         await store.put(node("k", f"n{number}", f"n{number - 1}" if number else None))
-    run, seen = store._connection.run_in, 0
+    read = store._nodes
 
     async def deleting(*args: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        if seen == 2:
-            await store.delete("k", "n1")
-        return await run(*args)
+        await store.delete("k", "n1")
+        return await read(*args)
 
-    monkeypatch.setattr(store._connection, "run_in", deleting)
+    monkeypatch.setattr(store, "_nodes", deleting)
     assert await store.path("k", "n4") is None
+    assert ids(await store.tree("k", "n4")) == ["n0", "n2", "n3", "n4"]
 
 
 async def test_redis_deletes_what_no_gateway_deletes(store: RedisStore) -> None:
