@@ -1,9 +1,10 @@
 """Time the store of conversations: the wait until a reply is stored, and reading a path from a large store.
 
-python bench/micro/threads.py [--stored 1000 100000] [--turns 200] [--folder .]
+python bench/micro/threads.py [--stored 1000 100000] [--turns 200] [--folder .] [--redis redis://127.0.0.1:6379/0]
 
 The wait depends on the disk: choose a folder on the one that matters. Responses have two kilobytes each way. The last
-columns are the times to read a path of so many turns, and to make the request for a Chat upstream of it.
+columns are the times to read one response and a path of so many turns, and to make the request for a Chat upstream of
+it. A Redis gets keys with the prefix `bench`, which are deleted; the last column is then its memory for each response.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from statistics import median
 from time import perf_counter
 
 from dragoman import json_dumps
-from dragoman.threads import Node, SqliteStore, Thread, ThreadLimits
+from dragoman.threads import Node, RedisStore, SqliteStore, Store, Thread, ThreadLimits
 
 _ROUNDS = 30
 _AT_ONCE = (1, 16, 64)
@@ -38,7 +39,7 @@ async def seconds(work: Awaitable[object]) -> float:
     return perf_counter() - began
 
 
-async def waits(store: SqliteStore, at_once: int) -> tuple[float, float]:
+async def waits(store: Store, at_once: int) -> tuple[float, float]:
     """Returns the median and the 99th percentile of the wait of so many replies that end at the same time."""
     found: list[float] = []
     for number in range(_ROUNDS):
@@ -48,7 +49,7 @@ async def waits(store: SqliteStore, at_once: int) -> tuple[float, float]:
     return median(found), found[int(len(found) * 0.99)]
 
 
-async def fill(store: SqliteStore, count: int) -> None:
+async def fill(store: Store, count: int) -> None:
     """Store responses in conversations of ten."""
     for start in range(0, count, 1000):
         for turn in range(10):
@@ -57,12 +58,26 @@ async def fill(store: SqliteStore, count: int) -> None:
             await asyncio.gather(*map(store.put, nodes))
 
 
-async def measure(folder: Path, stored: int, turns: int) -> None:
+async def redis_memory(url: str, *, delete: bool = False) -> int:
+    """Returns the bytes that Redis uses; with `delete`, after the keys of a measurement were deleted."""
+    from redis.asyncio import Redis
+
+    redis = Redis.from_url(url)
+    if delete:
+        async for key in redis.scan_iter("{bench:responses}*", count=1000):
+            await redis.delete(key)
+    used = int((await redis.info("memory"))["used_memory"])
+    await redis.aclose()
+    return used
+
+
+async def measure(store: Store, stored: int, turns: int, url: str | None) -> None:
     """Print one line for a store of this size."""
-    store = SqliteStore(str(folder / f"{stored}.db"), _LIMITS, timeout=120.0)
+    before = await redis_memory(url, delete=True) if url else 0
     await store.open()
     await fill(store, stored)
-    cells = [f"{stored:>9,}"]
+    memory = f"{(await redis_memory(url) - before) / stored / 1000:8.1f} kB" if url else ""
+    cells = [f"{'redis' if url else 'sqlite'}  {stored:>9,}"]
     for at_once in _AT_ONCE:
         half, most = await waits(store, at_once)
         cells.append(f"{half * 1e3:6.2f} /{most * 1e3:7.2f}")
@@ -74,9 +89,11 @@ async def measure(folder: Path, stored: int, turns: int) -> None:
     looked_up = median([await seconds(store.get("bench", "t0")) for _ in range(_ROUNDS)])
     path = median([await seconds(thread.path()) for _ in range(_ROUNDS)])
     payload = median([await seconds(thread.payload("chat", "m")) for _ in range(_ROUNDS)])
-    cells += [f"{looked_up * 1e3:8.2f}", f"{path * 1e3:8.2f}", f"{payload * 1e3:8.2f}"]
+    cells += [f"{looked_up * 1e3:8.2f}", f"{path * 1e3:8.2f}", f"{payload * 1e3:8.2f}", memory]
     print("  ".join(cells), flush=True)
     await store.close()
+    if url:
+        await redis_memory(url, delete=True)
 
 
 async def main() -> None:
@@ -85,13 +102,18 @@ async def main() -> None:
     parser.add_argument("--stored", type=int, nargs="+", default=[1000, 100_000])
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--folder", type=Path, default=Path())
+    parser.add_argument("--redis", help="the URL of a Redis to measure too")
     options = parser.parse_args()
     heads = [f"wait of {count}" for count in _AT_ONCE]
     print("milliseconds, median / 99th percentile")
-    print("   stored  ", "  ".join(f"{head:<15}" for head in heads), " one      path     payload")
+    print("           stored  ", "  ".join(f"{head:<15}" for head in heads), "   one      path   payload")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for stored in options.stored:
-            await measure(Path(folder), stored, options.turns)
+            file = str(Path(folder) / f"{stored}.db")
+            await measure(SqliteStore(file, _LIMITS, timeout=120.0), stored, options.turns, None)
+            if options.redis:
+                redis = RedisStore(options.redis, _LIMITS, prefix="bench", timeout=120.0)
+                await measure(redis, stored, options.turns, options.redis)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from aiohttp import web
 
 from dragoman_server.app import setup
 from dragoman_server.config.provider import Secret
+from dragoman_server.config.state_options import StateOptions
 from support.gateways import ALL, CHAT, MESSAGES, config_for, gate, served
 from support.samples import PATHS, dump, request, text_stream
 from support.sockets import ScriptedServer, stream
@@ -30,9 +33,19 @@ async def test_a_preflight_of_an_allowed_page_is_answered_without_a_key(path: st
     ):
         assert response.status == 204
         assert response.headers["access-control-allow-origin"] == PAGE
-        assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, DELETE"
+        assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST"
         assert response.headers["access-control-allow-headers"] == "content-type,x-api-key"
         assert response.headers["vary"] == "Origin"
+
+
+async def test_a_page_may_delete_what_can_be_deleted() -> None:
+    config = replace(config_for(NOWHERE, CHAT, cors_origins=(PAGE,)), state=StateOptions(kind="memory"))
+    async with gate(config) as entrance:
+        for path, methods in (("resp_1", "GET, HEAD, POST, DELETE"), ("resp_1/input_items", "GET, HEAD, POST")):
+            asks = {**ASKS, "access-control-request-method": "DELETE"}
+            async with entrance.session.options(f"{entrance.url}/v1/responses/{path}", headers=asks) as response:
+                assert response.status == 204
+                assert response.headers["access-control-allow-methods"] == methods
 
 
 @pytest.mark.parametrize("headers", [{**ASKS, "origin": "https://evil.example"}, {**ASKS, "origin": "null"}, {}])

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from dragoman import direction, json_dumps, json_loads, translate
 from dragoman.dialects import Dialect
 from dragoman.threads import NotStored, Store, StoreError, Thread, ThreadLimits
+from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
 from support.thread_stores import assistant, opened, user
 
@@ -49,6 +50,12 @@ STEPS = st.lists(
     ),
     max_size=25,
 )
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
 
 
 @dataclass
@@ -153,13 +160,17 @@ class World:
                 assert await thread.payload(dialect, "m", input=[NEXT]) == json_loads(alone.body)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "sqlite"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "sqlite", "redis"])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_a_payload_follows_from_its_path_alone(kind: str, steps: list[tuple[Any, ...]], tmp_path: Path) -> None:
+def test_a_payload_follows_from_its_path_alone(
+    kind: str, steps: list[tuple[Any, ...]], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("redis").url if kind == "redis" else ""
+
     async def run() -> None:
         clock = Clock()
-        async with opened(kind, clock, tmp_path, ThreadLimits(ttl=TTL)) as store:
+        async with opened(kind, clock, tmp_path, ThreadLimits(ttl=TTL), url) as store:
             world = World(store, clock, iter(range(10**6)))
             for name, *values in steps:
                 await getattr(world, name)(*values)

@@ -1,4 +1,4 @@
-"""A real redis-server on a free port, which keeps nothing on disk. Tests skip where it is not installed."""
+"""A real redis-server on a free port, which keeps nothing on disk by default. Tests skip where it is not installed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +23,15 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """One server, which can be stopped, started again on its port, and frozen."""
+    """One server, which can be stopped, started again on its port, and frozen.
 
-    def __init__(self) -> None:
+    With a `folder` it keeps its data there, and answers when they are on the disk. `options` are those of redis-server.
+    """
+
+    def __init__(self, folder: Path | None = None, options: tuple[str, ...] = ()) -> None:
         self.port = free_port()
+        kept = ("--dir", str(folder), "--appendonly", "yes", "--appendfsync", "always") if folder is not None else ()
+        self._options = (*(kept or ("--appendonly", "no")), *options)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -34,9 +40,9 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it, empty, and wait until it accepts connections."""
+        """Start it, and wait until it accepts connections."""
         self._process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self._options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -51,7 +57,7 @@ class RedisServer:
                 time.sleep(0.02)
 
     def kill(self) -> None:
-        """End it at once; what it knew is lost."""
+        """End it at once; what it knew and did not write is lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -69,12 +75,12 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server() -> Iterator[RedisServer]:
+def redis_server(folder: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[RedisServer]:
     """A running server. Skips the test where redis-server or the package redis is missing."""
     pytest.importorskip("redis", reason="the extra redis is not installed")
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed (Debian: apt-get install redis-server)")
-    server = RedisServer()
+    server = RedisServer(folder, options)
     server.start()
     try:
         yield server

@@ -9,29 +9,34 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dragoman.threads import MemoryStore, Node, NodeCipher, SqliteStore, Store, ThreadLimits
+from dragoman.threads import MemoryStore, Node, NodeCipher, RedisStore, SqliteStore, Store, ThreadLimits
 from support.stores import Clock
 
-KINDS = ("memory", "sqlite", "sqlite-in-memory", "sqlite-encrypted")
+KINDS = ("memory", "sqlite", "sqlite-in-memory", "sqlite-encrypted", "redis", "redis-encrypted")
 KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 """32 bytes in base64."""
 _NUMBERS = itertools.count()
 
 
-def made(kind: str, clock: Clock, folder: Path, limits: ThreadLimits | None = None) -> Store:
-    """A store of this kind, which is not open."""
+def made(kind: str, clock: Clock, folder: Path, limits: ThreadLimits | None = None, url: str = "") -> Store:
+    """A store of this kind, which is not open and empty; `url` is that of a Redis."""
     limits = limits or ThreadLimits()
     if kind == "memory":
         return MemoryStore(limits, clock)
+    if kind.startswith("redis"):
+        codec = NodeCipher(KEY) if kind == "redis-encrypted" else None
+        return RedisStore(url, limits, prefix=f"test-{next(_NUMBERS)}", codec=codec, timeout=30.0, clock=clock)
     path = ":memory:" if kind == "sqlite-in-memory" else str(folder / f"threads-{next(_NUMBERS)}.db")
     codec = NodeCipher(KEY) if kind == "sqlite-encrypted" else None
     return SqliteStore(path, limits, codec=codec, timeout=30.0, clock=clock)
 
 
 @asynccontextmanager
-async def opened(kind: str, clock: Clock, folder: Path, limits: ThreadLimits | None = None) -> AsyncIterator[Store]:
-    """An open store of this kind, which is empty."""
-    store = made(kind, clock, folder, limits)
+async def opened(
+    kind: str, clock: Clock, folder: Path, limits: ThreadLimits | None = None, url: str = ""
+) -> AsyncIterator[Store]:
+    """An open store of this kind, which is empty; `url` is that of a Redis."""
+    store = made(kind, clock, folder, limits, url)
     await store.open()
     try:
         yield store

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Awaitable, Callable
 
 
 async def turns(count: int = 3) -> None:
@@ -23,3 +24,12 @@ async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(0.002)
+
+
+async def until_true(ask: Callable[[], Awaitable[object]], seconds: float = 30.0) -> None:
+    """Wait until what is asked again and again is true. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        for _ in itertools.count():
+            if await ask():
+                return
+            await asyncio.sleep(0.05)

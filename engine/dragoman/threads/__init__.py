@@ -1,4 +1,4 @@
-"""Conversations that are kept: trees of responses, in memory or in an SQLite file.
+"""Conversations that are kept: trees of responses, in memory, in an SQLite file or in Redis.
 
 A response is stored with its own input and a reference to the response before it, so a conversation is a tree: two
 responses after the same one are two branches. The whole input of a response is that of its path from the root.
@@ -16,7 +16,7 @@ Items are those of the Responses API. `payload` writes a path for an upstream of
 own responses.
 
 The names in `__all__` are public. `StoredRequest` is for servers of the Responses API: it reads the fields of a request
-that refer to stored responses. SQLite is imported when its store is first used.
+that refer to stored responses. SQLite and Redis are imported when their stores are first used.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ if TYPE_CHECKING:
     from dragoman.threads.limits import ThreadLimits
     from dragoman.threads.lineage import as_mermaid, lineage_of
     from dragoman.threads.node import Node, history
-    from dragoman.threads.store.interface import NotStored, Store, StoreError
+    from dragoman.threads.store.interface import NotStored, Store, StoreError, Unreadable
     from dragoman.threads.store.memory import MemoryStore
     from dragoman.threads.store.node_data import NodeCipher
+    from dragoman.threads.store.redis import RedisStore
     from dragoman.threads.store.sqlite import SqliteStore
     from dragoman.threads.store.sqlite_thread import SqliteThread
     from dragoman.threads.stored_request import (
@@ -75,6 +76,7 @@ __all__ = (
     "Node",
     "NodeCipher",
     "NotStored",
+    "RedisStore",
     "SqliteStore",
     "SqliteThread",
     "Store",
@@ -82,6 +84,7 @@ __all__ = (
     "StoredRequest",
     "Thread",
     "ThreadLimits",
+    "Unreadable",
     "added_items",
     "as_mermaid",
     "cancelled_response",
@@ -126,6 +129,7 @@ _MODULES: Final = {
     "Node": "node",
     "NodeCipher": "store.node_data",
     "NotStored": "store.interface",
+    "RedisStore": "store.redis",
     "SqliteStore": "store.sqlite",
     "SqliteThread": "store.sqlite_thread",
     "Store": "store.interface",
@@ -133,6 +137,7 @@ _MODULES: Final = {
     "StoredRequest": "stored_request",
     "Thread": "thread",
     "ThreadLimits": "limits",
+    "Unreadable": "store.interface",
     "added_items": "conversation_request",
     "cancelled_response": "background",
     "as_mermaid": "lineage",

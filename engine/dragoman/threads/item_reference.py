@@ -16,6 +16,8 @@ from dragoman.threads.item_list import shown_input
 from dragoman.threads.node import Node
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_?\d+\Z")
+_FIELDS_MAX = 2
+"""Fields of a reference: its id, and its type, which the SDKs may leave out."""
 
 
 def references(payload: Json) -> dict[int, str]:
@@ -23,6 +25,11 @@ def references(payload: Json) -> dict[int, str]:
     given = payload.get("input")
     if type(given) is not list:
         return {}
+    try:
+        if min(map(len, given), default=0) > _FIELDS_MAX:  # a request may have thousands of items
+            return {}
+    except TypeError:  # an item that is no object is rejected when the request is read
+        pass
     return {place: item["id"] for place, item in enumerate(given) if _is_reference(item)}
 
 
@@ -53,7 +60,6 @@ def with_items(payload: Json, places: Mapping[int, str], items: Mapping[str, Any
 
 
 def _is_reference(item: Any) -> bool:
-    # The SDKs may leave out the type.
-    return (
-        type(item) is dict and type(item.get("id")) is str and (item.get("type") == "item_reference" or len(item) == 1)
-    )
+    if type(item) is not dict or len(item) > _FIELDS_MAX:
+        return False
+    return type(item.get("id")) is str and (item.get("type") == "item_reference" or len(item) == 1)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman_server.accounts.store.options import is_prefix, is_redis_url
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.toml_reader import Problem, Table, unknown
 
 if TYPE_CHECKING:
     from dragoman.threads import ThreadLimits
 
-OFF, MEMORY, SQLITE = "off", "memory", "sqlite"
-KINDS = (OFF, MEMORY, SQLITE)
+OFF, MEMORY, SQLITE, REDIS = "off", "memory", "sqlite", "redis"
+KINDS = (OFF, MEMORY, SQLITE, REDIS)
 UPSTREAM, GATEWAY = "upstream", "gateway"
 _DAY = 86_400.0
 _MOST_SECONDS = 60.0
@@ -28,8 +29,9 @@ _NUMBERS = ("max_bytes", "max_bytes_per_key", "max_responses", "max_chain", "bac
 class StateOptions:
     """Where responses are stored for clients of the Responses API, how many, and for how long.
 
-    `path` is the file of `sqlite`; if it is empty, the file is in the user's state directory. Conversations that were
-    not continued for `ttl_days` are deleted. `max_bytes` and `max_responses` are for all clients together,
+    `path` is the file of `sqlite`; if it is empty, the file is in the user's state directory. `url` is the address of
+    `redis` (a secret: it may hold a password), `prefix` the start of its keys' names. Conversations that were not
+    continued for `ttl_days` are deleted. `max_bytes` and `max_responses` are for all clients together,
     `max_bytes_per_key` is for one. A conversation has up to `max_chain` responses in a row. Each call of the store may
     take `timeout` seconds. With an `encryption_key`, what is stored is encrypted.
 
@@ -39,6 +41,8 @@ class StateOptions:
 
     kind: str = OFF
     path: str = ""
+    url: str = field(default="", repr=False)
+    prefix: str = "dragoman"
     ttl_days: float = 30.0
     max_bytes: int = 4 * 1024**3
     max_bytes_per_key: int = 1024**3
@@ -76,8 +80,12 @@ class StateOptions:
                 state_directory()
             except RuntimeError:
                 yield "state.path", "is required, as this user has no home directory"
+        yield from self._redis_problems()
         if self.kind == MEMORY and workers != 1:
-            yield "state.kind", 'is "memory", in which each worker has responses of its own: several need "sqlite"'
+            yield (
+                "state.kind",
+                'is "memory", in which each worker has responses of its own: several need "sqlite" or "redis"',
+            )
         if not (isfinite(self.ttl_days) and self.ttl_days > 0):
             yield "state.ttl_days", f"expected days above 0; got {self.ttl_days:g}"
         for name in _NUMBERS:
@@ -91,6 +99,20 @@ class StateOptions:
             yield "state.timeout", f"expected seconds above 0, up to {_MOST_SECONDS:g}; got {self.timeout:g}"
         if self.encryption_key is not None:
             yield from self._key_problems(self.encryption_key)
+
+    def _redis_problems(self) -> Iterator[Problem]:
+        if self.kind == REDIS:
+            if not self.url:
+                yield "state.url", "is required: redis://host:6379/0"
+            elif not is_redis_url(self.url):
+                # The URL may hold a password, so it is not repeated.
+                yield "state.url", "expected redis://, rediss:// or unix:// and an address"
+            if find_spec("redis") is None:
+                yield "state.kind", "needs the package redis: pip install 'dragoman[redis]'"
+        elif self.url:
+            yield "state.url", f'has no effect with kind = "{self.kind}"'
+        if not is_prefix(self.prefix):
+            yield "state.prefix", "expected a word without braces"
 
     def _key_problems(self, key: Secret) -> Iterator[Problem]:
         if self.kind == MEMORY:
@@ -118,6 +140,8 @@ def read_state(table: Table) -> StateOptions:
     given: dict[str, Any] = {
         "kind": table.word("kind", KINDS),
         "path": table.text("path"),
+        "url": table.secret("url"),
+        "prefix": table.text("prefix"),
         "ttl_days": table.number("ttl_days"),
         **{name: table.integer(name) for name in _NUMBERS},
         "background": table.integer("background"),

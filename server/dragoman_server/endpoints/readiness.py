@@ -9,9 +9,9 @@ from dragoman_server.accounts.store.options import CLOSED
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.load_shedding import RETRY_AFTER
 
-DRAINING, STORE = "draining", "store_unavailable"
+DRAINING, STORE, STATE = "draining", "store_unavailable", "state_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
-_STRICT = frozenset((STORE, ALL_DOWN))
+_STRICT = frozenset((STORE, STATE, ALL_DOWN))
 """Warnings that are reasons with `?strict`."""
 
 
@@ -27,7 +27,7 @@ class Readiness:
     async def get(self, request: web.Request) -> web.Response:
         """Return 200 if new requests can be answered, else 503; the body lists the reasons, and warnings.
 
-        With `?strict`, failures of what all processes share are reasons too: of the store, and of all providers.
+        With `?strict`, failures of what all processes share are reasons too: of the stores, and of all providers.
         """
         reasons, warnings = self.state()
         if "strict" in request.query:
@@ -55,6 +55,8 @@ class Readiness:
             # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
             closed = config.store.on_failure == CLOSED or not gateway.named_keys.keys_known
             (reasons if closed else warnings).append(STORE)
+        if gateway.stored is not None and gateway.stored.unavailable:
+            warnings.append(STATE)  # requests that name no stored response are answered
         if down := gateway.provider_health.down() & config.providers.keys():
             warnings.append(ALL_DOWN if len(down) == len(config.providers) else SOME_DOWN)
         return reasons, warnings

@@ -12,7 +12,6 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from dragoman import is_secret, redact
-from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 
@@ -29,10 +28,10 @@ def provider_secrets(provider: Provider) -> tuple[str, ...]:
     return tuple(sorted(found, key=len, reverse=True))
 
 
-def store_secrets(options: StoreOptions) -> Iterator[str]:
-    """Yield the password in the URL of the store, plain and URL-encoded."""
+def url_secrets(url: str) -> Iterator[str]:
+    """Yield the password in the URL of a store, plain and URL-encoded."""
     try:
-        password = urlsplit(options.url).password or ""
+        password = urlsplit(url).password or ""
     except ValueError:
         return
     yield from (form for form in (password, unquote(password)) if is_secret(form))
@@ -83,7 +82,8 @@ def mask_logs(config: Config) -> None:
     found = set(_FILTER.secrets)
     for provider in config.providers.values():
         found.update(provider_secrets(provider))
-    found.update(store_secrets(config.store))
+    found.update(url_secrets(config.store.url))
+    found.update(url_secrets(config.state.url))
     for value in config.telemetry.headers.values():
         found.update(part for part in (value, value.rpartition(" ")[2]) if is_secret(part))
     if (key := config.state.encryption_key) is not None and is_secret(key.reveal()):

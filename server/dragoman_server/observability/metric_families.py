@@ -171,6 +171,13 @@ RESPONSES_STORED = Family(
     "Replies that were to be stored: `stored`, `rejected` by a limit, or `failed`.",
     ("result",),
 )
+STATE_UP = Family("dragoman_state_up", Kind.GAUGE, "Processes whose store of responses answers.")
+STATE_ERRORS = Family(
+    "dragoman_state_errors_total",
+    Kind.COUNTER,
+    "Calls of the store of responses that failed, by operation.",
+    ("operation",),
+)
 SETTLEMENTS_DROPPED = Family(
     "dragoman_settlements_dropped_total",
     Kind.COUNTER,
@@ -270,6 +277,8 @@ FAMILIES = {
         STORE_ERRORS,
         STORE_UNCHECKED,
         RESPONSES_STORED,
+        STATE_UP,
+        STATE_ERRORS,
         SETTLEMENTS_DROPPED,
         ATTEMPTS,
         RETRIES_DENIED,

@@ -56,7 +56,10 @@ class Cors:
             return error_response(
                 infer_dialect(request), client_failure(FailureKind.PERMISSION, message, 403), request_id
             )
-        headers = {"access-control-allow-methods": "GET, HEAD, POST, DELETE", "access-control-max-age": str(MAX_AGE)}
+        resource = request.match_info.route.resource
+        deletes = resource is not None and any(route.method == "DELETE" for route in resource)
+        methods = "GET, HEAD, POST, DELETE" if deletes else "GET, HEAD, POST"
+        headers = {"access-control-allow-methods": methods, "access-control-max-age": str(MAX_AGE)}
         wanted = request.headers.get("access-control-request-headers", "").strip()
         if _HEADER_NAMES.match(wanted):
             headers["access-control-allow-headers"] = wanted

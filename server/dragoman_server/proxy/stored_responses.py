@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -57,16 +57,21 @@ from dragoman.threads import (
     with_items,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
+from dragoman_server.config.provider import Provider
+from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.resolve_request import CONTINUED, RunInBackground
+from dragoman_server.proxy.store_health import StoreHealth
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
+T = TypeVar("T")
 EXPIRE_EVERY = 3600.0
 """Seconds between two deletions of what has expired."""
+RETRY_EVERY = 1.0
+"""Seconds between two attempts to reach a store that failed."""
 
 
 class StoredTurn(NamedTuple):
@@ -89,9 +94,15 @@ class StoredResponses:
         self._options = options
         self._totals = totals
         self._store = _create(options, clock)
+        self._health = StoreHealth(totals)
         self._expiry: asyncio.Task[None] | None = None
         self.check_background: Callable[[str], None] | None = None
         """Raises DragomanError if no further response of an owner may run in the background; None if none may."""
+
+    @property
+    def unavailable(self) -> bool:
+        """True while the store does not answer, or cannot write."""
+        return self._health.failing.is_set()
 
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""
@@ -101,6 +112,7 @@ class StoredResponses:
             await self._store.open()
         except (OSError, StoreError) as error:
             raise ConfigError("state", str(error)) from None
+        self._health.open()
         self._expiry = asyncio.get_running_loop().create_task(self._expire())
 
     async def close(self) -> None:
@@ -114,9 +126,9 @@ class StoredResponses:
         """True if responses are stored here, not by the upstream, for a client and a target."""
         if client is not Dialect.RESPONSES:
             return False
-        candidates = target.plan.candidates if target.plan is not None else (target,)
-        providers = [candidate.provider for candidate in candidates]
-        return any(each.dialect is not Dialect.RESPONSES or each.state != UPSTREAM for each in providers)
+        if target.plan is None:
+            return _serves(target.provider)
+        return any(_serves(candidate.provider) for candidate in target.plan.candidates)
 
     async def prepare(
         self, incoming: web.Request, receipt: Receipt, payload: Json, body: bytes, limit: int
@@ -126,18 +138,19 @@ class StoredResponses:
         It has that already if it is continued on a connection (`CONTINUED`). The receipt gets the `turn` by which the
         reply is stored. At most `limit` bytes are returned. Raises DragomanError.
         """
-        owner, items = owner_of(receipt.owner, receipt.key), 0
         if places := references(payload):
+            owner = owner_of(receipt.owner, receipt.key)
             payload = with_items(payload, places, await self._items(owner, set(places.values())))
             body = self._written(payload, limit)
         request = StoredRequest.read(payload)
         background = payload.get("background") is True
         if background:
-            self._check_background(owner, incoming, receipt, payload, request)
+            self._check_background(owner_of(receipt.owner, receipt.key), incoming, receipt, payload, request)
             payload = {key: value for key, value in payload.items() if key != "background"}
             body = self._written(payload, limit)
         if request is None:
             return payload, body
+        owner, items = owner_of(receipt.owner, receipt.key), 0
         if request.parent is not None:
             before = await self._history(owner, request)
             items, payload = len(before), with_history(payload, before)
@@ -237,22 +250,16 @@ class StoredResponses:
 
     async def path(self, owner: str, response_id: str) -> list[Node]:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
-        try:
-            return await self._store.path(owner, response_id) or []
-        except StoreError as error:
-            raise self._unavailable(error) from None
+        return await self._read("path", lambda: self._store.path(owner, response_id)) or []
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all nodes of the conversation of a node, oldest first. Raises DragomanError (503)."""
-        try:
-            return await self._store.tree(owner, node_id)
-        except StoreError as error:
-            raise self._unavailable(error) from None
+        return await self._read("tree", lambda: self._store.tree(owner, node_id))
 
     async def change(self, node: Node) -> None:
         """Store a conversation, or a change of one. Raises DragomanError: 400 if there is no room for it, or 503."""
         try:
-            await self._store.put(node)
+            await self._health.call("put", lambda: self._store.put(node))
         except NotStored as error:
             message = f"the conversation cannot be changed: {error}"
             raise DragomanError(
@@ -263,15 +270,15 @@ class StoredResponses:
 
     async def get(self, owner: str, response_id: str) -> Node | None:
         """Return a response, or None if it is not stored. Raises DragomanError (503)."""
-        try:
-            return await self._store.get(owner, response_id)
-        except StoreError as error:
-            raise self._unavailable(error) from None
+        return await self._read("get", lambda: self._store.get(owner, response_id))
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Delete a response. Returns False if it is not stored. Raises DragomanError (503)."""
+        return await self._read("delete", lambda: self._store.delete(owner, response_id))
+
+    async def _read(self, operation: str, call: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._store.delete(owner, response_id)
+            return await self._health.call(operation, call)
         except StoreError as error:
             raise self._unavailable(error) from None
 
@@ -298,7 +305,7 @@ class StoredResponses:
     async def _put(self, node: Node, request_id: str) -> bool:
         """Store a response. Returns False if that failed."""
         try:
-            await self._store.put(node)
+            await self._health.call("put", lambda: self._store.put(node))
         except NotStored as error:
             log.warning("%s the response was not stored: %s", request_id, error)
             result = "rejected"
@@ -311,13 +318,15 @@ class StoredResponses:
         return result == "stored"
 
     async def _expire(self) -> None:
+        """Delete what has expired, now and then, and soon again if the store failed: to find out if it answers."""
         while True:
-            try:
-                if removed := await self._store.expire():
+            with suppress(StoreError):
+                if removed := await self._health.probe("expire", self._store.expire):
                     log.info("%d stored responses have expired", removed)
-            except StoreError as error:
-                log.error("expired responses cannot be deleted: %s", error)
-            await asyncio.sleep(EXPIRE_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EXPIRE_EVERY):
+                    await self._health.failing.wait()
+            await asyncio.sleep(RETRY_EVERY)
 
     def _unavailable(self, error: StoreError) -> DragomanError:
         log.error("stored responses cannot be read: %s", error)
@@ -325,6 +334,11 @@ class StoredResponses:
         failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
         failure.headers["retry-after"] = "1"
         return DragomanError(failure)
+
+
+def _serves(provider: Provider) -> bool:
+    """True if the responses of a provider are stored here."""
+    return provider.dialect is not Dialect.RESPONSES or provider.state != UPSTREAM
 
 
 def owner_of(owner: bytes, key: KeyRecord | None) -> str:
@@ -347,8 +361,16 @@ def owner_named(name: str) -> str:
 def _create(options: StateOptions, clock: Callable[[], float]) -> Store:
     if options.kind == MEMORY:
         return MemoryStore(options.limits(), clock)
-    # Imported here: most gateways need neither.
-    from dragoman.threads import NodeCipher, SqliteStore
+    # Imported here: most gateways need none of these.
+    from dragoman.threads import NodeCipher
 
     codec = NodeCipher(options.encryption_key.reveal()) if options.encryption_key is not None else None
+    if options.kind == REDIS:
+        from dragoman.threads import RedisStore
+
+        # With the clock of Redis, which all gateways share.
+        limits, prefix = options.limits(), options.prefix
+        return RedisStore(options.url, limits, prefix=prefix, codec=codec, timeout=options.timeout)
+    from dragoman.threads import SqliteStore
+
     return SqliteStore(options.file, options.limits(), codec=codec, timeout=options.timeout, clock=clock)

@@ -16,6 +16,10 @@ class NotStored(StoreError):
     """A response cannot be stored, although the store works. The text states why."""
 
 
+class Unreadable(StoreError):
+    """A stored response cannot be read, although the store works: it is encrypted with another key."""
+
+
 class Store(Protocol):
     """Stored responses. Each method raises StoreError if the store fails. Owners see only their own responses.
 

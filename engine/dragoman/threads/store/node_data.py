@@ -8,7 +8,7 @@ from binascii import Error
 from typing import TYPE_CHECKING, Final, Protocol
 
 from dragoman.threads.node import Node
-from dragoman.threads.store.interface import StoreError
+from dragoman.threads.store.interface import Unreadable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -30,7 +30,7 @@ class DataCodec(Protocol):
         ...
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Returns the input, the reply and the notes. Raises StoreError for bytes that cannot be read."""
+        """Returns the input, the reply and the notes. Raises Unreadable for bytes that cannot be read."""
         ...
 
 
@@ -42,9 +42,9 @@ class PlainData:
         return _PLAIN + _join(node)
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Returns the input, the reply and the notes. Raises StoreError for an encrypted node."""
+        """Returns the input, the reply and the notes. Raises Unreadable for an encrypted node."""
         if data[:1] != _PLAIN:
-            raise StoreError(f"the response {node_id} is encrypted, and no key is configured")
+            raise Unreadable(f"the response {node_id} is encrypted, and no key is configured")
         return _split(data[1:])
 
 
@@ -65,7 +65,7 @@ class NodeCipher:
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Returns the input, the reply and the notes. Raises StoreError for another key, or changed bytes."""
+        """Returns the input, the reply and the notes. Raises Unreadable for another key, or changed bytes."""
         from cryptography.exceptions import InvalidTag
 
         if data[:1] == _PLAIN:
@@ -74,7 +74,7 @@ class NodeCipher:
         try:
             return _split(self._cipher.decrypt(nonce, encrypted, _bound_to(owner, node_id)))
         except (InvalidTag, ValueError):
-            raise StoreError(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
+            raise Unreadable(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
 
 
 def _cipher(key: str) -> AESGCM:

@@ -49,12 +49,12 @@ class StoreOptions:
         if self.kind == REDIS:
             if not self.url:
                 yield "store.url", "is required: redis://host:6379/0"
-            elif not _is_redis(self.url):
+            elif not is_redis_url(self.url):
                 # The URL may hold a password, so it is not repeated.
                 yield "store.url", "expected redis://, rediss:// or unix:// and an address"
         elif self.url:
             yield "store.url", f'has no effect with kind = "{self.kind}"'
-        if not self.prefix or not self.prefix.isprintable() or "{" in self.prefix or "}" in self.prefix:
+        if not is_prefix(self.prefix):
             yield "store.prefix", "expected a word without braces"
         for name in ("timeout", "refresh"):
             seconds, most = getattr(self, name), _MOST_SECONDS if name == "timeout" else 3600.0
@@ -64,7 +64,13 @@ class StoreOptions:
             yield "store.on_failure", unknown("value", self.on_failure, ON_FAILURE)
 
 
-def _is_redis(url: str) -> bool:
+def is_prefix(text: str) -> bool:
+    """True if a text can begin the names of keys in Redis."""
+    return bool(text) and text.isprintable() and "{" not in text and "}" not in text
+
+
+def is_redis_url(url: str) -> bool:
+    """True if a text has the form of a Redis' address."""
     try:
         parts = urlsplit(url)
         _ = parts.port

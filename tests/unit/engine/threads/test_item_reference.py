@@ -34,7 +34,9 @@ def test_references_are_found_and_replaced() -> None:
     items: list[Any] = [{"type": "item_reference", "id": "a"}, user("x"), {"id": "b"}, {"id": "c", "type": "message"}]
     payload = {"model": "m", "input": items}
     assert references(payload) == {0: "a", 2: "b"}
-    assert references({"input": "text"}) == references({}) == {}
+    assert references({"input": "text"}) == references({}) == references({"input": []}) == {}
+    assert references({"input": [user("x"), 7, None, {"id": "b"}]}) == {3: "b"}
+    assert references({"input": [{"type": "message", "role": "user", "content": "x"}] * 3}) == {}
     assert with_items(payload, {0: "a", 2: "b"}, {"a": 1, "b": 2})["input"] == [1, items[1], 2, items[3]]
     assert payload["input"] is items
     with pytest.raises(ClientRequestError) as caught:

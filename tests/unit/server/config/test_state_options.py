@@ -44,7 +44,11 @@ def test_the_key_can_be_in_the_environment() -> None:
 @pytest.mark.parametrize(
     ("state", "problem"),
     [
-        ({"kind": "redis"}, "state.kind"),
+        ({"kind": "postgres"}, "state.kind"),
+        ({"kind": "redis"}, "state.url: is required"),
+        ({"kind": "redis", "url": "http://canary"}, "state.url: expected redis://"),
+        ({"kind": "sqlite", "url": "redis://canary"}, "state.url: has no effect"),
+        ({"kind": "redis", "url": "redis://h", "prefix": "a{b}"}, "state.prefix: expected a word without braces"),
         ({"kind": "sqlite", "ttl_days": 0}, "state.ttl_days"),
         ({"kind": "sqlite", "max_bytes": 0}, "state.max_bytes"),
         ({"kind": "sqlite", "max_chain": 0}, "state.max_chain"),
@@ -59,6 +63,17 @@ def test_a_setting_that_is_wrong(state: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parsed(**state)
     assert problem in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+def test_redis_has_an_address_that_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {**PROVIDER, "server": {"workers": 2}, "state": {"kind": "redis", "url": "${REDIS_URL}", "prefix": "team"}}
+    options = parse_config(data, {"REDIS_URL": "rediss://:canary-7f3a@redis:6379/1"}).state
+    assert (options.url, options.prefix) == ("rediss://:canary-7f3a@redis:6379/1", "team")
+    assert "canary" not in repr(options)
+    monkeypatch.setattr("dragoman_server.config.state_options.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"needs the package redis: pip install 'dragoman\[redis\]'"):
+        parsed(kind="redis", url="redis://redis:6379/0")
 
 
 def test_several_workers_need_a_file() -> None:

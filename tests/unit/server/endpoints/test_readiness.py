@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from dragoman import DragomanError
+from dragoman.threads import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.endpoints.readiness import Readiness
 from dragoman_server.observability.metric_families import REQUESTS, UPSTREAM_ERRORS
+from support.exposed import read_exposition, total
 from support.fleet import fleet
 from support.gateways import CHAT, Gate, config_for, gate, until
 from support.named_keys import made, with_keys
@@ -91,6 +95,31 @@ async def test_a_store_that_is_away(policy: str, status: int) -> None:
             {"ready": False, "reasons": ["store_unavailable"], "warnings": []},
         )
         accounts.healthy = True
+
+
+async def test_a_store_of_responses_that_fails_is_a_warning() -> None:
+    async with gate(replace(CONFIG, state=StateOptions(kind="memory"))) as entrance:
+        stored = entrance.gateway.stored
+        assert stored is not None
+        assert (await asked(entrance))[1] == READY
+
+        async def away(*_: object) -> int:
+            raise StoreError("Redis did not answer")
+
+        store: Any = stored._store
+        expire, store.expire, store.get = store.expire, away, away
+        with pytest.raises(DragomanError):
+            await stored.get("k", "a")
+        assert (await asked(entrance))[:2] == (200, {**READY, "warnings": ["state_unavailable"]})
+        strict = {"ready": False, "reasons": ["state_unavailable"], "warnings": []}
+        assert (await asked(entrance, "?strict"))[:2] == (503, strict)
+        async with entrance.session.get(f"{entrance.url}/metrics") as response:
+            found = read_exposition(await response.read())
+        assert total(found, "dragoman_state_up") == 0
+        assert total(found, "dragoman_state_errors_total", operation="get") == 1
+        store.expire = expire  # it finds out by itself that the store answers
+        await until(lambda: not stored.unavailable, 20)
+        assert (await asked(entrance))[1] == READY
 
 
 async def test_keys_that_could_not_be_read_make_it_unready() -> None:

@@ -23,8 +23,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def store(kind: str, clock: Clock, tmp_path: Path) -> AsyncIterator[Store]:
-    async with opened(kind, clock, tmp_path) as made:
+def url(request: pytest.FixtureRequest, kind: str) -> str:
+    """The URL of a Redis for the kinds that need one, which start it."""
+    return str(request.getfixturevalue("redis").url) if kind.startswith("redis") else ""
+
+
+@pytest.fixture
+async def store(kind: str, clock: Clock, tmp_path: Path, url: str) -> AsyncIterator[Store]:
+    async with opened(kind, clock, tmp_path, url=url) as made:
         yield made
 
 
@@ -105,9 +111,11 @@ async def test_a_conversation_expires_as_a_whole(store: Store, clock: Clock) -> 
     assert await store.expire() == 0 or await store.get("k", "a") is None
 
 
-async def test_the_conversation_that_was_used_first_makes_room(kind: str, clock: Clock, tmp_path: Path) -> None:
+async def test_the_conversation_that_was_used_first_makes_room(
+    kind: str, clock: Clock, tmp_path: Path, url: str
+) -> None:
     size = node("k", "r0").size
-    async with opened(kind, clock, tmp_path, ThreadLimits(size=3 * size)) as store:
+    async with opened(kind, clock, tmp_path, ThreadLimits(size=3 * size), url) as store:
         for name in ("r0", "r1", "r2"):
             await store.put(node("k", name))
         await store.put(node("j", "c0", text="r3"))
@@ -117,8 +125,8 @@ async def test_the_conversation_that_was_used_first_makes_room(kind: str, clock:
         assert await store.get("j", "c0") is not None
 
 
-async def test_the_number_of_responses_is_limited(kind: str, clock: Clock, tmp_path: Path) -> None:
-    async with opened(kind, clock, tmp_path, ThreadLimits(nodes=2)) as store:
+async def test_the_number_of_responses_is_limited(kind: str, clock: Clock, tmp_path: Path, url: str) -> None:
+    async with opened(kind, clock, tmp_path, ThreadLimits(nodes=2), url) as store:
         for name in ("r0", "r1", "r2"):
             await store.put(node("k", name))
         assert [await store.get("k", name) is not None for name in ("r0", "r1", "r2")] == [False, True, True]
@@ -128,9 +136,9 @@ async def test_the_number_of_responses_is_limited(kind: str, clock: Clock, tmp_p
             await store.put(node("k", "d", "c"))
 
 
-async def test_an_owner_takes_no_room_of_others(kind: str, clock: Clock, tmp_path: Path) -> None:
+async def test_an_owner_takes_no_room_of_others(kind: str, clock: Clock, tmp_path: Path, url: str) -> None:
     size = node("k", "r0").size
-    async with opened(kind, clock, tmp_path, ThreadLimits(owner_size=2 * size)) as store:
+    async with opened(kind, clock, tmp_path, ThreadLimits(owner_size=2 * size), url) as store:
         await store.put(node("j", "r0"))
         for name in ("r0", "r1", "r2"):
             await store.put(node("k", name))
@@ -140,8 +148,8 @@ async def test_an_owner_takes_no_room_of_others(kind: str, clock: Clock, tmp_pat
             await store.put(node("k", "big", text="x" * 2 * size))
 
 
-async def test_a_path_has_a_longest_length(kind: str, clock: Clock, tmp_path: Path) -> None:
-    async with opened(kind, clock, tmp_path, ThreadLimits(depth=2)) as store:
+async def test_a_path_has_a_longest_length(kind: str, clock: Clock, tmp_path: Path, url: str) -> None:
+    async with opened(kind, clock, tmp_path, ThreadLimits(depth=2), url) as store:
         await store.put(node("k", "a"))
         await store.put(node("k", "b", "a"))
         with pytest.raises(NotStored, match="more than 2 responses"):

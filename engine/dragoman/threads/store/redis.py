@@ -1,0 +1,184 @@
+"""The store in Redis (or Valkey): for gateways on many machines.
+
+A call is one round trip, whatever the size of the store; a path takes two, and one more for each 256 responses. Redis
+decides whether a response survives its end: see `appendonly` and `appendfsync` of its configuration.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
+from dragoman.threads.node import Node
+from dragoman.threads.store import redis_scripts as scripts
+from dragoman.threads.store.interface import NotStored
+from dragoman.threads.store.node_data import DataCodec, PlainData
+from dragoman.threads.store.redis_connection import RedisConnection
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+READ_NODES = 256
+"""Most responses that one round trip returns. Redis serves no other client meanwhile."""
+READ_BYTES = 8 * 1024**2
+"""Bytes after which a round trip returns no more responses."""
+_REMOVED_AT_ONCE = 16
+"""Most conversations that one script removes."""
+
+
+class RedisStore:
+    """The store in Redis, in keys whose names begin with `{prefix:responses}`.
+
+    Args:
+        url: `redis://:PASSWORD@HOST:6379/0`, `rediss://…` with TLS, or `unix://PATH`.
+        limits: The limits. They should be the same for all that use the store.
+        prefix: The start of the keys' names. Stores with the same prefix share their responses.
+        codec: Encrypts what is stored (`NodeCipher`).
+        timeout: Seconds that one call may take.
+        clock: Returns Unix seconds, for tests. By default the clock of Redis decides what has expired.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        limits: ThreadLimits = DEFAULT_THREAD_LIMITS,
+        *,
+        prefix: str = "dragoman",
+        codec: DataCodec | None = None,
+        timeout: float = 5.0,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.clock = clock or time.time
+        self._own_clock = clock
+        self._limits = limits
+        self._codec: DataCodec = codec or PlainData()
+        self._connection = RedisConnection(url, timeout)
+        self._keys = (f"{{{prefix}:responses}}",)
+
+    async def open(self) -> None:
+        """Create the client. Connections are opened when they are needed, so Redis may start later."""
+        await self._connection.open()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._connection.close()
+
+    async def put(self, node: Node) -> None:
+        """Store a response. Raises NotStored."""
+        limits = self._limits
+        most = (str(limits.nodes), str(limits.size), str(limits.owner_size))
+        args = (
+            *self._named(node.owner, node.id),
+            b"-" if node.parent is None else b"+" + _bytes(node.parent),
+            str(node.created),
+            str(node.size),
+            self._codec.encode(node),
+            str(int(limits.ttl * 1000)),
+            *most,
+            str(limits.depth),
+            str(_REMOVED_AT_ONCE),
+        )
+        async with self._connection.call() as redis:
+            result, more = await self._connection.run_in(redis, scripts.PUT, self._keys, args)
+            while more:
+                room = (*self._named(node.owner, ""), *most, str(_REMOVED_AT_ONCE))
+                more = await self._connection.run_in(redis, scripts.MAKE_ROOM, self._keys, room)
+        if result != b"stored":
+            raise NotStored(_reason(result, node, limits))
+
+    async def get(self, owner: str, node_id: str) -> Node | None:
+        """Return a response, or None if the owner has none of this id."""
+        found = await self._connection.run(scripts.GET, self._keys, self._named(owner, node_id))
+        return self._node(owner, node_id, found[0], found[1]) if found else None
+
+    async def path(self, owner: str, node_id: str) -> list[Node] | None:
+        """Return the responses from the root to this one, or None if one of them is not there."""
+        async with self._connection.call() as redis:
+            found = await self._connection.run_in(redis, scripts.PATH, self._keys, self._named(owner, node_id))
+            if not found:
+                return None
+            key, pairs = found
+            stored = list(zip(pairs[::2], pairs[1::2], strict=True))
+            nodes = await self._nodes(redis, owner, key, stored[::-1])
+        return nodes if len(nodes) == len(stored) else None
+
+    async def tree(self, owner: str, node_id: str) -> list[Node]:
+        """Return all responses of a conversation, oldest first."""
+        async with self._connection.call() as redis:
+            found = await self._connection.run_in(redis, scripts.TREE, self._keys, self._named(owner, node_id))
+            if not found:
+                return []
+            key, pairs = found
+            stored = sorted(zip(pairs[::2], pairs[1::2], strict=True), key=lambda pair: _number(pair[1]))
+            return await self._nodes(redis, owner, key, stored)
+
+    async def _nodes(self, redis: Redis, owner: str, key: bytes, stored: list[tuple[bytes, bytes]]) -> list[Node]:
+        """Return these responses, without those that were deleted meanwhile."""
+        nodes: list[Node] = []
+        for batch in _batches(stored):
+            values: list[Any] = await redis.hmget(key, [name for name, _ in batch])
+            for (name, each), data in zip(batch, values, strict=True):
+                if data is not None:
+                    nodes.append(self._node(owner, _text(name), each, data))
+        return nodes
+
+    async def delete(self, owner: str, node_id: str) -> bool:
+        """Delete a response."""
+        return bool(await self._connection.run(scripts.DELETE, self._keys, self._named(owner, node_id)))
+
+    async def expire(self) -> int:
+        """Delete the conversations whose time is over."""
+        removed = 0
+        # In pieces: Redis serves no other client during a script.
+        args = (*self._named("", ""), str(_REMOVED_AT_ONCE))
+        while some := int(await self._connection.run(scripts.EXPIRE, self._keys, args)):
+            removed += some
+        return removed
+
+    def _named(self, owner: str, node_id: str) -> tuple[str | bytes, bytes, bytes]:
+        """Return the first arguments of each script: the time, an owner, and an id."""
+        now = "" if self._own_clock is None else str(int(self._own_clock() * 1000))
+        return now, _bytes(owner), _bytes(node_id)
+
+    def _node(self, owner: str, node_id: str, stored: bytes, data: bytes) -> Node:
+        _, created, _, _, parent = stored.split(b" ", 4)
+        before = _text(parent[1:]) if parent[:1] == b"+" else None
+        return Node(owner, node_id, before, int(created), *self._codec.decode(owner, node_id, data))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _number(stored: bytes) -> int:
+    return int(stored.split(b" ", 4)[3])
+
+
+def _batches(stored: list[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+    """Divide what is stored of responses, so that a round trip returns neither too many nor too much."""
+    batches: list[list[tuple[bytes, bytes]]] = []
+    room = 0
+    for each in stored:
+        if room <= 0 or len(batches[-1]) >= READ_NODES:
+            batches.append([])
+            room = READ_BYTES
+        batches[-1].append(each)
+        room -= int(each[1].split(b" ", 3)[2])
+    return batches
+
+
+def _reason(result: bytes, node: Node, limits: ThreadLimits) -> str:
+    """Return the text for a result of the script `PUT`."""
+    if result == b"parent":
+        return f"the response {node.parent} before it is no longer stored"
+    if result == b"depth":
+        return f"its conversation has more than {limits.depth} responses"
+    if result == b"exists":
+        return f"there is a response {node.id} already"
+    return "its conversation is larger than the store may be"
