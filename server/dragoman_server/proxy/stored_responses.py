@@ -145,7 +145,7 @@ class StoredResponses:
         request = StoredRequest.read(payload)
         background = payload.get("background") is True
         if background:
-            self._check_background(owner_of(receipt.owner, receipt.key), incoming, receipt, payload, request)
+            self._check_background(incoming, receipt, payload, request)
             payload = {key: value for key, value in payload.items() if key != "background"}
             body = self._written(payload, limit)
         if request is None:
@@ -189,7 +189,7 @@ class StoredResponses:
         return found
 
     def _check_background(
-        self, owner: str, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None
+        self, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None
     ) -> None:
         """Raise RunInBackground for a request of a client, and DragomanError for one that cannot run there."""
         if self.check_background is None:
@@ -198,7 +198,7 @@ class StoredResponses:
         if request is None or not request.store:
             raise ClientRequestError("background", "needs `store: true`: the response is read when it has ended")
         if receipt.background is None and receipt.metrics is not None:  # not for an explanation
-            self.check_background(owner)
+            self.check_background(owner_of(receipt.owner, receipt.key))
             raise RunInBackground(incoming, payload, request)
 
     async def _history(self, owner: str, request: StoredRequest) -> list[Any]:
