@@ -30,7 +30,7 @@ async def test_a_preflight_of_an_allowed_page_is_answered_without_a_key(path: st
     ):
         assert response.status == 204
         assert response.headers["access-control-allow-origin"] == PAGE
-        assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST"
+        assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST, DELETE"
         assert response.headers["access-control-allow-headers"] == "content-type,x-api-key"
         assert response.headers["vary"] == "Origin"
 

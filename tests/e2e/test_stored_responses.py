@@ -24,6 +24,7 @@ from support.named_keys import made
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
 from support.stateful import MEMORY, stateful
+from support.texts import sent_texts
 from support.thread_stores import KEY
 
 UPSTREAMS = pytest.mark.parametrize("upstream", list(Dialect))
@@ -32,25 +33,6 @@ WEATHER: Any = {
     "name": "get_weather",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
-
-
-def texts(sent: Any) -> list[str]:
-    """All texts of the conversation that an upstream got, in their order."""
-    found: list[str] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, dict):
-            if isinstance(text := value.get("text"), str) or isinstance(text := value.get("content"), str):
-                found.append(text)
-            for key, inner in value.items():
-                if key in ("messages", "input", "content", "system"):
-                    walk(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(inner)
-
-    walk({key: sent.get(key) for key in ("messages", "input")})
-    return found
 
 
 @UPSTREAMS
@@ -138,8 +120,8 @@ async def test_a_fallback_gets_the_whole_conversation_too(stream: bool) -> None:
                 previous = found["id"]
         sent = json.loads(broken.requests[0].body)
         assert sent["store"] is False
-    assert texts(simulator[REQUESTS][-1].body)[0] == "one"
-    assert texts(simulator[REQUESTS][-1].body)[-1] == "two"
+    assert sent_texts(simulator[REQUESTS][-1].body)[0] == "one"
+    assert sent_texts(simulator[REQUESTS][-1].body)[-1] == "two"
 
 
 @UPSTREAMS
@@ -155,7 +137,7 @@ async def test_a_streamed_reply_is_stored_before_its_end_is_sent(upstream: Diale
         assert kept.output_text == final.output_text
         again = await state.sdk.responses.create(model="sim-text", previous_response_id=final.id, input="More")
         assert again.previous_response_id == final.id
-        assert texts(state.sent()) == ["Hi", final.output_text, "More"]
+        assert sent_texts(state.sent()) == ["Hi", final.output_text, "More"]
 
 
 @UPSTREAMS
@@ -309,7 +291,7 @@ async def test_an_explanation_has_the_whole_conversation() -> None:
         async with state.gate.session.post(f"{state.gate.url}/v1/dragoman/explain", json=body) as reply:
             assert reply.status == 200
             explained = await reply.json()
-        assert len(texts(explained["body"])) == 3
+        assert len(sent_texts(explained["body"])) == 3
 
 
 async def test_an_upstream_with_state_of_its_own_gets_the_clients_bytes() -> None:

@@ -25,7 +25,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from dragoman.threads.item_list import ItemPage, list_items
+    from dragoman.threads.conversation import (
+        Conversation,
+        change_id,
+        conversation_id,
+        conversation_not_found,
+        deleted_conversation,
+        is_conversation,
+        members,
+        path_history,
+        path_items,
+    )
+    from dragoman.threads.conversation_request import added_items, conversation_node, deleted_item, new_metadata
+    from dragoman.threads.item_list import ItemPage, input_items, page_of
+    from dragoman.threads.item_reference import find_item, references, response_of, with_items
     from dragoman.threads.limits import ThreadLimits
     from dragoman.threads.node import Node, history
     from dragoman.threads.store.interface import NotStored, Store, StoreError
@@ -38,6 +51,7 @@ if TYPE_CHECKING:
         deleted_response,
         is_response_id,
         new_node,
+        own_items,
         previous_not_found,
         relocate,
         response_not_found,
@@ -46,6 +60,7 @@ if TYPE_CHECKING:
     from dragoman.threads.thread import Thread
 
 __all__ = (
+    "Conversation",
     "ItemPage",
     "MemoryStore",
     "Node",
@@ -58,18 +73,37 @@ __all__ = (
     "StoredRequest",
     "Thread",
     "ThreadLimits",
+    "added_items",
+    "change_id",
+    "conversation_id",
+    "conversation_node",
+    "conversation_not_found",
+    "deleted_conversation",
+    "deleted_item",
     "deleted_response",
+    "find_item",
     "history",
+    "input_items",
+    "is_conversation",
     "is_response_id",
-    "list_items",
+    "members",
+    "new_metadata",
     "new_node",
+    "own_items",
+    "page_of",
+    "path_history",
+    "path_items",
     "previous_not_found",
+    "references",
     "relocate",
     "response_not_found",
+    "response_of",
     "with_history",
+    "with_items",
 )
 
 _MODULES: Final = {
+    "Conversation": "conversation",
     "ItemPage": "item_list",
     "MemoryStore": "store.memory",
     "Node": "node",
@@ -82,15 +116,33 @@ _MODULES: Final = {
     "StoredRequest": "stored_request",
     "Thread": "thread",
     "ThreadLimits": "limits",
+    "added_items": "conversation_request",
+    "change_id": "conversation",
+    "conversation_id": "conversation",
+    "conversation_node": "conversation_request",
+    "conversation_not_found": "conversation",
+    "deleted_conversation": "conversation",
+    "deleted_item": "conversation_request",
     "deleted_response": "stored_request",
+    "find_item": "item_reference",
     "history": "node",
+    "input_items": "item_list",
+    "is_conversation": "conversation",
     "is_response_id": "stored_request",
-    "list_items": "item_list",
+    "members": "conversation",
+    "new_metadata": "conversation_request",
     "new_node": "stored_request",
+    "own_items": "stored_request",
+    "page_of": "item_list",
+    "path_history": "conversation",
+    "path_items": "conversation",
     "previous_not_found": "stored_request",
+    "references": "item_reference",
     "relocate": "stored_request",
     "response_not_found": "stored_request",
+    "response_of": "item_reference",
     "with_history": "stored_request",
+    "with_items": "item_reference",
 }
 """The modules of the names. Each is imported when one of its names is first used."""
 

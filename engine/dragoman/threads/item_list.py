@@ -43,13 +43,12 @@ class ItemPage:
         return cls(int(limit), order, query.get("after") or None)
 
 
-def list_items(path: Sequence[Node], page: ItemPage) -> Json:
-    """Returns one page of the items that the last response of a path was made from.
+def page_of(items: list[Json], page: ItemPage) -> Json:
+    """Returns one page of a list of items, which is oldest first.
 
-    These are all items of the responses before it, and its own input. Raises ClientRequestError for an `after` that is
-    not among them.
+    Raises ClientRequestError for an `after` that is not among them.
     """
-    items = _listed(path)
+    items = items.copy()
     if page.order == "desc":
         items.reverse()
     if page.after is not None:
@@ -67,17 +66,24 @@ def list_items(path: Sequence[Node], page: ItemPage) -> Json:
     }
 
 
-def _listed(path: Sequence[Node]) -> list[Json]:
-    """Returns the items, each with its type and a unique id, oldest first."""
+def input_items(path: Sequence[Node]) -> list[Json]:
+    """Returns these items, each with its type and a unique id, oldest first."""
     found: list[Json] = []
     for node in path:
-        base = node.id.removeprefix("resp_")
-        for number, item in enumerate(node.input_items()):
-            kind = item.get("type") or "message"
-            item = {**item, "type": kind, "id": f"{_PREFIXES.get(kind, 'item_')}{base}_{number}"}
-            found.append(_message(item) if kind == "message" else item)
+        found += shown_input(node)
         if node is not path[-1]:
             found += node.output_items()
+    return found
+
+
+def shown_input(node: Node) -> list[Json]:
+    """Returns the items of a node's input in the full form of the API, each with a unique id."""
+    base = node.id.partition("_")[2]
+    found: list[Json] = []
+    for number, item in enumerate(node.input_items()):
+        kind = item.get("type") or "message"
+        item = {**item, "type": kind, "id": f"{_PREFIXES.get(kind, 'item_')}{base}_{number}"}
+        found.append(_message(item) if kind == "message" else item)
     return found
 
 

@@ -25,11 +25,12 @@ NOT_FOUND = "previous_response_not_found"
 class StoredRequest:
     """The fields of one request that concern the store.
 
-    `previous` is its `previous_response_id`, or None; `store` is True if the response is to be stored, which is the
-    API's default. `input` is the JSON array of its own input items.
+    `previous` is its `previous_response_id`, `conversation` the id of its conversation, or None. `store` is True if the
+    response is to be stored, which is the API's default. `input` is the JSON array of its own input items.
     """
 
     previous: str | None
+    conversation: str | None
     store: bool
     input: bytes
 
@@ -37,25 +38,53 @@ class StoredRequest:
     def read(cls, payload: Json) -> StoredRequest | None:
         """Returns the fields of a request body, or None if the store is not needed. Raises ClientRequestError."""
         previous = optional(payload, "previous_response_id", str)
+        conversation = _conversation(payload)
         store = optional(payload, "store", bool)
-        if previous is None and store is False:
+        if previous is None and conversation is None and store is False:
             return None
         if previous is not None:
+            if previous.startswith("conv_"):
+                message = "names a conversation; send it as `conversation`"
+                raise ClientRequestError(("previous_response_id",), message)
             if not is_response_id(previous):
                 expected = "expected an id of letters, digits, underscores and dashes"
                 raise ClientRequestError(("previous_response_id",), expected)
-            if payload.get("conversation") is not None:
+            if conversation is not None:
                 message = "cannot be used together with `conversation`"
                 raise ClientRequestError(("previous_response_id",), message)
         # Serialized now: reading a request may complete it in place.
-        return cls(previous, store is not False, dumps(_own_items(payload)))
+        return cls(previous, conversation, store is not False, dumps(own_items(payload)))
+
+    @property
+    def parent(self) -> str | None:
+        """The node below which the response is stored."""
+        return self.previous or self.conversation
+
+    @property
+    def field(self) -> str:
+        """The field that names what is continued."""
+        return "conversation" if self.conversation is not None else "previous_response_id"
 
     def reply_fields(self, *, store: bool) -> Json:
         """Returns the fields of the response that state what is stored."""
-        return {"previous_response_id": self.previous, "store": store}
+        fields: Json = {"previous_response_id": self.previous, "store": store}
+        if self.conversation is not None:
+            fields["conversation"] = {"id": self.conversation}
+        return fields
 
 
-def _own_items(payload: Json) -> list[Any]:
+def _conversation(payload: Json) -> str | None:
+    """Returns the id in the field `conversation`, which is a string or an object. Raises ClientRequestError."""
+    given: Any = payload.get("conversation")
+    if given is None:
+        return None
+    node_id = given.get("id") if type(given) is dict else given
+    if type(node_id) is not str or not _ID.match(node_id):
+        raise ClientRequestError("conversation", "expected the id of a conversation, or an object with its `id`")
+    return node_id
+
+
+def own_items(payload: Json) -> list[Any]:
     """Returns the items of a request's `input`."""
     given = payload.get("input")
     if type(given) is str:
@@ -64,25 +93,25 @@ def _own_items(payload: Json) -> list[Any]:
 
 
 def with_history(payload: Json, items: Sequence[Any]) -> Json:
-    """Returns a request body whose input begins with the items of a path; without `previous_response_id`.
+    """Returns a request body whose input begins with these items; without `previous_response_id` and `conversation`.
 
     Everything else is the request's own: instructions and tools of earlier responses are not repeated, as in the API.
     """
-    body = {key: value for key, value in payload.items() if key != "previous_response_id"}
+    body = {key: value for key, value in payload.items() if key not in ("previous_response_id", "conversation")}
     own = payload.get("input")
     if own is None or type(own) in (str, list):  # others are rejected when the request is read
-        body["input"] = [*items, *_own_items(payload)]
+        body["input"] = [*items, *own_items(payload)]
     return body
 
 
 def new_node(owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes) -> Node:
     """Returns the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
-    return Node(owner, stored_id(request_id), request.previous, created, request.input, reply)
+    return Node(owner, stored_id(request_id), request.parent, created, request.input, reply)
 
 
 def is_response_id(text: str) -> bool:
-    """True if a text has the form of a response's id."""
-    return _ID.match(text) is not None
+    """True if a text has the form of a response's id. Those of conversations are others."""
+    return _ID.match(text) is not None and not text.startswith("conv")
 
 
 def deleted_response(node_id: str) -> Json:
@@ -104,10 +133,11 @@ def response_not_found(node_id: str) -> DragomanError:
     return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404, origin=FailureOrigin.CLIENT))
 
 
-def relocate(error: ClientRequestError, previous: str, items: int) -> None:
+def relocate(error: ClientRequestError, request: StoredRequest, items: int) -> None:
     """Change an error about a request with history, so that it names the client's own field.
 
-    `items` is the number of items before the client's own. An error in one of those names `previous_response_id`.
+    `items` is the number of items before the client's own. An error in one of those names the field of
+    the request that they are from.
     """
     failure = error.failure
     param = failure.param or ""
@@ -120,5 +150,5 @@ def relocate(error: ClientRequestError, previous: str, items: int) -> None:
         failure.message = failure.message.replace(param, own, 1)
         failure.param = own
     else:
-        failure.message = f"previous_response_id: the conversation before {previous}: {failure.message}"
-        failure.param = "previous_response_id"
+        failure.message = f"{request.field}: the conversation before {request.parent}: {failure.message}"
+        failure.param = request.field

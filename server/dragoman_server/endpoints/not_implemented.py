@@ -18,10 +18,10 @@ def stored_objects(request_id: str, request: web.Request, *, stores: bool = Fals
     path = request.path
     if path.endswith("/compact"):
         problem = f"this gateway does not compact conversations; {_SEND_ALL}"
+    elif stores:
+        problem = "this gateway has no such endpoint of stored responses and conversations"
     elif "/conversations" in path:
         problem = f"this gateway keeps no conversations; {_SEND_ALL}"
-    elif stores:
-        problem = "this gateway has no such endpoint of stored responses"
     else:
         problem = f"this gateway keeps no responses; {_SEND_ALL}"
     failure = client_failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {problem}", 404)

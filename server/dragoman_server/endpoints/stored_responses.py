@@ -9,9 +9,9 @@ from dataclasses import replace
 from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect, DragomanError, json_dumps
-from dragoman.aio import DEFECT
-from dragoman.threads import ItemPage, deleted_response, is_response_id, list_items, response_not_found
-from dragoman_server.proxy.error_response import OWN_ID, error_response
+from dragoman.aio import DEFECT, ClientGone
+from dragoman.threads import ItemPage, deleted_response, is_response_id, page_of, response_not_found
+from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
 
@@ -28,49 +28,62 @@ class ResponsesEndpoints:
 
     async def get(self, request: web.Request) -> web.Response:
         """Return a stored response."""
-        return await self._answer(request, self._get)
+
+        async def make(owner: str, _: str) -> bytes:
+            response_id = _response_id(request)
+            if request.query.get("stream", "false") not in ("false", "0"):
+                raise ClientRequestError("stream", _STREAMED)
+            node = await self._stored.get(owner, response_id)
+            if node is None:
+                raise response_not_found(response_id)
+            return node.reply
+
+        return await respond(self._gateway, request, make)
 
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a stored response."""
-        return await self._answer(request, self._delete)
+
+        async def make(owner: str, _: str) -> bytes:
+            response_id = _response_id(request)
+            if not await self._stored.delete(owner, response_id):
+                raise response_not_found(response_id)
+            return json_dumps(deleted_response(response_id))
+
+        return await respond(self._gateway, request, make)
 
     async def input_items(self, request: web.Request) -> web.Response:
         """Return a page of the items that a response was made from."""
-        return await self._answer(request, self._input_items)
 
-    async def _answer(
-        self, request: web.Request, make: Callable[[web.Request, str, str], Awaitable[bytes]]
-    ) -> web.Response:
-        request_id = self._gateway.new_id()
-        try:
-            caller, response_id = await self._gateway.identify(request), request.match_info["id"]
-            if not is_response_id(response_id):
-                raise response_not_found(response_id)
-            body = await make(request, owner_of(caller.owner, caller.key), response_id)
-        except DragomanError as error:
-            return error_response(Dialect.RESPONSES, error.failure, request_id)
-        except Exception:
-            log.exception("%s %s failed by a defect", request_id, request.path)
-            return error_response(Dialect.RESPONSES, replace(DEFECT), request_id)
-        headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        async def make(owner: str, _: str) -> bytes:
+            response_id, page = _response_id(request), ItemPage.read(request.query)
+            return json_dumps(page_of(await self._stored.items_before(owner, response_id), page))
 
-    async def _get(self, request: web.Request, owner: str, response_id: str) -> bytes:
-        if request.query.get("stream", "false") not in ("false", "0"):
-            raise ClientRequestError("stream", _STREAMED)
-        node = await self._stored.get(owner, response_id)
-        if node is None:
-            raise response_not_found(response_id)
-        return node.reply
+        return await respond(self._gateway, request, make)
 
-    async def _delete(self, _: web.Request, owner: str, response_id: str) -> bytes:
-        if not await self._stored.delete(owner, response_id):
-            raise response_not_found(response_id)
-        return json_dumps(deleted_response(response_id))
 
-    async def _input_items(self, request: web.Request, owner: str, response_id: str) -> bytes:
-        page = ItemPage.read(request.query)
-        path = await self._stored.path(owner, response_id)
-        if not path:
-            raise response_not_found(response_id)
-        return json_dumps(list_items(path, page))
+async def respond(gateway: Gateway, request: web.Request, make: Callable[[str, str], Awaitable[bytes]]) -> web.Response:
+    """Return the JSON that `make` returns for the owner of what the client may see, and the request's id.
+
+    A DragomanError becomes its error response.
+    """
+    request_id = gateway.new_id()
+    try:
+        caller = await gateway.identify(request)
+        body = await make(owner_of(caller.owner, caller.key), request_id)
+    except DragomanError as error:
+        return error_response(Dialect.RESPONSES, error.failure, request_id)
+    except (ClientGone, ConnectionError):
+        return web.Response(status=CLIENT_GONE)
+    except Exception:
+        log.exception("%s %s failed by a defect", request_id, request.path)
+        return error_response(Dialect.RESPONSES, replace(DEFECT), request_id)
+    headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}
+    return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+def _response_id(request: web.Request) -> str:
+    """Return the id in the path. Raises DragomanError (404) for any other text."""
+    response_id = request.match_info["id"]
+    if not is_response_id(response_id):
+        raise response_not_found(response_id)
+    return response_id

@@ -56,7 +56,7 @@ class Cors:
             return error_response(
                 infer_dialect(request), client_failure(FailureKind.PERMISSION, message, 403), request_id
             )
-        headers = {"access-control-allow-methods": "GET, HEAD, POST", "access-control-max-age": str(MAX_AGE)}
+        headers = {"access-control-allow-methods": "GET, HEAD, POST, DELETE", "access-control-max-age": str(MAX_AGE)}
         wanted = request.headers.get("access-control-request-headers", "").strip()
         if _HEADER_NAMES.match(wanted):
             headers["access-control-allow-headers"] = wanted

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman import (
     ClientRequestError,
@@ -28,17 +28,29 @@ from dragoman import (
     json_dumps,
 )
 from dragoman.threads import (
+    Conversation,
     MemoryStore,
     Node,
     NotStored,
     Store,
     StoredRequest,
     StoreError,
+    conversation_not_found,
+    find_item,
     history,
+    input_items,
+    is_conversation,
+    members,
     new_node,
+    path_history,
+    path_items,
     previous_not_found,
+    references,
     relocate,
+    response_not_found,
+    response_of,
     with_history,
+    with_items,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, StateOptions
@@ -53,16 +65,16 @@ EXPIRE_EVERY = 3600.0
 
 
 class StoredTurn(NamedTuple):
-    """The use of the store by one request. `items` is the number of input items before its own."""
+    """The use of the store by one `request`. `items` is the number of input items before its own."""
 
     reply: StoredReply
-    previous: str | None
+    request: StoredRequest
     items: int
 
     def relocate(self, error: ClientRequestError) -> None:
         """Let an error name a field of the client's own request."""
-        if self.previous is not None:
-            relocate(error, self.previous, self.items)
+        if self.request.parent is not None:
+            relocate(error, self.request, self.items)
 
 
 class StoredResponses:
@@ -105,27 +117,77 @@ class StoredResponses:
         The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
         DragomanError.
         """
+        owner, items = owner_of(receipt.owner, receipt.key), 0
+        if places := references(payload):
+            payload = with_items(payload, places, await self._items(owner, set(places.values())))
+            body = self._written(payload, limit)
         request = StoredRequest.read(payload)
         if request is None:
             return payload, body
-        owner, items = owner_of(receipt.owner, receipt.key), 0
-        if request.previous is not None:
-            path = await self.path(owner, request.previous)
-            if not path:
-                raise previous_not_found(request.previous)
-            if request.store and len(path) >= self._options.max_chain:
-                message = f"the conversation has {len(path)} responses; the most are {self._options.max_chain}"
-                raise ClientRequestError(("previous_response_id",), message)
-            before = history(path)
+        if request.parent is not None:
+            before = await self._history(owner, request)
             items, payload = len(before), with_history(payload, before)
-            body = json_dumps(payload)
-            if len(body) > limit:
-                raise LimitExceeded("request_body", limit, upstream=False)
+            body = self._written(payload, limit)
         # Without the receipt, which would be in a reference cycle.
         keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
         reply = StoredReply(request.reply_fields(store=request.store), keep)
-        receipt.turn = StoredTurn(reply, request.previous, items)
+        receipt.turn = StoredTurn(reply, request, items)
         return payload, body
+
+    @staticmethod
+    def _written(payload: Json, limit: int) -> bytes:
+        body = json_dumps(payload)
+        if len(body) > limit:
+            raise LimitExceeded("request_body", limit, upstream=False)
+        return body
+
+    async def _items(self, owner: str, item_ids: set[str]) -> dict[str, Any]:
+        """Return the stored ones of these items. Raises DragomanError (503)."""
+        found: dict[str, Any] = {}
+        nodes: dict[str, Node | None] = {}
+        for item_id in item_ids:
+            if (response := response_of(item_id)) is not None:
+                if response not in nodes:
+                    nodes[response] = await self.get(owner, response)
+                if (node := nodes[response]) is not None:
+                    found[item_id] = find_item(node, item_id)
+        return found
+
+    async def _history(self, owner: str, request: StoredRequest) -> list[Any]:
+        """Return the items that a request continues. Raises DragomanError."""
+        if request.conversation is not None:
+            conversation = await self.conversation(owner, request.conversation)
+            self._check_length(conversation.nodes, request)
+            return conversation.history()
+        assert request.previous is not None
+        path = await self.path(owner, request.previous)
+        if not path:
+            raise previous_not_found(request.previous)
+        self._check_length(len(path), request)
+        if is_conversation(path[0].id):
+            return path_history(path, await self.tree(owner, path[0].id))
+        return history(path)
+
+    def _check_length(self, nodes: int, request: StoredRequest) -> None:
+        if request.store and nodes >= self._options.max_chain:
+            message = f"the conversation has {nodes} responses; the most are {self._options.max_chain}"
+            raise ClientRequestError((request.field,), message)
+
+    async def conversation(self, owner: str, conversation_id: str) -> Conversation:
+        """Return a conversation. Raises DragomanError: 404 if it is not stored, or 503."""
+        tree = await self.tree(owner, conversation_id) if is_conversation(conversation_id) else []
+        if not tree or tree[0].id != conversation_id:  # its root was deleted
+            raise conversation_not_found(conversation_id)
+        return Conversation(members(tree))
+
+    async def items_before(self, owner: str, response_id: str) -> list[Json]:
+        """Return the items that a response was made from, as clients read them. Raises DragomanError (404, 503)."""
+        path = await self.path(owner, response_id)
+        if not path:
+            raise response_not_found(response_id)
+        if is_conversation(path[0].id):
+            return path_items(path, await self.tree(owner, path[0].id))
+        return input_items(path)
 
     # --- the store ---------------------------------------------------------------------------------------------------
 
@@ -133,6 +195,25 @@ class StoredResponses:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
         try:
             return await self._store.path(owner, response_id) or []
+        except StoreError as error:
+            raise self._unavailable(error) from None
+
+    async def tree(self, owner: str, node_id: str) -> list[Node]:
+        """Return all nodes of the conversation of a node, oldest first. Raises DragomanError (503)."""
+        try:
+            return await self._store.tree(owner, node_id)
+        except StoreError as error:
+            raise self._unavailable(error) from None
+
+    async def change(self, node: Node) -> None:
+        """Store a conversation, or a change of one. Raises DragomanError: 400 if there is no room for it, or 503."""
+        try:
+            await self._store.put(node)
+        except NotStored as error:
+            message = f"the conversation cannot be changed: {error}"
+            raise DragomanError(
+                Failure(FailureKind.INVALID_REQUEST, message, 400, origin=FailureOrigin.PROXY)
+            ) from None
         except StoreError as error:
             raise self._unavailable(error) from None
 

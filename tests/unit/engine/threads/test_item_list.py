@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ClientRequestError
-from dragoman.threads import ItemPage, Node, list_items
+from dragoman.threads import ItemPage, Node, input_items, page_of
 from support.thread_stores import assistant, user
 
 
@@ -22,7 +22,7 @@ def path() -> list[Node]:
 
 
 def test_all_items_before_and_the_own_input_newest_first() -> None:
-    page = list_items(path(), ItemPage())
+    page = page_of(input_items(path()), ItemPage())
     assert [item["id"] for item in page["data"]] == ["msg_b_1", "fco_b_0", "msg_out-a", "msg_a_1", "msg_a_0"]
     assert (page["first_id"], page["last_id"], page["has_more"]) == ("msg_b_1", "msg_a_0", False)
     oldest = page["data"][-1]
@@ -34,11 +34,11 @@ def test_all_items_before_and_the_own_input_newest_first() -> None:
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
 def test_the_pages_together_are_the_list(order: str, limit: int) -> None:
-    whole = list_items(path(), ItemPage(100, order))["data"]
+    whole = page_of(input_items(path()), ItemPage(100, order))["data"]
     found: list[Any] = []
     after = None
     while True:
-        page = list_items(path(), ItemPage(limit, order, after))
+        page = page_of(input_items(path()), ItemPage(limit, order, after))
         assert 0 < len(page["data"]) <= limit
         found += page["data"]
         if not page["has_more"]:
@@ -48,13 +48,13 @@ def test_the_pages_together_are_the_list(order: str, limit: int) -> None:
 
 
 def test_after_the_last_item_there_is_an_empty_page() -> None:
-    page = list_items(path(), ItemPage(after="msg_a_0"))
+    page = page_of(input_items(path()), ItemPage(after="msg_a_0"))
     assert page == {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
 
 
 def test_an_item_that_is_not_in_the_list() -> None:
     with pytest.raises(ClientRequestError, match="no item of this id"):
-        list_items(path(), ItemPage(after="msg_x"))
+        page_of(input_items(path()), ItemPage(after="msg_x"))
 
 
 @pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "101"}, {"limit": "²"}, {"order": "up"}])

@@ -22,7 +22,7 @@ def test_a_request_is_stored_unless_it_says_otherwise() -> None:
 
 def test_a_request_that_continues_without_being_stored() -> None:
     read = StoredRequest.read({"input": [user("Hi")], "store": False, "previous_response_id": "resp_1"})
-    assert read == StoredRequest("resp_1", False, json.dumps([user("Hi")], separators=(",", ":")).encode())
+    assert read == StoredRequest("resp_1", None, False, json.dumps([user("Hi")], separators=(",", ":")).encode())
     assert read.reply_fields(store=False) == {"previous_response_id": "resp_1", "store": False}
 
 
@@ -34,6 +34,10 @@ def test_a_request_that_continues_without_being_stored() -> None:
         ({"previous_response_id": "a b"}, "previous_response_id"),
         ({"previous_response_id": ""}, "previous_response_id"),
         ({"previous_response_id": "r", "conversation": "c"}, "previous_response_id"),
+        ({"previous_response_id": "conv_1"}, "previous_response_id"),
+        ({"conversation": 1}, "conversation"),
+        ({"conversation": {}}, "conversation"),
+        ({"conversation": {"id": "a b"}}, "conversation"),
     ],
 )
 def test_a_field_that_is_wrong(body: dict[str, Any], param: str) -> None:
@@ -73,6 +77,6 @@ def test_the_errors_are_those_of_the_api() -> None:
 )
 def test_an_error_names_the_field_of_the_client(path: tuple[str | int, ...], param: str, start: str) -> None:
     error = ClientRequestError(path, "expected a text")
-    relocate(error, "r", 3)
+    relocate(error, StoredRequest("r", None, True, b"[]"), 3)
     assert error.failure.param == param
     assert error.failure.message.startswith(start)

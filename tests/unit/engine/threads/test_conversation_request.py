@@ -1,0 +1,41 @@
+"""The bodies that create and change a conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ClientRequestError
+from dragoman.threads import Conversation, added_items, conversation_node, new_metadata
+from support.thread_stores import user
+
+ROOT = conversation_node("k", "conv_1", 0, {})
+
+
+def test_a_body_may_be_empty() -> None:
+    assert (ROOT.input_items(), Conversation([ROOT]).metadata) == ([], {})
+    assert conversation_node("k", "conv_1", 0, {"items": None, "metadata": None}) == ROOT
+    assert Conversation([ROOT]).after(new_metadata("k", Conversation([ROOT]), "convchange_1", 0, {})).metadata == {}
+
+
+def test_items_are_kept_as_they_are() -> None:
+    items = [user("x"), {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "namespace": "n"}]
+    node = added_items("k", Conversation([ROOT]), "convchange_1", 5, {"items": items})
+    assert (node.parent, node.created, node.input_items(), node.output_items()) == ("conv_1", 5, items, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "message"),
+    [
+        ({}, "items", "items: is required"),
+        ({"items": {}}, "items", "expected an array"),
+        ({"items": [user("x")] * 21}, "items", "at most 20"),
+        ({"items": [user("x"), {"type": "nope"}]}, "items[1].type", "items[1].type: an item of type 'nope'"),
+    ],
+)
+def test_items_that_no_request_can_have(body: dict[str, Any], param: str, message: str) -> None:
+    with pytest.raises(ClientRequestError) as caught:
+        added_items("k", Conversation([ROOT]), "convchange_1", 0, body)
+    assert caught.value.failure.param == param
+    assert message in caught.value.failure.message
