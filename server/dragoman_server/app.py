@@ -96,6 +96,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         stored = ResponsesEndpoints(gateway, gateway.stored)
         app.router.add_get(f"{prefix}/v1/responses/{{id}}", stored.get, allow_head=False)
         app.router.add_delete(f"{prefix}/v1/responses/{{id}}", stored.delete)
+        app.router.add_post(f"{prefix}/v1/responses/{{id}}/cancel", stored.cancel)
         app.router.add_get(f"{prefix}/v1/responses/{{id}}/input_items", stored.input_items, allow_head=False)
     _add_not_implemented(app, prefix, gateway)
     websocket = lazy_endpoints.websocket(gateway).endpoint(lambda it: it.get)

@@ -278,7 +278,7 @@ async def test_an_error_names_the_clients_own_field(fields: dict[str, Any], para
 async def test_endpoints_that_there_are_not() -> None:
     async with (
         stateful(Dialect.CHAT) as state,
-        state.gate.session.post(f"{state.gate.url}/v1/responses/resp_1/cancel") as reply,
+        state.gate.session.post(f"{state.gate.url}/v1/responses/resp_1/other") as reply,
     ):
         assert reply.status == 404
         assert "has no such endpoint of stored responses" in (await reply.json())["error"]["message"]

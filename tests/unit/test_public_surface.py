@@ -160,6 +160,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "ConnectionLimits",
         "Downstream",
         "DownstreamResponse",
+        "EventLog",
         "EventStream",
         "HeadTimeout",
         "HeartbeatSink",
@@ -167,6 +168,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "HijackServer",
         "HijackableConnection",
         "Http11Transport",
+        "LoggedStream",
         "PlainResponse",
         "PoolOptions",
         "ProxyStream",
@@ -188,6 +190,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "send_continue",
         "send_proxy_stream",
         "with_body",
+        "without_connection",
         "write_slices",
     )
     assert all(getattr(dragoman.aio, name).__module__.startswith("dragoman.") for name in dragoman.aio.__all__)

@@ -41,13 +41,14 @@ from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 
 if TYPE_CHECKING:
-    from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue, with_body
+    from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue, with_body, without_connection
     from dragoman.aio.downstream.connection_limits import (
         ConnectionLimits,
         HeadTimeout,
         PlainResponse,
         TooManyConnections,
     )
+    from dragoman.aio.downstream.event_log import EventLog, LoggedStream
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
@@ -64,6 +65,7 @@ __all__ = (
     "ConnectionLimits",
     "Downstream",
     "DownstreamResponse",
+    "EventLog",
     "EventStream",
     "HeadTimeout",
     "HeartbeatSink",
@@ -71,6 +73,7 @@ __all__ = (
     "HijackServer",
     "HijackableConnection",
     "Http11Transport",
+    "LoggedStream",
     "PlainResponse",
     "PoolOptions",
     "ProxyStream",
@@ -92,6 +95,7 @@ __all__ = (
     "send_continue",
     "send_proxy_stream",
     "with_body",
+    "without_connection",
     "write_slices",
 )
 
@@ -100,11 +104,13 @@ _NEED_AIOHTTP: Final = {
     "BadVersion": "downstream.request_handler",
     "ConnectionLimits": "downstream.connection_limits",
     "DownstreamResponse": "downstream.response",
+    "EventLog": "downstream.event_log",
     "EventStream": "downstream.response",
     "HeadTimeout": "downstream.connection_limits",
     "HijackRunner": "downstream.hijack",
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
+    "LoggedStream": "downstream.event_log",
     "PlainResponse": "downstream.connection_limits",
     "SlicedResponse": "downstream.sliced_response",
     "TooManyConnections": "downstream.connection_limits",
@@ -112,6 +118,7 @@ _NEED_AIOHTTP: Final = {
     "abandon_body": "downstream.aiohttp_internals",
     "send_continue": "downstream.aiohttp_internals",
     "with_body": "downstream.aiohttp_internals",
+    "without_connection": "downstream.aiohttp_internals",
 }
 """The modules of the names that need aiohttp."""
 

@@ -109,6 +109,11 @@ def new_node(owner: str, request_id: str, created: int, request: StoredRequest, 
     return Node(owner, stored_id(request_id), request.parent, created, request.input, reply)
 
 
+def response_id(request_id: str) -> str:
+    """Returns the id of the response to a request. `request_id` is the gateway's."""
+    return stored_id(request_id)
+
+
 def is_response_id(text: str) -> bool:
     """True if a text has the form of a response's id. Those of conversations are others."""
     return _ID.match(text) is not None and not text.startswith("conv")

@@ -21,7 +21,7 @@ KINDS = (OFF, MEMORY, SQLITE)
 UPSTREAM, GATEWAY = "upstream", "gateway"
 _DAY = 86_400.0
 _MOST_SECONDS = 60.0
-_NUMBERS = ("max_bytes", "max_bytes_per_key", "max_responses", "max_chain")
+_NUMBERS = ("max_bytes", "max_bytes_per_key", "max_responses", "max_chain", "background_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,9 @@ class StateOptions:
     not continued for `ttl_days` are deleted. `max_bytes` and `max_responses` are for all clients together,
     `max_bytes_per_key` is for one. A conversation has up to `max_chain` responses in a row. Each call of the store may
     take `timeout` seconds. With an `encryption_key`, what is stored is encrypted.
+
+    Each client may have `background` responses that run in the background at a time; 0: none. Of the events of such a
+    response `background_bytes` are kept until `background_events` seconds after its end.
     """
 
     kind: str = OFF
@@ -43,6 +46,9 @@ class StateOptions:
     max_chain: int = 1000
     timeout: float = 5.0
     encryption_key: Secret | None = None
+    background: int = 16
+    background_bytes: int = 4 * 1024**2
+    background_events: float = 300.0
 
     @property
     def file(self) -> str:
@@ -77,6 +83,10 @@ class StateOptions:
         for name in _NUMBERS:
             if (number := getattr(self, name)) < 1:
                 yield f"state.{name}", f"expected 1 or more; got {number}"
+        if self.background < 0:
+            yield "state.background", f"expected 0 or more; got {self.background}"
+        if not (isfinite(self.background_events) and self.background_events > 0):
+            yield "state.background_events", f"expected seconds above 0; got {self.background_events:g}"
         if not 0 < self.timeout <= _MOST_SECONDS:
             yield "state.timeout", f"expected seconds above 0, up to {_MOST_SECONDS:g}; got {self.timeout:g}"
         if self.encryption_key is not None:
@@ -110,6 +120,8 @@ def read_state(table: Table) -> StateOptions:
         "path": table.text("path"),
         "ttl_days": table.number("ttl_days"),
         **{name: table.integer(name) for name in _NUMBERS},
+        "background": table.integer("background"),
+        "background_events": table.number("background_events"),
         "timeout": table.number("timeout"),
         "encryption_key": Secret(key) if key else None,
     }

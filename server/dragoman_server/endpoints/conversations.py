@@ -31,7 +31,7 @@ class ConversationEndpoints:
         self._gateway = gateway
         self._stored = stored
 
-    async def create(self, request: web.Request) -> web.Response:
+    async def create(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations`: create a conversation, with items and metadata."""
 
         async def make(owner: str, request_id: str) -> bytes:
@@ -41,7 +41,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def get(self, request: web.Request) -> web.Response:
+    async def get(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}`: return a conversation, without its items."""
 
         async def make(owner: str, _: str) -> bytes:
@@ -49,7 +49,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def update(self, request: web.Request) -> web.Response:
+    async def update(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations/{id}`: replace the metadata."""
 
         async def make(owner: str, request_id: str) -> bytes:
@@ -60,7 +60,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def delete(self, request: web.Request) -> web.Response:
+    async def delete(self, request: web.Request) -> web.StreamResponse:
         """`DELETE /v1/conversations/{id}`: delete a conversation. Its responses stay, as in the API."""
 
         async def make(owner: str, _: str) -> bytes:
@@ -71,7 +71,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def list_items(self, request: web.Request) -> web.Response:
+    async def list_items(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}/items`: return a page of the items."""
 
         async def make(owner: str, _: str) -> bytes:
@@ -80,7 +80,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def add_items(self, request: web.Request) -> web.Response:
+    async def add_items(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations/{id}/items`: add items, and return these."""
 
         async def make(owner: str, request_id: str) -> bytes:
@@ -92,7 +92,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def get_item(self, request: web.Request) -> web.Response:
+    async def get_item(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}/items/{item_id}`: return an item."""
 
         async def make(owner: str, _: str) -> bytes:
@@ -100,7 +100,7 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    async def delete_item(self, request: web.Request) -> web.Response:
+    async def delete_item(self, request: web.Request) -> web.StreamResponse:
         """`DELETE /v1/conversations/{id}/items/{item_id}`: delete an item, and return the conversation."""
 
         async def make(owner: str, request_id: str) -> bytes:

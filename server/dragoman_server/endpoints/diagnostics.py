@@ -122,7 +122,7 @@ class Diagnostics:
         receipt = Receipt("", client, 0, caller.owner, client_profile=self._client_profile(request), key=caller.key)
         if (stored := self._gateway.stored) is not None and stored.serves(client, target):
             limit = loaded.config.server.limits.request_body
-            payload, body = await stored.prepare(receipt, payload, body, limit)
+            payload, body = await stored.prepare(request, receipt, payload, body, limit)
         resolved = translate_for(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:
             profile = VENDOR_PROFILES[target.provider.dialect]

@@ -1,4 +1,4 @@
-"""`GET` and `DELETE /v1/responses/{id}`, and `GET /v1/responses/{id}/input_items`."""
+"""`GET` and `DELETE /v1/responses/{id}`, its `input_items`, and `POST /v1/responses/{id}/cancel`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, Dialect, DragomanError, json_dumps
+from dragoman import ClientRequestError, Dialect, DragomanError, Json, json_dumps, json_loads
 from dragoman.aio import DEFECT, ClientGone
-from dragoman.threads import ItemPage, deleted_response, is_response_id, page_of, response_not_found
+from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, page_of, response_not_found
+from dragoman_server.proxy.background import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
 
 log = logging.getLogger("dragoman")
-_STREAMED = "a stored response cannot be streamed again; leave out `stream`"
+_NOT_STREAMED = (
+    "only a response that was created with `background` and `stream` can be streamed again; leave out `stream`"
+)
+_NO_LONGER = "its events are no longer kept from there on; leave out `stream` to read the response"
 
 
 class ResponsesEndpoints:
@@ -26,32 +30,77 @@ class ResponsesEndpoints:
         self._gateway = gateway
         self._stored = stored
 
-    async def get(self, request: web.Request) -> web.Response:
-        """Return a stored response."""
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Return a stored response, or one that runs in the background; with `stream`, its events."""
 
-        async def make(owner: str, _: str) -> bytes:
+        async def make(owner: str, request_id: str) -> bytes | web.StreamResponse:
             response_id = _response_id(request)
             if request.query.get("stream", "false") not in ("false", "0"):
-                raise ClientRequestError("stream", _STREAMED)
-            node = await self._stored.get(owner, response_id)
-            if node is None:
-                raise response_not_found(response_id)
-            return node.reply
+                return await self._follow(request, owner, response_id, request_id)
+            if (run := self._run(owner, response_id)) is not None:
+                return json_dumps(run.state)
+            return (await self._stored_response(owner, response_id)).reply
 
         return await respond(self._gateway, request, make)
 
-    async def delete(self, request: web.Request) -> web.Response:
+    async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a stored response."""
 
         async def make(owner: str, _: str) -> bytes:
             response_id = _response_id(request)
+            if (run := self._run(owner, response_id)) is not None:
+                await self._cancel(run)
             if not await self._stored.delete(owner, response_id):
                 raise response_not_found(response_id)
             return json_dumps(deleted_response(response_id))
 
         return await respond(self._gateway, request, make)
 
-    async def input_items(self, request: web.Request) -> web.Response:
+    async def cancel(self, request: web.Request) -> web.StreamResponse:
+        """Cancel a response that runs in the background, and return it. One that has ended is returned as it is."""
+
+        async def make(owner: str, _: str) -> bytes:
+            response_id = _response_id(request)
+            if (run := self._run(owner, response_id)) is not None:
+                return json_dumps(await self._cancel(run))
+            node = await self._stored_response(owner, response_id)
+            if json_loads(node.reply).get("background") is not True:
+                raise ClientRequestError("", "only a response that was created with `background` can be cancelled")
+            return node.reply
+
+        return await respond(self._gateway, request, make)
+
+    def _run(self, owner: str, response_id: str) -> BackgroundRun | None:
+        background = self._gateway.background
+        return background.get(owner, response_id) if background is not None else None
+
+    async def _cancel(self, run: BackgroundRun) -> Json:
+        assert self._gateway.background is not None
+        return await self._gateway.background.cancel(run)
+
+    async def _stored_response(self, owner: str, response_id: str) -> Node:
+        node = await self._stored.get(owner, response_id)
+        if node is None:
+            raise response_not_found(response_id)
+        return node
+
+    async def _follow(self, request: web.Request, owner: str, response_id: str, request_id: str) -> web.StreamResponse:
+        """Send the events of a response after `starting_after`. Raises DragomanError if they are not kept."""
+        given = request.query.get("starting_after", "-1")
+        digits = given.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+            raise ClientRequestError("starting_after", "expected the sequence number of an event")
+        run, background = self._run(owner, response_id), self._gateway.background
+        if run is None or background is None:
+            await self._stored_response(owner, response_id)
+            raise ClientRequestError("stream", _NOT_STREAMED)
+        if not run.streamed:
+            raise ClientRequestError("stream", _NOT_STREAMED)
+        if not run.log.has(int(given) + 1):
+            raise ClientRequestError("starting_after", _NO_LONGER)
+        return await background.send(request, run, int(given), request_id)
+
+    async def input_items(self, request: web.Request) -> web.StreamResponse:
         """Return a page of the items that a response was made from."""
 
         async def make(owner: str, _: str) -> bytes:
@@ -61,8 +110,10 @@ class ResponsesEndpoints:
         return await respond(self._gateway, request, make)
 
 
-async def respond(gateway: Gateway, request: web.Request, make: Callable[[str, str], Awaitable[bytes]]) -> web.Response:
-    """Return the JSON that `make` returns for the owner of what the client may see, and the request's id.
+async def respond(
+    gateway: Gateway, request: web.Request, make: Callable[[str, str], Awaitable[bytes | web.StreamResponse]]
+) -> web.StreamResponse:
+    """Return the JSON, or the response, that `make` returns for the client's owner and the request's id.
 
     A DragomanError becomes its error response.
     """
@@ -77,6 +128,8 @@ async def respond(gateway: Gateway, request: web.Request, make: Callable[[str, s
     except Exception:
         log.exception("%s %s failed by a defect", request_id, request.path)
         return error_response(Dialect.RESPONSES, replace(DEFECT), request_id)
+    if isinstance(body, web.StreamResponse):
+        return body
     headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}
     return web.Response(body=body, content_type="application/json", headers=headers)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from dragoman_server.observability.captures.recording import Recording
+    from dragoman_server.proxy.background import BackgroundRun
 
 TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
@@ -178,6 +179,8 @@ class Receipt:
     """The recording of the exchange, if it is captured, until it has ended."""
     turn: StoredTurn | None = field(default=None, repr=False)
     """Its use of stored responses, until it has ended; None if it uses none."""
+    background: BackgroundRun | None = field(default=None, repr=False)
+    """The run in the background that it belongs to."""
     endpoint: str = ""
     """The path of a forwarded endpoint, such as `embeddings`; empty for those that translate."""
     opened_at: float = 0.0

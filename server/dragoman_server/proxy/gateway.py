@@ -56,7 +56,7 @@ from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.prepare_request import Send, prepare_request
 from dragoman_server.proxy.request_body import RequestBodies
-from dragoman_server.proxy.resolve_request import identify
+from dragoman_server.proxy.resolve_request import RunInBackground, identify
 from dragoman_server.proxy.shared_pauses import SharedPauses
 from dragoman_server.proxy.stream_recorder import StreamRecorder
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
@@ -66,6 +66,7 @@ from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
 from dragoman_server.workers.peer_workers import PeerWorkers
 
 if TYPE_CHECKING:
+    from dragoman_server.proxy.background import BackgroundRuns
     from dragoman_server.proxy.stored_responses import StoredResponses
 
 log = logging.getLogger("dragoman")
@@ -127,10 +128,16 @@ class Gateway:
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
         self.stored: StoredResponses | None = None
+        self.background: BackgroundRuns | None = None
         if config.state.kind != STATE_OFF:
             from dragoman_server.proxy.stored_responses import StoredResponses
 
             self.stored = StoredResponses(config.state, totals, now)
+            if config.state.background and config.server.workers == 1:
+                from dragoman_server.proxy.background import BackgroundRuns
+
+                self.background = BackgroundRuns(config.state, self._heartbeat, self.stored, self._answer_again)
+                self.stored.check_background = self.background.check_room
         """The stored responses; None if none are kept."""
         self._state = config.state
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
@@ -251,6 +258,8 @@ class Gateway:
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()
+        if self.background is not None:
+            await self.background.close()
         if self.stored is not None:
             await self.stored.close()
         await self._instruments.close()
@@ -283,17 +292,24 @@ class Gateway:
         return await self._answer(request, Dialect.RESPONSES, open_stream)
 
     async def _answer(
-        self, request: web.Request, client: Dialect, open_stream: OpenStream | None = None
+        self,
+        request: web.Request,
+        client: Dialect,
+        open_stream: OpenStream | None = None,
+        receipt: Receipt | None = None,
     ) -> web.StreamResponse:
         # One function with few local variables, as an open stream keeps its frame.
-        receipt = Receipt(self.new_id(), client, int(self.now()))
-        receipt.on_end = self._end_reporter
-        if (tracer := self._instruments.tracer) is not None:
-            receipt.trace = tracer.begin(request.headers)
-        self.metrics.opened(receipt)
+        if receipt is None:
+            receipt = Receipt(self.new_id(), client, int(self.now()))
+            receipt.on_end = self._end_reporter
+            if (tracer := self._instruments.tracer) is not None:
+                receipt.trace = tracer.begin(request.headers)
+            self.metrics.opened(receipt)
         timers: StreamTimers | None = None
         try:
             call, exchange, send = await prepare_request(self, request, receipt, open_stream)
+            if receipt.background is not None:
+                receipt.background.accept(receipt)
             timers = self._open.add(request, call.timeouts)
             opening = send(call, timers)
             early = call.timeouts.early_reply if call.stream and open_stream is None else 0.0
@@ -324,6 +340,9 @@ class Gateway:
                 log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
             receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
             return response
+        except RunInBackground as wanted:
+            assert self.background is not None
+            return await self.background.begin(receipt, wanted)
         except (ClientGone, ConnectionError):
             # The client has disconnected. Errors of the upstream's connection are UpstreamErrors.
             return web.Response(status=CLIENT_GONE)
@@ -336,7 +355,8 @@ class Gateway:
             receipt.end("failed", response.status, failure, ours=True)
             return response
         finally:
-            if receipt.ended == "open":  # the client has disconnected, which may have cancelled this
+            # The client has disconnected, which may have cancelled this. A run in the background ends later.
+            if receipt.ended == "open" and (receipt.background is None or timers is not None):
                 if log.isEnabledFor(logging.INFO):
                     summary = without_reply(receipt, "abandoned before the reply")
                     log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
@@ -346,6 +366,14 @@ class Gateway:
             if receipt.capture is not None:
                 receipt.capture.close(receipt)
                 receipt.capture = None
+
+    def _heartbeat(self) -> float:
+        return self.config.server.timeouts.heartbeat
+
+    def _answer_again(
+        self, request: web.Request, receipt: Receipt, open_stream: OpenStream
+    ) -> Coroutine[Any, Any, web.StreamResponse]:
+        return self._answer(request, Dialect.RESPONSES, open_stream, receipt)
 
     def _add_connections(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)

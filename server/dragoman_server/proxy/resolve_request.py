@@ -34,6 +34,7 @@ from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState
 
 if TYPE_CHECKING:
+    from dragoman.threads import StoredRequest
     from dragoman_server.accounts.accounts import Accounts
     from dragoman_server.proxy.stored_responses import StoredResponses
 
@@ -71,6 +72,15 @@ async def identify(
     if accounts is not None and loaded.config.named_keys:
         return await check_named(accounts, loaded.config, request.headers, now())
     return Caller(check_inbound(loaded.config, request.headers))
+
+
+class RunInBackground(Exception):
+    """A `request` asks for a run in the background. `stored` has the fields of its `payload` about the store."""
+
+    def __init__(self, request: web.Request, payload: Json, stored: StoredRequest) -> None:
+        self.request = request
+        self.payload = payload
+        self.stored = stored
 
 
 async def resolve_request(
@@ -111,7 +121,7 @@ async def resolve_request(
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
     if stored is not None and stored.serves(receipt.client, target):
-        payload, body = await stored.prepare(receipt, payload, body, loaded.config.server.limits.request_body)
+        payload, body = await stored.prepare(request, receipt, payload, body, loaded.config.server.limits.request_body)
     if long:
         await asyncio.sleep(0)
     if target.plan is not None and routing is not None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from aiohttp import web
 
 from dragoman import (
     ClientRequestError,
@@ -57,6 +60,7 @@ from dragoman_server.config.state_options import MEMORY, SQLITE, UPSTREAM, State
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.resolve_request import RunInBackground
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
@@ -85,6 +89,8 @@ class StoredResponses:
         self._totals = totals
         self._store = _create(options, clock)
         self._expiry: asyncio.Task[None] | None = None
+        self.check_background: Callable[[str], None] | None = None
+        """Raises DragomanError if no further response of an owner may run in the background; None if none may."""
 
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""
@@ -111,8 +117,10 @@ class StoredResponses:
         providers = [candidate.provider for candidate in candidates]
         return any(each.dialect is not Dialect.RESPONSES or each.state != UPSTREAM for each in providers)
 
-    async def prepare(self, receipt: Receipt, payload: Json, body: bytes, limit: int) -> tuple[Json, bytes]:
-        """Return a request with the whole conversation as its input, as an object and as bytes.
+    async def prepare(
+        self, incoming: web.Request, receipt: Receipt, payload: Json, body: bytes, limit: int
+    ) -> tuple[Json, bytes]:
+        """Return the request `incoming` with the whole conversation as its input, as an object and as bytes.
 
         The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
         DragomanError.
@@ -122,6 +130,11 @@ class StoredResponses:
             payload = with_items(payload, places, await self._items(owner, set(places.values())))
             body = self._written(payload, limit)
         request = StoredRequest.read(payload)
+        background = payload.get("background") is True
+        if background:
+            self._check_background(owner, incoming, receipt, payload, request)
+            payload = {key: value for key, value in payload.items() if key != "background"}
+            body = self._written(payload, limit)
         if request is None:
             return payload, body
         if request.parent is not None:
@@ -131,6 +144,8 @@ class StoredResponses:
         # Without the receipt, which would be in a reference cycle.
         keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
         reply = StoredReply(request.reply_fields(store=request.store), keep)
+        if background:
+            reply.fields["background"] = True
         receipt.turn = StoredTurn(reply, request, items)
         return payload, body
 
@@ -152,6 +167,19 @@ class StoredResponses:
                 if (node := nodes[response]) is not None:
                     found[item_id] = find_item(node, item_id)
         return found
+
+    def _check_background(
+        self, owner: str, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None
+    ) -> None:
+        """Raise RunInBackground for a request of a client, and DragomanError for one that cannot run there."""
+        if self.check_background is None:
+            message = "responses do not run in the background of this gateway; use `stream`"
+            raise ClientRequestError("background", message)
+        if request is None or not request.store:
+            raise ClientRequestError("background", "needs `store: true`: the response is read when it has ended")
+        if receipt.background is None and receipt.metrics is not None:  # not for an explanation
+            self.check_background(owner)
+            raise RunInBackground(incoming, payload, request)
 
     async def _history(self, owner: str, request: StoredRequest) -> list[Any]:
         """Return the items that a request continues. Raises DragomanError."""
@@ -237,6 +265,13 @@ class StoredResponses:
         # A task: the end of a stream is not sent from one, and could not wait with a timeout.
         node = new_node(owner, request_id, created, request, reply)
         return asyncio.get_running_loop().create_task(self._put(node, request_id))
+
+    async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: Json) -> None:
+        """Store the last state of a response, unless it is stored."""
+        node = new_node(owner, request_id, created, request, json_dumps(state))
+        with suppress(DragomanError):
+            if await self.get(owner, node.id) is None:
+                await self._put(node, request_id)
 
     async def _put(self, node: Node, request_id: str) -> bool:
         """Store a response. Returns False if that failed."""

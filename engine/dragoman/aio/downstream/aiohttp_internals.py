@@ -140,6 +140,40 @@ def with_body(request: web.Request, headers: Mapping[str, str], body: bytes) -> 
     return copy
 
 
+class _NoTransport:
+    """Takes the place of a connection's transport, and is never closed."""
+
+    def __init__(self, transport: asyncio.BaseTransport | None) -> None:
+        names = ("peername", "sockname", "sslcontext")
+        self._info = {name: transport.get_extra_info(name) for name in names} if transport is not None else {}
+
+    def is_closing(self) -> bool:
+        """Return False."""
+        return False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the connection's transport has under this name."""
+        return self._info.get(name, default)
+
+
+class _NoConnection:
+    """Takes the place of a connection's protocol."""
+
+    def __init__(self, request: web.Request) -> None:
+        self.transport = _NoTransport(request.transport)
+        self.ssl_context, self.peername = request.protocol.ssl_context, request.protocol.peername
+
+
+def without_connection(request: web.Request, headers: Mapping[str, str], body: bytes) -> web.Request:
+    """Return a POST with these headers and this body that does not end with the connection of `request`.
+
+    Assumes that of the protocol only the transport is used while a request is read whose body is there.
+    """
+    copy = with_body(request, headers, body)
+    copy._protocol = cast("Any", _NoConnection(request))
+    return copy
+
+
 # --- a response -----------------------------------------------------------------------------------------------------
 
 

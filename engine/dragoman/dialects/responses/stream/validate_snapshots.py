@@ -144,7 +144,7 @@ class ValidatedSnapshots:
             raise GrammarError("response.created twice")
         if identity != self.identity:
             raise GrammarError("id, created_at or model changed within the stream")
-        if match is not None and self._echo and self._echo_of(payload, match, response) != self._echo:
+        if match is not None and self._echo and not self._repeats(payload, match, response):
             raise GrammarError("the snapshot repeats the request in another way than the first one")
         if response["status"] in ("in_progress", "queued"):
             self._check_start(response)
@@ -164,16 +164,20 @@ class ValidatedSnapshots:
         self._first = _digest(payload[match.start() :])
         self._echo = hash((match[1], _digest(payload[at : payload.rfind(b'"usage":')])))
 
-    def _echo_of(self, payload: bytes, match: re.Match[bytes], response: Json) -> int:
-        """Returns the hash of a snapshot's identity and echo, as if it had no items and no error."""
+    def _repeats(self, payload: bytes, match: re.Match[bytes], response: Json) -> bool:
+        """True if a snapshot has the identity and echo of the first one. Its items and its error are ignored."""
         output, end = dumps(response["output"]), payload.rfind(b'"usage":')
         at = match.end() + len(output) - 2
         if payload[match.end() - 1 : at + 1] != output:
-            return self._echo  # not in the writer's format: cannot be compared
+            return True  # not in the writer's format: cannot be compared
         rest = payload[at:end]
         for key in ("error", "incomplete_details"):
             rest = rest.replace(b'"%b":%b' % (key.encode(), dumps(response[key])), b'"%b":null' % key.encode(), 1)
-        return hash((match[1], _digest(rest)))
+        if hash((match[1], _digest(rest))) == self._echo:
+            return True
+        # A response that has failed is not stored, whatever the first snapshot announced.
+        failed = response["status"] == "failed" and response.get("store") is False
+        return failed and hash((match[1], _digest(rest.replace(b'"store":false', b'"store":true', 1)))) == self._echo
 
 
 def check_end(status: str, response: Json, items: Sequence[ValidatedItem]) -> None:

@@ -376,6 +376,24 @@ async def test_a_client_request_is_sent_by_its_method_send() -> None:
     assert idle.should_close
 
 
+async def test_without_connection() -> None:
+    """The copy does not see the end of the connection, and knows its addresses."""
+    transport = Transport()
+    protocol: Any = Protocol(a_server(), loop=asyncio.get_running_loop())
+    protocol.connection_made(transport)
+    first = make_mocked_request("POST", "/v1/responses", {"host": "x"}, protocol=protocol)
+    remote = first.remote
+    copy = internals.without_connection(first, {"host": "x"}, b"{}")
+    protocol.connection_lost(None)
+    await turns()
+    assert copy.transport is not None
+    assert not copy.transport.is_closing()
+    assert copy.transport.get_extra_info("peername") == transport.get_extra_info("peername")
+    assert copy.transport.get_extra_info("socket", 7) == 7
+    assert copy.remote == remote
+    assert await copy.json() == {}
+
+
 async def test_with_body() -> None:
     """The body is read as one that came, and the connection is not paused, however long it is."""
     transport = Transport()

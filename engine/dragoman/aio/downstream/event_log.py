@@ -1,0 +1,140 @@
+"""The events of a stream that outlives its client: they are kept in memory, and read any number of times.
+
+`LoggedStream` takes the place of `DownstreamResponse`. It waits for no reader: the log has a limit, and drops its
+oldest events beyond it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import Never
+
+from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.trampoline import InlineTask
+from dragoman.limits import Limits
+from dragoman.stages.base import Stage
+from dragoman.wire.sse import Parser
+
+_UNLIMITED = Limits(sse_line=sys.maxsize, sse_frame=sys.maxsize)
+"""The limits of the parser here: the stream was written within the configured ones before."""
+
+
+class EventLog:
+    """The events of one stream, as SSE frames, numbered from 0. At most `limit` bytes are kept."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._changed: asyncio.Future[None] | None = None
+        self.first = 0
+        """The number of the oldest event that is kept."""
+        self.closed = False
+
+    @property
+    def end(self) -> int:
+        """The number of the next event."""
+        return self.first + len(self._frames)
+
+    def append(self, frame: bytes) -> None:
+        """Add an event, unless the log has ended."""
+        if self.closed:
+            return
+        self._frames.append(frame)
+        self._size += len(frame)
+        while self._size > self._limit:
+            self._size -= len(self._frames.popleft())
+            self.first += 1
+        self._wake()
+
+    def close(self) -> None:
+        """End the log: no event follows."""
+        self.closed = True
+        self._wake()
+
+    def has(self, number: int) -> bool:
+        """True if the events from this one on can be read: they are kept, or still to come."""
+        return self.first <= number <= self.end
+
+    async def wait(self, number: int, seconds: float) -> None:
+        """Wait until there is an event of this number, or the end; for at most `seconds`."""
+        while number >= self.end and not self.closed:
+            if self._changed is None:
+                self._changed = asyncio.get_running_loop().create_future()
+            changed = self._changed
+            done, _ = await asyncio.wait((changed,), timeout=seconds)
+            if not done:
+                return
+
+    def read(self, number: int) -> bytes:
+        """Return all events from this one on, which must be kept."""
+        skipped = number - self.first
+        return b"".join(frame for place, frame in enumerate(self._frames) if place >= skipped)
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None and not changed.done():
+            changed.set_result(None)
+
+
+class LoggedStream:
+    """Writes one stream to a log.
+
+    Args:
+        log: The log.
+        timers: The timers of the exchange.
+        on_event: Called with the SSE event name and the data of each event, after it was added.
+    """
+
+    __slots__ = ("_log", "_on_event", "_parser", "_timers", "inline_task", "opened")
+
+    def __init__(self, log: EventLog, timers: StreamTimers, on_event: Callable[[str, bytes], None]) -> None:
+        self._log = log
+        self._timers = timers
+        self._on_event = on_event
+        self._parser = Parser(_UNLIMITED)
+        self.opened = False
+        self.inline_task: InlineTask[None] | None = None
+
+    direct = False
+    response = None
+
+    async def open(self) -> bool:
+        """Attach the timers. Returns `direct`."""
+        self.opened = True
+        self._timers.attach_sink(self)
+        return False
+
+    def flush(self) -> None:
+        """Return at once: nothing is sent."""
+
+    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
+        """Add all events. Raises the errors of `batches`."""
+        async for data in batches:
+            await self.write(data)
+
+    async def write(self, data: bytes) -> None:
+        """Add the events that `data` completes."""
+        for frame in self._parser.parse(data):
+            if frame.data is not None:
+                self._log.append(b"event: %b\ndata: %b\n\n" % (frame.event.encode(), frame.data))
+                self._on_event(frame.event, frame.data)
+
+    async def end(self, last: bytes) -> None:
+        """Add the events that `last` completes."""
+        await self.write(last)
+
+    def send_heartbeat(self) -> None:
+        """Return at once: readers send their own."""
+
+    def detach(self) -> None:
+        """Return at once."""
+
+    def abort(self) -> None:
+        """Return at once: writes do not wait."""
+
+    def close(self) -> None:
+        """Return at once."""

@@ -1,0 +1,238 @@
+"""Responses that run in the background: they go on when their client leaves, and can be read, followed and cancelled.
+
+A run is an exchange like any other, with a log in place of the client's connection. Its request is handled twice: the
+first time until it is known that it asks for this (`RunInBackground`), the second time in a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from dragoman import DragomanError, Failure, FailureKind, FailureOrigin, Json, json_dumps, json_loads
+from dragoman.aio import ClientGone, Downstream, EventLog, LoggedStream, StreamTimers, without_connection
+from dragoman.threads import (
+    StoredRequest,
+    cancelled_response,
+    failed_response,
+    lagging_event,
+    queued_response,
+    response_id,
+    terminal_event,
+)
+from dragoman_server.config.state_options import StateOptions
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
+from dragoman_server.proxy.exchange import OpenStream, event_stream
+from dragoman_server.proxy.resolve_request import RunInBackground
+from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+
+log = logging.getLogger("dragoman")
+Answer = Callable[[web.Request, Receipt, OpenStream], Coroutine[Any, Any, web.StreamResponse]]
+"""Handles a request whose stream is sent to what `open_stream` returns."""
+_DROPPED = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
+"""Headers about a body that has been read, and about its connection."""
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_PING = b": ping\n\n"
+_KEPT = 256
+"""Most runs of a client in memory, with those that have ended."""
+
+
+class BackgroundRun:
+    """One response that runs, or has run, in the background: its last state, and the log of its events.
+
+    `streamed` is True if it was requested with `stream`: only then its events may be read.
+    """
+
+    def __init__(self, request: StoredRequest, limit: int, *, streamed: bool) -> None:
+        self.request = request
+        self.streamed = streamed
+        self.log = EventLog(limit)
+        self.task: asyncio.Task[web.StreamResponse] | None = None
+        self.state: Json = {}
+        self.ended = False
+        """True once `state` is final."""
+        loop = asyncio.get_running_loop()
+        self.finished: asyncio.Future[None] = loop.create_future()
+        """Done once the final state is stored."""
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._timers: StreamTimers | None = None
+
+    def accept(self, receipt: Receipt) -> None:
+        """Record that the request was translated, and is about to be sent."""
+        assert receipt.translation is not None
+        self.state = queued_response(receipt.translation.context)
+        if not self.streamed:
+            self.settle()
+
+    def open_stream(self, timers: StreamTimers) -> Downstream:
+        """Return the log as the receiver of the stream."""
+        self.settle()
+        self._timers = timers
+        return LoggedStream(self.log, timers, self._on_event)
+
+    def _on_event(self, event: str, data: bytes) -> None:
+        if event == "response.in_progress":
+            self.state = json_loads(data)["response"]
+        elif event in _ENDS and not self.ended:
+            self.end(json_loads(data)["response"])
+
+    def end(self, state: Json) -> None:
+        """Set the final state. It is stored, also that of a response that has failed."""
+        self.state, self.ended = {**state, "store": True}, True
+
+    def stop(self) -> None:
+        """End the exchange as if its client had disconnected."""
+        if self._timers is not None:
+            self._timers.expire(ClientGone())
+        elif self.task is not None:
+            self.task.cancel()
+
+    async def settled(self) -> None:
+        """Wait until the client can be answered: accepted, begun, or failed."""
+        await asyncio.shield(self._ready)
+
+    def settle(self) -> None:
+        """Let the client be answered."""
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    async def follow(self, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
+        """Yield the events after this number until the end.
+
+        A comment is yielded when there was no event for `heartbeat` seconds.
+        """
+        number = after + 1
+        while True:
+            await self.log.wait(number, heartbeat)
+            if number < self.log.first:
+                event = json_dumps(lagging_event(number))
+                yield b"event: error\ndata: %b\n\n" % event
+                return
+            if number < self.log.end:
+                data, number = self.log.read(number), self.log.end
+                yield data
+            elif self.log.closed:
+                return
+            else:
+                yield _PING
+
+
+class BackgroundRuns:
+    """The runs of one gateway.
+
+    Args:
+        options: The limits.
+        heartbeat: Returns the seconds without an event after which a client that follows a run gets a comment.
+        stored: Stores what has ended.
+        answer: Handles a request.
+    """
+
+    def __init__(
+        self, options: StateOptions, heartbeat: Callable[[], float], stored: StoredResponses, answer: Answer
+    ) -> None:
+        self._options = options
+        self._heartbeat = heartbeat
+        self._stored = stored
+        self._answer = answer
+        self._runs: dict[tuple[str, str], BackgroundRun] = {}
+        """By owner and id: also those that have ended, for `background_events` seconds."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, owner: str, run_id: str) -> BackgroundRun | None:
+        """Return a run, or None if the owner has none of this id in memory."""
+        return self._runs.get((owner, run_id))
+
+    def check_room(self, owner: str) -> None:
+        """Raise DragomanError (429) if the owner has too many runs, in memory or under way."""
+        own = [run for (run_owner, _), run in self._runs.items() if run_owner == owner]
+        if sum(not run.ended for run in own) >= self._options.background or len(own) >= _KEPT:
+            message = f"{len(own)} responses run in the background, or have just ended; try again later, or cancel one"
+            failure = Failure(FailureKind.RATE_LIMIT, message, 429, origin=FailureOrigin.PROXY)
+            failure.headers["retry-after"] = "1"
+            raise DragomanError(failure)
+
+    async def begin(self, receipt: Receipt, wanted: RunInBackground) -> web.StreamResponse:
+        """Begin a run, and return the response to its request."""
+        request, payload = wanted.request, wanted.payload
+        run = BackgroundRun(wanted.stored, self._options.background_bytes, streamed=payload.get("stream") is True)
+        receipt.background = run
+        headers = CIMultiDict(request.headers)
+        for name in _DROPPED:
+            headers.popall(name, None)
+        copy = without_connection(request, headers, json_dumps({**payload, "stream": True}))
+        run.task = asyncio.get_running_loop().create_task(self._answer(copy, receipt, run.open_stream))
+        run.task.add_done_callback(lambda _: run.settle())
+        key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
+        self._runs[key] = run
+        task = asyncio.get_running_loop().create_task(self._finish(run, key, receipt))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await run.settled()
+        failed = _failed(run)
+        if failed is not None and (run.streamed or not run.state):
+            return failed
+        if run.streamed:
+            return await self.send(request, run, -1, receipt.request_id)
+        ids = {"x-request-id": receipt.request_id, OWN_ID: receipt.request_id}
+        return web.Response(body=json_dumps(run.state), content_type="application/json", headers=ids)
+
+    async def send(self, request: web.Request, run: BackgroundRun, after: int, request_id: str) -> web.StreamResponse:
+        """Send the events of a run after this number, and those to come. A client that leaves ends nothing."""
+        response = event_stream({"x-request-id": request_id, OWN_ID: request_id})
+        await response.prepare(request)
+        async for data in run.follow(after, self._heartbeat()):
+            await response.write(data)
+        await response.write_eof()
+        return response
+
+    async def cancel(self, run: BackgroundRun) -> Json:
+        """Cancel a run, and return its last state. One that has ended stays as it is."""
+        if not run.ended and run.task is not None:
+            run.end(cancelled_response(run.state))
+            event = json_dumps(terminal_event(run.state, run.log.end))
+            run.log.append(b"event: response.incomplete\ndata: %b\n\n" % event)
+            run.log.close()
+            run.stop()
+            await asyncio.wait((run.finished,))
+        return run.state
+
+    async def close(self) -> None:
+        """Cancel all runs, and wait until their last states are stored."""
+        for run in self._runs.values():
+            if run.task is not None:
+                run.task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _finish(self, run: BackgroundRun, key: tuple[str, str], receipt: Receipt) -> None:
+        """Store the last state of a run that was not stored, and forget the run after a while."""
+        assert run.task is not None
+        await asyncio.wait((run.task,))
+        receipt.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
+        failed, kept = _failed(run), self._options.background_events
+        if not run.state or (failed is not None and run.streamed):  # the client got the error
+            kept = 0.0
+        else:
+            if not run.ended:
+                message = "the gateway stopped before the response was complete"
+                if failed is not None and isinstance(failed.body, bytes):
+                    message = json_loads(failed.body)["error"]["message"]
+                run.end(failed_response(run.state, message))
+            await self._stored.keep_state(key[0], receipt.request_id, receipt.created, run.request, run.state)
+        run.log.close()
+        run.finished.set_result(None)
+        asyncio.get_running_loop().call_later(kept, self._runs.pop, key, None)
+
+
+def _failed(run: BackgroundRun) -> web.Response | None:
+    """Return the error response of a run that has failed before its stream."""
+    task = run.task
+    if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+        return None
+    response = task.result()
+    return response if isinstance(response, web.Response) and response.status >= 400 else None

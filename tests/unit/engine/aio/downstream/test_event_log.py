@@ -1,0 +1,69 @@
+"""The log of a stream that outlives its client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.aio import EventLog, LoggedStream, StreamTimers, Timeouts
+
+
+def frame(number: int, size: int = 10) -> bytes:
+    return b"%d:" % number + b"x" * size
+
+
+@given(st.lists(st.integers(0, 50), max_size=30), st.integers(20, 200))
+def test_the_newest_events_within_the_limit_are_kept(sizes: list[int], limit: int) -> None:
+    log, frames = EventLog(limit), [frame(number, size) for number, size in enumerate(sizes)]
+    for each in frames:
+        log.append(each)
+    assert log.end == len(frames)
+    kept = frames[log.first :]
+    assert sum(map(len, kept)) <= limit
+    assert log.first == 0 or sum(map(len, frames[log.first - 1 :])) > limit
+    for number in range(log.first, log.end + 1):
+        assert log.has(number)
+        assert log.read(number) == b"".join(frames[number:])
+    assert not log.has(log.first - 1)
+    assert not log.has(log.end + 1)
+
+
+async def test_readers_wait_for_the_next_event_and_for_the_end() -> None:
+    log = EventLog(1000)
+    readers = [asyncio.create_task(log.wait(0, 60.0)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(reader.done() for reader in readers)
+    log.append(frame(0))
+    await asyncio.gather(*readers)
+    await log.wait(0, 60.0)  # is there already
+    await log.wait(1, 0.001)  # gives up
+    last = asyncio.create_task(log.wait(1, 60.0))
+    await asyncio.sleep(0)
+    log.close()
+    await last
+    log.append(frame(1))
+    assert (log.end, log.closed) == (1, True)
+
+
+async def test_a_stream_is_logged_event_by_event() -> None:
+    log, seen = EventLog(1000), []
+    timers = StreamTimers(Timeouts())
+    stream = LoggedStream(log, timers, lambda event, data: seen.append((event, data)))
+
+    async def batches() -> AsyncGenerator[bytes, None]:
+        yield b'event: a\ndata: {"n":'
+        yield b"1}\n\n: comment\n\nevent: b\n"
+        yield b"data: 2\n\n"
+
+    assert await stream.open() is stream.direct is False
+    assert stream.opened
+    await stream.send_body(batches(), None)  # type: ignore[arg-type]
+    await stream.end(b"event: c\ndata: 3\n\n")
+    stream.send_heartbeat()
+    assert seen == [("a", b'{"n":1}'), ("b", b"2"), ("c", b"3")]
+    assert log.read(0) == b'event: a\ndata: {"n":1}\n\nevent: b\ndata: 2\n\nevent: c\ndata: 3\n\n'
+    assert log.read(2) == b"event: c\ndata: 3\n\n"
+    timers.stop()
