@@ -39,8 +39,8 @@ _DROPPED = ("content-length", "content-encoding", "transfer-encoding", "expect",
 """Headers about a body that has been read, and about its connection."""
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _PING = b": ping\n\n"
-_KEPT = 256
-"""Most runs of a client in memory, with those that have ended."""
+_KEPT = 64
+"""Most runs of a client that have ended, and whose events are kept."""
 
 
 class BackgroundRun:
@@ -146,13 +146,17 @@ class BackgroundRuns:
 
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
-        return self._runs.get((owner, run_id))
+        run = self._runs.get((owner, run_id))
+        return run if run is not None and run.state else None
 
     def check_room(self, owner: str) -> None:
-        """Raise DragomanError (429) if the owner has too many runs, in memory or under way."""
-        own = [run for (run_owner, _), run in self._runs.items() if run_owner == owner]
-        if sum(not run.ended for run in own) >= self._options.background or len(own) >= _KEPT:
-            message = f"{len(own)} responses run in the background, or have just ended; try again later, or cancel one"
+        """Raise DragomanError (429) if the owner has too many runs. If many have ended, forget the first."""
+        own = [(key, run.ended) for key, run in self._runs.items() if key[0] == owner]
+        ended = [key for key, has_ended in own if has_ended]
+        for key in ended[: max(0, len(ended) - _KEPT)]:
+            del self._runs[key]
+        if (running := len(own) - len(ended)) >= self._options.background:
+            message = f"{running} responses run in the background; wait for one to end, or cancel it"
             failure = Failure(FailureKind.RATE_LIMIT, message, 429, origin=FailureOrigin.PROXY)
             failure.headers["retry-after"] = "1"
             raise DragomanError(failure)

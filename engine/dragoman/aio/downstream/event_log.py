@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Never
 
@@ -22,12 +21,18 @@ _UNLIMITED = Limits(sse_line=sys.maxsize, sse_frame=sys.maxsize)
 """The limits of the parser here: the stream was written within the configured ones before."""
 
 
+_UNUSED = 256
+"""Dropped frames up to which the list is not made shorter."""
+
+
 class EventLog:
     """The events of one stream, as SSE frames, numbered from 0. At most `limit` bytes are kept."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._frames: deque[bytes] = deque()
+        self._frames: list[bytes] = []
+        self._dropped = 0
+        """Frames at the start of the list that are dropped already; they are removed many at a time."""
         self._size = 0
         self._changed: asyncio.Future[None] | None = None
         self.first = 0
@@ -37,7 +42,7 @@ class EventLog:
     @property
     def end(self) -> int:
         """The number of the next event."""
-        return self.first + len(self._frames)
+        return self.first + len(self._frames) - self._dropped
 
     def append(self, frame: bytes) -> None:
         """Add an event, unless the log has ended."""
@@ -46,8 +51,13 @@ class EventLog:
         self._frames.append(frame)
         self._size += len(frame)
         while self._size > self._limit:
-            self._size -= len(self._frames.popleft())
+            self._size -= len(self._frames[self._dropped])
+            self._frames[self._dropped] = b""
+            self._dropped += 1
             self.first += 1
+        if self._dropped > _UNUSED and self._dropped * 2 > len(self._frames):
+            del self._frames[: self._dropped]
+            self._dropped = 0
         self._wake()
 
     def close(self) -> None:
@@ -71,8 +81,7 @@ class EventLog:
 
     def read(self, number: int) -> bytes:
         """Return all events from this one on, which must be kept."""
-        skipped = number - self.first
-        return b"".join(frame for place, frame in enumerate(self._frames) if place >= skipped)
+        return b"".join(self._frames[self._dropped + number - self.first :])
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, None

@@ -225,6 +225,17 @@ async def test_a_client_that_reads_too_slowly_gets_an_error() -> None:
         await background(state).cancel(run)
 
 
+async def test_only_the_last_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman_server.proxy.background._KEPT", 2)
+    async with stateful(CHAT) as state:
+        ids = []
+        for _ in range(4):
+            ids.append((await state.sdk.responses.create(model="sim-text", input="Hi", background=True)).id)
+            await ended(state.sdk, ids[-1])
+        assert [background(state).get("", each) is not None for each in ids] == [False, True, True, True]
+        assert (await state.sdk.responses.retrieve(ids[0])).status == "completed"
+
+
 async def test_a_run_is_forgotten_and_its_response_stays() -> None:
     async with stateful(CHAT, StateOptions(kind="memory", background_events=0.01)) as state:
         first = await state.sdk.responses.create(model="sim-text", input="Hi", background=True)

@@ -31,6 +31,16 @@ def test_the_newest_events_within_the_limit_are_kept(sizes: list[int], limit: in
     assert not log.has(log.end + 1)
 
 
+def test_dropped_events_take_no_memory() -> None:
+    log = EventLog(1000)
+    for number in range(5000):
+        log.append(frame(number))
+        assert len(log._frames) < 700
+    assert log.end == 5000
+    assert log.read(log.end - 1) == frame(4999)
+    assert log.read(log.first) == b"".join(map(frame, range(log.first, 5000)))
+
+
 async def test_readers_wait_for_the_next_event_and_for_the_end() -> None:
     log = EventLog(1000)
     readers = [asyncio.create_task(log.wait(0, 60.0)) for _ in range(2)]
