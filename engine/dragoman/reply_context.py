@@ -11,7 +11,7 @@ from dragoman.canonical.request import Json
 from dragoman.errors import Failure
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import Limits
-from dragoman.losses import Losses
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.stages.violation import Violation
@@ -23,13 +23,16 @@ class StoredReply:
     """A Responses reply that is to be stored, or that continues a stored one.
 
     `fields` replace fields of the Response object: `store` and `previous_response_id`. `keep` stores the JSON of the
-    finished object; it returns False if that failed, and then the reply has `store: false`. None if it is not stored.
+    finished object, and the losses by code; it returns False if that failed, and then the reply has `store: false`.
+    Without it the reply is not stored.
     """
 
     fields: Json
-    keep: Callable[[bytes], Awaitable[bool]] | None = None
+    keep: Callable[[bytes, Mapping[LossCode, int]], Awaitable[bool]] | None = None
     final: bytes | None = None
     """The JSON of the finished object, from the end of the reply until it is stored."""
+    losses: Losses = field(default_factory=Losses)
+    """The losses of the request and its reply."""
 
 
 @dataclass(slots=True)

@@ -98,6 +98,8 @@ def translate(
         model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses, validate=validate
     )
     context.clock, context.secrets, context.stored = clock, tuple(secrets), stored
+    if stored is not None:
+        stored.losses = losses
     target = upstream_model or model
     family = profile.family or direction.upstream.dialect
     rewritten = direction.passthrough and (profile.rewrite or stored is not None)

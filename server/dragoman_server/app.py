@@ -91,10 +91,13 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
     if gateway.stored is not None:
+        from dragoman_server.endpoints.conversation_tree import ConversationTree
         from dragoman_server.endpoints.conversations import ConversationEndpoints
         from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
 
         ConversationEndpoints(gateway, gateway.stored).mount(app, prefix)
+        tree = ConversationTree(gateway, gateway.stored).get
+        app.router.add_get(f"{prefix}/v1/dragoman/conversations/{{id}}/tree", tree, allow_head=False)
         stored = ResponsesEndpoints(gateway, gateway.stored)
         app.router.add_get(f"{prefix}/v1/responses/{{id}}", stored.get, allow_head=False)
         app.router.add_delete(f"{prefix}/v1/responses/{{id}}", stored.delete)

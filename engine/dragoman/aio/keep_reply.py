@@ -12,6 +12,6 @@ async def keep_reply(stored: StoredReply, data: bytes) -> bytes:
     If it could not be stored, the response in them has `store: false`.
     """
     final, stored.final = stored.final, None
-    if final is None or stored.keep is None or await stored.keep(final):
+    if final is None or stored.keep is None or await stored.keep(final, stored.losses.counts):
         return data
     return unstored(data)

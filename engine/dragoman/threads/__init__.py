@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from dragoman.threads.item_list import ItemPage, input_items, page_of
     from dragoman.threads.item_reference import find_item, references, response_of, with_items
     from dragoman.threads.limits import ThreadLimits
+    from dragoman.threads.lineage import as_mermaid, lineage_of
     from dragoman.threads.node import Node, history
     from dragoman.threads.store.interface import NotStored, Store, StoreError, Unreadable
     from dragoman.threads.store.memory import MemoryStore
@@ -85,6 +86,7 @@ __all__ = (
     "ThreadLimits",
     "Unreadable",
     "added_items",
+    "as_mermaid",
     "cancelled_response",
     "change_id",
     "conversation_id",
@@ -100,6 +102,7 @@ __all__ = (
     "is_conversation",
     "is_response_id",
     "lagging_event",
+    "lineage_of",
     "members",
     "new_metadata",
     "new_node",
@@ -137,6 +140,7 @@ _MODULES: Final = {
     "Unreadable": "store.interface",
     "added_items": "conversation_request",
     "cancelled_response": "background",
+    "as_mermaid": "lineage",
     "change_id": "conversation",
     "conversation_id": "conversation",
     "conversation_node": "conversation_request",
@@ -151,6 +155,7 @@ _MODULES: Final = {
     "is_conversation": "conversation",
     "is_response_id": "stored_request",
     "lagging_event": "background",
+    "lineage_of": "lineage",
     "members": "conversation",
     "new_metadata": "conversation_request",
     "new_node": "stored_request",

@@ -16,7 +16,8 @@ class Node:
 
     `parent` is the id of the response before it, or None at the root. `created` is a Unix time in seconds. `input` is
     the JSON array of the items that were sent with the request, `reply` the JSON object of the response; its `output`
-    has the items of the reply. Both stay bytes, because most nodes are read only as a part of a path.
+    has the items of the reply. Both stay bytes, because most nodes are read only as a part of a path. `notes` is a JSON
+    object of what is known of the exchange; empty if nothing is.
     """
 
     owner: str
@@ -25,16 +26,24 @@ class Node:
     created: int
     input: bytes
     reply: bytes
+    notes: bytes = b""
 
     @property
     def size(self) -> int:
         """The bytes that count for the limits."""
-        return len(self.input) + len(self.reply)
+        return len(self.input) + len(self.reply) + len(self.notes)
 
     def input_items(self) -> list[Any]:
         """Returns the items of the input."""
         items: list[Any] = loads(self.input)
         return items
+
+    def losses(self) -> dict[str, int]:
+        """Returns the number of losses of the exchange, by code."""
+        if not self.notes:
+            return {}
+        losses: dict[str, int] = loads(self.notes).get("losses", {})
+        return losses
 
     def output_items(self) -> list[Any]:
         """Returns the items of the reply."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.canonical.request import Json
@@ -12,6 +12,7 @@ from dragoman.dialects.errors.redact import quote
 from dragoman.dialects.responses.reply.response_object import stored_id
 from dragoman.dialects.shared.json_fields import optional
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman.losses import LossCode
 from dragoman.threads.node import Node
 from dragoman.wire.json_codec import dumps
 
@@ -54,6 +55,13 @@ class StoredRequest:
                 raise ClientRequestError(("previous_response_id",), message)
         # Serialized now: reading a request may complete it in place.
         return cls(previous, conversation, store is not False, dumps(own_items(payload)))
+
+    def after(self, previous: str, items: Sequence[Any]) -> StoredRequest:
+        """Returns the request as a continuation of `previous`, with these items of its own.
+
+        That is for a request whose input has the whole conversation.
+        """
+        return replace(self, previous=previous, input=dumps(items))
 
     @property
     def parent(self) -> str | None:
@@ -104,9 +112,12 @@ def with_history(payload: Json, items: Sequence[Any]) -> Json:
     return body
 
 
-def new_node(owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes) -> Node:
+def new_node(
+    owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes, losses: Mapping[LossCode, int]
+) -> Node:
     """Returns the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
-    return Node(owner, stored_id(request_id), request.parent, created, request.input, reply)
+    notes = dumps({"losses": {str(code): count for code, count in losses.items()}}) if losses else b""
+    return Node(owner, stored_id(request_id), request.parent, created, request.input, reply, notes)
 
 
 def response_id(request_id: str) -> str:

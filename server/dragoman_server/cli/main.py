@@ -126,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_later(commands, "schema", "print_schema", "print the JSON Schema of the configuration file, for editors")
     _add_later(commands, "keys", "manage_keys", "add, list and revoke the keys of clients")
     _add_later(commands, "usage", "show_usage", "add up the usage that a gateway has booked")
+    _add_later(commands, "tree", "show_tree", "print the tree of a stored conversation")
     _add_later(commands, "capture", "show_captures", "list and show captured exchanges")
     _add_later(commands, "replay", "replay_capture", "translate a captured exchange again, and compare the result")
 

@@ -11,6 +11,7 @@ from aiohttp import web
 from dragoman import ClientRequestError, Dialect, DragomanError, Json, json_dumps, json_loads
 from dragoman.aio import DEFECT, ClientGone
 from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, page_of, response_not_found
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.background import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
 from dragoman_server.proxy.gateway import Gateway
@@ -110,17 +111,26 @@ class ResponsesEndpoints:
         return await respond(self._gateway, request, make)
 
 
+def _own(_: web.Request, caller: Caller) -> str:
+    return owner_of(caller.owner, caller.key)
+
+
 async def respond(
-    gateway: Gateway, request: web.Request, make: Callable[[str, str], Awaitable[bytes | web.StreamResponse]]
+    gateway: Gateway,
+    request: web.Request,
+    make: Callable[[str, str], Awaitable[bytes | web.StreamResponse]],
+    *,
+    owner: Callable[[web.Request, Caller], str] = _own,
+    content_type: str = "application/json",
 ) -> web.StreamResponse:
-    """Return the JSON, or the response, that `make` returns for the client's owner and the request's id.
+    """Return the bytes, or the response, that `make` returns for the `owner` of what is shown and the request's id.
 
     A DragomanError becomes its error response.
     """
     request_id = gateway.new_id()
     try:
         caller = await gateway.identify(request)
-        body = await make(owner_of(caller.owner, caller.key), request_id)
+        body = await make(owner(request, caller), request_id)
     except DragomanError as error:
         return error_response(Dialect.RESPONSES, error.failure, request_id)
     except (ClientGone, ConnectionError):
@@ -131,7 +141,7 @@ async def respond(
     if isinstance(body, web.StreamResponse):
         return body
     headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}
-    return web.Response(body=body, content_type="application/json", headers=headers)
+    return web.Response(body=body, content_type=content_type, headers=headers)
 
 
 def _response_id(request: web.Request) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import web
 
@@ -40,6 +40,21 @@ if TYPE_CHECKING:
 
 Complete = Callable[[Json, Dialect, Provider], Json]
 """Adds fields to a payload that its endpoint does not require and its translation does."""
+
+
+class Continued(NamedTuple):
+    """The response `previous` that a request continues whose input has the whole conversation.
+
+    The last `own` items of the input are the request's own. Connections send such requests, as they keep what their
+    clients continue.
+    """
+
+    previous: str
+    own: int
+
+
+CONTINUED: Final = web.RequestKey("dragoman.continued", Continued)
+"""Where such a request has it."""
 
 
 class ResolvedRequest(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -27,6 +27,7 @@ from dragoman import (
     FailureOrigin,
     Json,
     LimitExceeded,
+    LossCode,
     StoredReply,
     json_dumps,
 )
@@ -61,7 +62,7 @@ from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.resolve_request import RunInBackground
+from dragoman_server.proxy.resolve_request import CONTINUED, RunInBackground
 from dragoman_server.proxy.store_health import StoreHealth
 from dragoman_server.routing.router import Target
 
@@ -134,8 +135,8 @@ class StoredResponses:
     ) -> tuple[Json, bytes]:
         """Return the request `incoming` with the whole conversation as its input, as an object and as bytes.
 
-        The receipt gets the `turn` by which the reply is stored. At most `limit` bytes are returned. Raises
-        DragomanError.
+        It has that already if it is continued on a connection (`CONTINUED`). The receipt gets the `turn` by which the
+        reply is stored. At most `limit` bytes are returned. Raises DragomanError.
         """
         if places := references(payload):
             owner = owner_of(receipt.owner, receipt.key)
@@ -156,11 +157,17 @@ class StoredResponses:
             before = await self._history(owner, request)
             items, payload = len(before), with_history(payload, before)
             body = self._written(payload, limit)
+        fields = request.reply_fields(store=request.store)
+        if (continued := incoming.get(CONTINUED)) is not None:
+            fields["previous_response_id"] = continued.previous
+            given = payload["input"]
+            items = len(given) - continued.own
+            request = await self._below(owner, request.after(continued.previous, given[items:])) or request
         # Without the receipt, which would be in a reference cycle.
         keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
-        reply = StoredReply(request.reply_fields(store=request.store), keep)
         if background:
-            reply.fields["background"] = True
+            fields["background"] = True
+        reply = StoredReply(fields, keep)
         receipt.turn = StoredTurn(reply, request, items)
         return payload, body
 
@@ -210,6 +217,15 @@ class StoredResponses:
         if is_conversation(path[0].id):
             return path_history(path, await self.tree(owner, path[0].id))
         return history(path)
+
+    async def _below(self, owner: str, request: StoredRequest) -> StoredRequest | None:
+        """Return a request if what it continues is stored: a connection also continues what is not."""
+        assert request.previous is not None
+        path = await self.path(owner, request.previous)
+        if not path:
+            return None
+        self._check_length(len(path), request)
+        return request
 
     def _check_length(self, nodes: int, request: StoredRequest) -> None:
         if request.store and nodes >= self._options.max_chain:
@@ -269,15 +285,21 @@ class StoredResponses:
             raise self._unavailable(error) from None
 
     def _keep(
-        self, owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes
+        self,
+        owner: str,
+        request_id: str,
+        created: int,
+        request: StoredRequest,
+        reply: bytes,
+        losses: Mapping[LossCode, int],
     ) -> asyncio.Task[bool]:
         # A task: the end of a stream is not sent from one, and could not wait with a timeout.
-        node = new_node(owner, request_id, created, request, reply)
+        node = new_node(owner, request_id, created, request, reply, losses)
         return asyncio.get_running_loop().create_task(self._put(node, request_id))
 
     async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: Json) -> None:
         """Store the last state of a response, unless it is stored."""
-        node = new_node(owner, request_id, created, request, json_dumps(state))
+        node = new_node(owner, request_id, created, request, json_dumps(state), {})
         with suppress(DragomanError):
             if await self.get(owner, node.id) is None:
                 await self._put(node, request_id)
@@ -328,9 +350,14 @@ def owner_of(owner: bytes, key: KeyRecord | None) -> str:
     keys, all clients share their responses.
     """
     if key is not None:
-        return f"key:{key.name}"
+        return owner_named(key.name)
     # A digest of the digest: what is in the file must not help to find a key.
     return f"digest:{sha256(b'owner of responses' + owner).hexdigest()[:32]}" if owner else ""
+
+
+def owner_named(name: str) -> str:
+    """Return the owner of the responses of a named key."""
+    return f"key:{name}"
 
 
 def _create(options: StateOptions, clock: Callable[[], float]) -> Store:

@@ -18,17 +18,19 @@ _ENCRYPTED: Final = b"\x01"
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _LENGTH_BYTES: Final = 8
+_NOTES: Final = 1 << 63
+"""A bit of the input's length: before the input are notes, and their length before them."""
 
 
 class DataCodec(Protocol):
-    """Encodes the input and the reply of a node, and decodes them."""
+    """Encodes the input, the reply and the notes of a node, and decodes them."""
 
     def encode(self, node: Node) -> bytes:
         """Returns the bytes to store."""
         ...
 
-    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
-        """Returns the input and the reply. Raises Unreadable for bytes that cannot be read."""
+    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
+        """Returns the input, the reply and the notes. Raises Unreadable for bytes that cannot be read."""
         ...
 
 
@@ -39,8 +41,8 @@ class PlainData:
         """Returns the bytes to store."""
         return _PLAIN + _join(node)
 
-    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
-        """Returns the input and the reply. Raises Unreadable for an encrypted node."""
+    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
+        """Returns the input, the reply and the notes. Raises Unreadable for an encrypted node."""
         if data[:1] != _PLAIN:
             raise Unreadable(f"the response {node_id} is encrypted, and no key is configured")
         return _split(data[1:])
@@ -62,8 +64,8 @@ class NodeCipher:
         nonce = os.urandom(_NONCE_BYTES)
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
 
-    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes]:
-        """Returns the input and the reply. Raises Unreadable for another key, or changed bytes."""
+    def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
+        """Returns the input, the reply and the notes. Raises Unreadable for another key, or changed bytes."""
         from cryptography.exceptions import InvalidTag
 
         if data[:1] == _PLAIN:
@@ -92,9 +94,16 @@ def _bound_to(owner: str, node_id: str) -> bytes:
 
 
 def _join(node: Node) -> bytes:
-    return len(node.input).to_bytes(_LENGTH_BYTES, "big") + node.input + node.reply
+    length, notes = len(node.input), b""
+    if node.notes:
+        length, notes = length | _NOTES, len(node.notes).to_bytes(_LENGTH_BYTES, "big") + node.notes
+    return length.to_bytes(_LENGTH_BYTES, "big") + notes + node.input + node.reply
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
-    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
-    return data[_LENGTH_BYTES:end], data[end:]
+def _split(data: bytes) -> tuple[bytes, bytes, bytes]:
+    length, start, notes = int.from_bytes(data[:_LENGTH_BYTES], "big"), _LENGTH_BYTES, b""
+    if length & _NOTES:
+        length ^= _NOTES
+        end = 2 * _LENGTH_BYTES + int.from_bytes(data[start : 2 * _LENGTH_BYTES], "big")
+        start, notes = end, data[2 * _LENGTH_BYTES : end]
+    return data[start : start + length], data[start + length :], notes

@@ -10,6 +10,7 @@ from multidict import CIMultiDict
 
 from dragoman import (
     ClientFrame,
+    ClientRequestError,
     Dialect,
     DragomanError,
     Failure,
@@ -27,6 +28,7 @@ from dragoman_server.endpoints.websocket.history import PreviousResponses
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import read_model
+from dragoman_server.proxy.resolve_request import CONTINUED, Continued
 
 _HOP = ("connection", "upgrade", "content-length", "content-encoding", "transfer-encoding", "expect", "origin")
 _PREVIOUS = "previous_response_id"
@@ -75,9 +77,13 @@ class Turns:
         ClientRequestError for a malformed request, and ConnectionError if the client has disconnected.
         """
         previous, own = frame.previous, frame.items()
-        before = None if previous is None else await self._history.find(previous)
-        continued = previous is None or before is not None
+        # The history has no items of conversations, so it cannot have a response that continues one either.
+        elsewhere = frame.payload.get("conversation") is not None
+        before = None if previous is None or elsewhere else await self._history.find(previous)
+        continued = not elsewhere and (previous is None or before is not None)
         if frame.warm_up:
+            if elsewhere:
+                raise ClientRequestError(("conversation",), "needs a response with output: leave out `generate`")
             if not continued:
                 raise _not_found(previous)
             await self._warm_up(frame, own)
@@ -85,6 +91,8 @@ class Turns:
         # An upstream of the same dialect may know a response that is unknown here, if it stored it.
         items = None if before is None else join_items(before, own)
         request = with_body(self._request, self._headers, frame.body(items))
+        if previous is not None and items is not None:
+            request[CONTINUED] = Continued(previous, frame.length)
         # Free the input, which may be large, for the duration of the reply.
         del items, before
         frame.payload.clear()
@@ -105,7 +113,7 @@ class Turns:
                 return None
             if previous is not None and continued:
                 self._history.drop(previous, lane)
-            return _error_of(response, lane, None if continued else previous)
+            return _error_of(response, lane, None if continued or elsewhere else previous)
         return None
 
     async def _warm_up(self, frame: ClientFrame, items: bytes) -> None:

@@ -46,6 +46,14 @@ def test_a_field_that_is_wrong(body: dict[str, Any], param: str) -> None:
     assert caught.value.failure.param == param
 
 
+def test_a_whole_conversation_as_a_continuation() -> None:
+    read = StoredRequest.read({"input": [user("a"), user("b"), user("c")]})
+    assert read is not None
+    after = read.after("resp_1", [user("c")])
+    assert (after.parent, after.store, json.loads(after.input)) == ("resp_1", True, [user("c")])
+    assert after.reply_fields(store=True)["previous_response_id"] == "resp_1"
+
+
 def test_history_comes_before_the_own_input() -> None:
     body = {"model": "m", "previous_response_id": "r", "instructions": "i", "input": "b"}
     assert with_history(body, [user("a")]) == {"model": "m", "instructions": "i", "input": [user("a"), user("b")]}

@@ -8,7 +8,7 @@ that a long conversation is neither kept nor read as objects.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from orjson import Fragment
 
@@ -68,6 +68,12 @@ class ClientFrame(NamedTuple):
         """True if no output is requested: the response is only to be continued."""
         options = self.payload.get("prompt_cache_options")
         return self.payload.get("generate") is False or (type(options) is dict and options.get("prewarm") is True)
+
+    @property
+    def length(self) -> int:
+        """The number of the items of `input`."""
+        content: Any = self.payload.get("input")
+        return len(content) if type(content) is list else int(content is not None)
 
     def items(self) -> bytes:
         """Return the items of `input` as JSON, with commas between them. Raises ClientRequestError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def test_nothing_of_a_response_is_readable() -> None:
     first = node("k", "a", text="a secret")
     encrypted = NodeCipher(KEY).encode(first)
     assert b"secret" not in encrypted
-    assert NodeCipher(KEY).decode("k", "a", encrypted) == (first.input, first.reply)
+    assert NodeCipher(KEY).decode("k", "a", encrypted) == (first.input, first.reply, b"")
     assert NodeCipher(KEY).encode(first) != encrypted
 
 
@@ -27,6 +28,13 @@ def test_another_key_owner_or_id_does_not_open_it(owner: str, name: str, key: st
     encrypted = NodeCipher(KEY).encode(node("k", "a"))
     with pytest.raises(StoreError, match="cannot be decrypted"):
         NodeCipher(key).decode(owner, name, encrypted)
+
+
+@pytest.mark.parametrize("codec", [PlainData(), NodeCipher(KEY)])
+@pytest.mark.parametrize("notes", [b"", b"{}", b'{"losses":{"top_k":1}}'])
+def test_notes_are_kept(codec: PlainData | NodeCipher, notes: bytes) -> None:
+    first = replace(node("k", "a"), notes=notes)
+    assert codec.decode("k", "a", codec.encode(first)) == (first.input, first.reply, notes)
 
 
 def test_a_changed_byte_is_noticed() -> None:

@@ -43,7 +43,9 @@ def test_items_take_the_place_of_the_input_and_the_previous_response() -> None:
     ],
 )
 def test_every_form_of_input_becomes_items(content: Any, items: list[Any]) -> None:
-    assert json.loads(b"[%b]" % frame(input=content).items()) == items
+    read = frame(input=content)
+    assert json.loads(b"[%b]" % read.items()) == items
+    assert read.length == len(items)
 
 
 def test_integers_of_any_length_and_halves_of_surrogate_pairs_stay() -> None:
