@@ -12,14 +12,12 @@ from dragoman import Dialect, DragomanError, FailureKind
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.captures import CaptureEndpoints
+from dragoman_server.endpoints import lazy_endpoints
 from dragoman_server.endpoints.count_tokens import TokenCounts
 from dragoman_server.endpoints.diagnostics import Diagnostics
-from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
-from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
 from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
@@ -86,7 +84,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         ("responses", gateway.responses),
         ("messages/count_tokens", counting.messages),
         ("responses/input_tokens", counting.responses),
-        *ForwardedEndpoints(gateway).paths.items(),
+        *lazy_endpoints.forwarded(gateway).items(),
     ):
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
@@ -104,14 +102,14 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         app.router.add_post(f"{prefix}/v1/responses/{{id}}/cancel", stored.cancel)
         app.router.add_get(f"{prefix}/v1/responses/{{id}}/input_items", stored.input_items, allow_head=False)
     _add_not_implemented(app, prefix, gateway)
-    websocket = ResponsesWebSocket(gateway)
+    websocket = lazy_endpoints.websocket(gateway).endpoint(lambda it: it.get)
     for form in _FORMS:
-        app.router.add_get(prefix + form.format("responses"), websocket.get, allow_head=False)
-    inspection, models, captures = Diagnostics(gateway), ModelList(gateway), CaptureEndpoints(gateway)
+        app.router.add_get(prefix + form.format("responses"), websocket, allow_head=False)
+    inspection, models, captures = Diagnostics(gateway), ModelList(gateway), lazy_endpoints.captures(gateway)
     app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=handle_expect)
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
-    app.router.add_get(f"{prefix}/v1/dragoman/captures", captures.list)
-    app.router.add_get(f"{prefix}/v1/dragoman/captures/{{capture_id}}", captures.get)
+    app.router.add_get(f"{prefix}/v1/dragoman/captures", captures.endpoint(lambda it: it.list))
+    app.router.add_get(f"{prefix}/v1/dragoman/captures/{{capture_id}}", captures.endpoint(lambda it: it.get))
     for form in _FORMS:
         app.router.add_get(prefix + form.format("models"), models.get)
     app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", models.get)

@@ -236,7 +236,9 @@ print(*sys.modules)
         *("dragoman_server.accounts.accounts", "dragoman_server.accounts.store.memory"),
         *("dragoman_server.cli.imports", "dragoman_server.cli.manage_keys", "dragoman_server.cli.replay_capture"),
         *("dragoman_server.endpoints.console", "dragoman_server.endpoints.stored_responses"),
-        *("dragoman_server.endpoints.websocket.connection", "dragoman_server.observability.captures"),
+        *("dragoman_server.endpoints.captures", "dragoman_server.endpoints.forward"),
+        *("dragoman_server.endpoints.websocket", "dragoman_server.observability.captures"),
+        "dragoman_server.observability.metrics_export",
         *("dragoman_server.observability.otlp", "dragoman_server.observability.tracing"),
         "dragoman_server.proxy.stored_responses",
     )

@@ -103,6 +103,8 @@ def members(tree: Sequence[Node], last: str | None = None) -> list[Node]:
 
 def path_history(path: Sequence[Node], tree: Sequence[Node]) -> list[Any]:
     """Returns the items of a path that begins in a conversation, of whose `tree` it is a part."""
+    if len(path) == 1:
+        return Conversation(members(tree)).history()
     return Conversation(members(tree, path[1].id)).history() + history(path[2:])
 
 

@@ -11,6 +11,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.profiles.profile import Profile
+from dragoman.threads.conversation import is_conversation, path_history
 from dragoman.threads.node import Node, history
 from dragoman.threads.store.interface import Store, StoreError
 from dragoman.threads.stored_request import with_history
@@ -70,8 +71,14 @@ class Thread:
         return path
 
     async def items(self) -> list[Any]:
-        """Returns the items of the path, input and output, oldest first."""
-        return history(await self.path())
+        """Returns the items of the path, input and output, oldest first.
+
+        Those of a response in a conversation are all items that the conversation had at that time.
+        """
+        path = await self.path()
+        if path and is_conversation(path[0].id):
+            return path_history(path, await self._store.tree(self.owner, path[0].id))
+        return history(path)
 
     async def fork(self, at: str | None = None) -> Thread:
         """Returns another thread at the head, or at an earlier response of the path, by its id.

@@ -100,6 +100,10 @@ class Caller(NamedTuple):
         check_model(self.key, model)
 
 
+WITHOUT_KEY = Caller(b"")
+"""Every client of a gateway without keys."""
+
+
 def check_model(key: KeyRecord | None, model: str) -> None:
     """Raise DragomanError (403) if a named key may not use a model."""
     if key is not None and not key.permits(model):

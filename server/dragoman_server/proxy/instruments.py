@@ -12,11 +12,11 @@ from dragoman_server.config.schema import Config
 from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.metrics import Metrics
-from dragoman_server.observability.metrics_export import create_metrics_export
 from dragoman_server.observability.provider_health import ProviderHealth
 
 if TYPE_CHECKING:
     from dragoman_server.observability.captures.captures import Captures
+    from dragoman_server.observability.metrics_export import MetricsExport
     from dragoman_server.observability.tracing.tracer import Tracer
 
 
@@ -53,7 +53,11 @@ class Instruments:
             from dragoman_server.observability.tracing.tracer import create_tracer
 
             self.tracer = create_tracer(config.telemetry, totals)
-        self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
+        self._metrics_export: MetricsExport | None = None
+        if config.telemetry.metrics:
+            from dragoman_server.observability.metrics_export import create_metrics_export
+
+            self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
 
     def configure(self, config: Config) -> list[str]:
         """Use a new configuration. Returns the names of the tables whose change takes effect after a restart."""

@@ -41,6 +41,7 @@ class LoadedConfig:
         "listings",
         "model_names",
         "requests_usage",
+        "requires_key",
         "router",
         "upstream_warnings",
         "upstreams",
@@ -54,8 +55,10 @@ class LoadedConfig:
         self.client_profiles = ClientProfiles(config.server.client_profiles)
         self.upstream_warnings = UpstreamWarnings(config.providers)
         server = config.server
+        self.requires_key = config.requires_key
+        """True if every client must present a key."""
         self.web_origins = (
-            None if config.requires_key else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
+            None if self.requires_key else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
         )
         """The rules for requests of web pages; None if keys are configured."""
         self.requests_usage = config.usage.kind != OFF

@@ -41,7 +41,11 @@ async def prepare_request(
         receipt.capture = begin_recording(gateway.captures, request, receipt.request_id, caller)
     loaded = gateway.loaded
     target, translation, body, payload, ranking, candidate = await resolve_request(
-        *(request, receipt, loaded, gateway.bodies, gateway.hooks),
+        request,
+        receipt,
+        loaded,
+        gateway.bodies,
+        gateway.hooks,
         clock=gateway.now,
         routing=gateway.routing,
         stored=gateway.stored,

@@ -25,7 +25,7 @@ from dragoman import (
 )
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import Caller, check_inbound, check_model, check_named
+from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import LONG_BODY, RequestBodies, apply_header_overrides, read_model
@@ -82,6 +82,8 @@ async def identify(
         loaded.web_origins.check(request)
     if hooks.authorize is not None:
         return Caller(*await authorized(hooks.authorize, request))
+    if not loaded.requires_key:
+        return WITHOUT_KEY
     if accounts is not None and loaded.config.named_keys:
         return await check_named(accounts, loaded.config, request.headers, now())
     return Caller(check_inbound(loaded.config, request.headers))

@@ -144,15 +144,13 @@ class StoredResponses:
             body = self._written(payload, limit)
         request = StoredRequest.read(payload)
         background = payload.get("background") is True
-        if request is None and not background:
-            return payload, body
-        owner, items = owner_of(receipt.owner, receipt.key), 0
         if background:
-            self._check_background(owner, incoming, receipt, payload, request)
+            self._check_background(incoming, receipt, payload, request)
             payload = {key: value for key, value in payload.items() if key != "background"}
             body = self._written(payload, limit)
         if request is None:
             return payload, body
+        owner, items = owner_of(receipt.owner, receipt.key), 0
         if request.parent is not None:
             before = await self._history(owner, request)
             items, payload = len(before), with_history(payload, before)
@@ -191,7 +189,7 @@ class StoredResponses:
         return found
 
     def _check_background(
-        self, owner: str, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None
+        self, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None
     ) -> None:
         """Raise RunInBackground for a request of a client, and DragomanError for one that cannot run there."""
         if self.check_background is None:
@@ -200,7 +198,7 @@ class StoredResponses:
         if request is None or not request.store:
             raise ClientRequestError("background", "needs `store: true`: the response is read when it has ended")
         if receipt.background is None and receipt.metrics is not None:  # not for an explanation
-            self.check_background(owner)
+            self.check_background(owner_of(receipt.owner, receipt.key))
             raise RunInBackground(incoming, payload, request)
 
     async def _history(self, owner: str, request: StoredRequest) -> list[Any]:

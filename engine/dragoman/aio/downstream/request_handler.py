@@ -111,6 +111,8 @@ class RequestHandler(web.RequestHandler):
                 self.framing.feed(data, [head for head, _ in queued_requests(self)][-added:])
                 self._check_requests(added, between_requests, data)
             return
+        if not data:  # aiohttp resumes reading after each body
+            return
         self.framing.feed(data, ())
         if between_requests and len(self._head_start) < START:
             self._head_start = (self._head_start + data).lstrip(b"\r\n")[:START]

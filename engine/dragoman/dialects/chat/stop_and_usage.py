@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
-from dragoman.dialects.shared.json_fields import read_count
+from dragoman.dialects.shared.json_fields import read_count, read_counts
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -145,16 +145,20 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 """Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
 
 
+_TOTALS = ("prompt_tokens", "completion_tokens")
+_CACHED = ("cached_tokens", "cache_write_tokens")
+
+
 def read_usage(obj: Any) -> Usage | None:
     """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
     if type(obj) is not dict:
         return None
-    given, made = read_count(obj, "prompt_tokens"), read_count(obj, "completion_tokens")
+    given, made = read_counts(obj, _TOTALS)
     if given is None and made is None:
         return None
     read = written = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
-        read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
+        read, written = read_counts(details, _CACHED)
     if read is None:
         read = next((count for key in _CACHE_READ if (count := read_count(obj, key)) is not None), None)
     details = obj.get("completion_tokens_details")

@@ -117,8 +117,10 @@ def reply_headers(
     if not _is_readable(together):
         found = [(rule, value) for rule, value in found if _is_readable(value)]
     # Only `secrets`, not everything that looks like a key: headers have no prose that could quote another key.
-    if secrets and any(secret in together for secret in secrets):
-        found = [(rule, redact(value, secrets)) for rule, value in found]
+    for secret in secrets:
+        if secret in together:
+            found = [(rule, redact(value, secrets)) for rule, value in found]
+            break
     out: dict[str, str] = {}
     for (name, convert), value in found:
         written = value if convert is None else convert(value.strip(), now)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.shared.json_fields import read_count
+from dragoman.dialects.shared.json_fields import read_count, read_counts
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
 
@@ -118,6 +118,9 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
     return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
 
 
+_COUNTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+
+
 def read_usage(obj: Any) -> Usage | None:
     """Return the canonical usage, None if `obj` is not an object.
 
@@ -125,13 +128,12 @@ def read_usage(obj: Any) -> Usage | None:
     """
     if type(obj) is not dict:
         return None
-    fresh, read = read_count(obj, "input_tokens"), read_count(obj, "cache_read_input_tokens")
-    written = read_count(obj, "cache_creation_input_tokens")
+    fresh, read, written, output = read_counts(obj, _COUNTS)
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     details = obj.get("output_tokens_details")
     thinking = read_count(details, "thinking_tokens") if type(details) is dict else None
     hour = read_count(obj.get("cache_creation"), "ephemeral_1h_input_tokens") if written else None
-    return Usage(total, read, written, read_count(obj, "output_tokens"), thinking, hour)
+    return Usage(total, read, written, output, thinking, hour)
 
 
 def write_usage(usage: Usage) -> Json:

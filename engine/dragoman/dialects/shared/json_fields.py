@@ -127,6 +127,12 @@ def read_count(body: Any, key: str) -> int | None:
     return value if type(value) is int and 0 <= value <= COUNT_MAX else None
 
 
+def read_counts(body: Json, keys: tuple[str, ...]) -> list[int | None]:
+    """Returns several counts, each as `read_count` does."""
+    get = body.get
+    return [value if type(value := get(key)) is int and 0 <= value <= COUNT_MAX else None for key in keys]
+
+
 def read_timestamp(value: Any) -> int | None:
     """Returns Unix time in whole seconds, or None if the value is no time. Some servers send fractions."""
     if type(value) is not int and type(value) is not float:

@@ -30,7 +30,10 @@ class UsageReader:
         """Take the counts of a `message_delta`. Nulls change nothing."""
         if type(usage) is dict:
             self._canonical = None
-            self._counts.update({key: value for key, value in usage.items() if value is not None})
+            counts = self._counts
+            for key, value in usage.items():
+                if value is not None:
+                    counts[key] = value
             self._final |= usage.get("output_tokens") is not None
 
     def canonical(self) -> Usage | None:

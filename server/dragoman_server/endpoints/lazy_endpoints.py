@@ -1,0 +1,72 @@
+"""Endpoints that most gateways get no request for. Their modules are imported at the first one, as they take memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from aiohttp import web
+
+from dragoman_server.config.forwarded_endpoints import FORWARDED
+from dragoman_server.proxy.gateway import Endpoint, Gateway
+
+if TYPE_CHECKING:
+    from dragoman_server.endpoints.captures import CaptureEndpoints
+    from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
+    from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
+
+T = TypeVar("T")
+
+
+class LazyEndpoints(Generic[T]):
+    """The endpoints of an object that `create` imports and returns. It is called once, at their first request."""
+
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._create = cache(create)
+
+    def endpoint(self, find: Callable[[T], Endpoint]) -> Endpoint:
+        """Return a handler that passes each request to the one that `find` returns for the object."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await find(self._create())(request)
+
+        return handle
+
+
+def captures(gateway: Gateway) -> LazyEndpoints[CaptureEndpoints]:
+    """Return the endpoints of captures."""
+
+    def create() -> CaptureEndpoints:
+        from dragoman_server.endpoints.captures import CaptureEndpoints
+
+        return CaptureEndpoints(gateway)
+
+    return LazyEndpoints(create)
+
+
+def forwarded(gateway: Gateway) -> Mapping[str, Endpoint]:
+    """Return the handlers of the forwarded endpoints, by path below `/v1`."""
+
+    def create() -> ForwardedEndpoints:
+        from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
+
+        return ForwardedEndpoints(gateway)
+
+    endpoints = LazyEndpoints(create)
+
+    def handler(path: str) -> Endpoint:
+        return endpoints.endpoint(lambda it: it.paths[path])
+
+    return {path: handler(path) for path in FORWARDED}
+
+
+def websocket(gateway: Gateway) -> LazyEndpoints[ResponsesWebSocket]:
+    """Return the endpoint for WebSocket connections."""
+
+    def create() -> ResponsesWebSocket:
+        from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
+
+        return ResponsesWebSocket(gateway)
+
+    return LazyEndpoints(create)
