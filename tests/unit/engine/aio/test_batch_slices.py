@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from math import isqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.batch_slices import DENSE, LINES, SLICE, WRITE_SLICE, next_turn, slice_end, write_slices
+from dragoman.aio.batch_slices import LINES, SLICE, WRITE_SLICE, next_turn, slice_end, write_slices
 
 SHORT = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
 LONG = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])
@@ -25,10 +26,22 @@ def test_slices_are_the_batch_and_none_holds_much(data: bytes) -> None:
         piece = data[start:end]
         assert piece
         assert len(piece) <= SLICE
-        assert len(piece) <= DENSE or piece.count(b"\n") <= LINES
+        # Where lines are of one length it is LINES; a slice that is cut for fewer has at most a line for each byte.
+        assert piece.count(b"\n") <= isqrt(SLICE * LINES) + 1
         assert end == len(data) or piece.endswith(b"\n\n") or b"\n\n" not in piece
         start = end
     assert start == len(data)
+
+
+@pytest.mark.parametrize("line", [b":\n\n", b"data: {}\n\n", b"event: x\ndata: " + b"x" * 150 + b"\n\n"])
+def test_a_slice_of_equal_events_has_so_many_lines(line: bytes) -> None:
+    data = line * (300_000 // len(line))
+    assert LINES - 4 <= data[: slice_end(data, 0)].count(b"\n") <= LINES
+
+
+def test_a_slice_of_long_lines_is_long() -> None:
+    data = (b"data: " + b"x" * 5000 + b"\n\n") * 20
+    assert slice_end(data, 0) == 6 * 5008
 
 
 async def test_others_have_a_turn() -> None:
