@@ -276,8 +276,14 @@ class StreamWriter:
                         # All that is known of a reply whose client leaves, or that is cut (mapping §10.4). Its count of
                         # the output is not final.
                         if (known := event.usage) is not None:
-                            total, read, written = known.input_total, known.cache_read, known.cache_write
-                            known = Usage(total, read, written, None, known.reasoning, known.cache_write_1h)
+                            known = Usage(
+                                known.input_total,
+                                known.cache_read,
+                                known.cache_write,
+                                None,
+                                known.reasoning,
+                                known.cache_write_1h,
+                            )
                         self.context.usage = known
                     elif kind is End:
                         if event.usage is not None:
