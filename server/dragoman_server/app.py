@@ -78,10 +78,17 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     prefix = prefix.rstrip("/")
     others = set(app.router.resources())
     counting = TokenCounts(gateway)
+    chat, messages, responses = gateway.chat, gateway.messages, gateway.responses
+    if gateway.config.server.resume.seconds:
+        from dragoman_server.proxy.resumable.streams import ResumableStreams
+
+        gateway.resumable = resumable = ResumableStreams(gateway)
+        chat, messages = resumable.endpoint(chat, Dialect.CHAT), resumable.endpoint(messages, Dialect.MESSAGES)
+        responses = resumable.endpoint(responses, Dialect.RESPONSES)
     for path, endpoint in (
-        ("chat/completions", gateway.chat),
-        ("messages", gateway.messages),
-        ("responses", gateway.responses),
+        ("chat/completions", chat),
+        ("messages", messages),
+        ("responses", responses),
         ("messages/count_tokens", counting.messages),
         ("responses/input_tokens", counting.responses),
         ("responses/compact", gateway.compactions.compact),
@@ -133,9 +140,13 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         if gateway.stored is not None:
             await gateway.stored.open()
         yield
+        if gateway.resumable is not None:
+            await gateway.resumable.close()
         await gateway.close()
 
     async def stop(_: web.Application) -> None:
+        if gateway.resumable is not None:
+            gateway.resumable.stop()
         await gateway.stop(drain)
 
     async def complete(_: web.Request, response: web.StreamResponse) -> None:

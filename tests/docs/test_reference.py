@@ -17,6 +17,7 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
+from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.websocket import WebSocketOptions
@@ -79,6 +80,11 @@ def test_bounds_on_the_load_are_documented() -> None:
 def test_the_options_of_the_websocket_are_documented() -> None:
     expected = {f.name: [_toml(f.default), f.metadata["doc"]] for f in fields(WebSocketOptions)}
     assert _rows("`[server.websocket]`") == expected
+
+
+def test_the_options_of_resumed_streams_are_documented() -> None:
+    expected = {f.name: [_toml(f.default), f.metadata["doc"]] for f in fields(ResumeOptions)}
+    assert _rows("`[server.resume]`") == expected
 
 
 def _toml(value: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from dragoman.threads import (
     new_metadata,
     path_items,
 )
+from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
 from support.thread_stores import assistant, opened, user
 
@@ -52,6 +54,12 @@ STEPS = st.lists(
     ),
     max_size=20,
 )
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
 
 
 @dataclass
@@ -215,13 +223,17 @@ class World:
             assert await thread.payload(dialect, "m", input=[NEXT]) == json_loads(alone.body)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "redis"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=STEPS)
-def test_a_conversation_is_what_its_changes_made_it(kind: str, steps: list[Any], tmp_path: Path) -> None:
+def test_a_conversation_is_what_its_changes_made_it(
+    kind: str, steps: list[Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("redis").url if kind == "redis" else ""
+
     async def play() -> None:
         clock = Clock()
-        async with opened(kind, clock, tmp_path, ThreadLimits(ttl=TTL)) as store:
+        async with opened(kind, clock, tmp_path, ThreadLimits(ttl=TTL), url) as store:
             world = World(store, clock)
             for owner in OWNERS:
                 await world.begin(owner)

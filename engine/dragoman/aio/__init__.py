@@ -41,7 +41,13 @@ from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 
 if TYPE_CHECKING:
-    from dragoman.aio.downstream.aiohttp_internals import abandon_body, send_continue, with_body, without_connection
+    from dragoman.aio.downstream.aiohttp_internals import (
+        abandon_body,
+        detached_request,
+        send_continue,
+        with_body,
+        without_connection,
+    )
     from dragoman.aio.downstream.connection_limits import (
         ConnectionLimits,
         HeadTimeout,
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
     )
     from dragoman.aio.downstream.event_log import EventLog, LoggedStream
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
+    from dragoman.aio.downstream.numbered_stream import NumberedStream, numbered_ping_of
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
     from dragoman.aio.downstream.sliced_response import SlicedResponse
@@ -74,6 +81,7 @@ __all__ = (
     "HijackableConnection",
     "Http11Transport",
     "LoggedStream",
+    "NumberedStream",
     "PlainResponse",
     "PoolOptions",
     "ProxyStream",
@@ -88,8 +96,10 @@ __all__ = (
     "UpstreamResponse",
     "WebSocketStream",
     "abandon_body",
+    "detached_request",
     "first_failure",
     "keep_reply",
+    "numbered_ping_of",
     "open_proxy_stream",
     "ping_of",
     "send_continue",
@@ -111,11 +121,14 @@ _NEED_AIOHTTP: Final = {
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "LoggedStream": "downstream.event_log",
+    "NumberedStream": "downstream.numbered_stream",
     "PlainResponse": "downstream.connection_limits",
     "SlicedResponse": "downstream.sliced_response",
     "TooManyConnections": "downstream.connection_limits",
     "WebSocketStream": "downstream.websocket",
     "abandon_body": "downstream.aiohttp_internals",
+    "detached_request": "downstream.aiohttp_internals",
+    "numbered_ping_of": "downstream.numbered_stream",
     "send_continue": "downstream.aiohttp_internals",
     "with_body": "downstream.aiohttp_internals",
     "without_connection": "downstream.aiohttp_internals",

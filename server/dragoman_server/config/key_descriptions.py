@@ -31,6 +31,7 @@ DESCRIPTIONS = {
     "server.limits": "Largest sizes and counts.",
     "server.connections": "The pool of connections to one upstream.",
     "server.overload": "Bounds of one process, above which it rejects new requests and is not ready; 0 = no bound.",
+    "server.resume": "Streams that clients may resume after their connection broke; off unless seconds is set.",
     "server.websocket": "The WebSocket of /v1/responses, which Codex and the vendor's SDKs can use in place of POST.",
     "telemetry": "Traces and metrics by OpenTelemetry.",
     "telemetry.traces": "Give each exchange a trace, and send traceparent to upstreams (default false).",

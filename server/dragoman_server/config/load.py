@@ -21,6 +21,7 @@ from dragoman_server.config.hints import DIALECTS, other_format, without_common_
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.routing_tables import read_balance, read_provider_limits, read_targets
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
@@ -121,6 +122,7 @@ def _server(table: Table) -> Server:
         timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
         limits=Limits(**table.table("limits").values_of(Limits)),
         overload=Overload(**table.table("overload").values_of(Overload)),
+        resume=ResumeOptions(**table.table("resume").values_of(ResumeOptions)),
         websocket=WebSocketOptions(**table.table("websocket").values_of(WebSocketOptions)),
         receipts=default.receipts if receipts is None else receipts,
         workers=default.workers if workers is None else workers,

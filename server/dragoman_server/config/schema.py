@@ -24,6 +24,7 @@ from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import (
     BALANCES,
     RetryOptions,
@@ -225,6 +226,7 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     overload: Overload = field(default_factory=Overload)
     websocket: WebSocketOptions = field(default_factory=WebSocketOptions)
+    resume: ResumeOptions = field(default_factory=ResumeOptions)
     receipts: int = 1000
     workers: int = 1
     reload_drain: int = 600
@@ -291,6 +293,7 @@ class Server:
             if not ((value := getattr(self.overload, bound.name)) >= 0 and isfinite(value)):
                 yield f"server.overload.{bound.name}", f"expected 0 (no bound) or more; got {value:g}"
         yield from self.websocket.problems()
+        yield from self.resume.problems(self.workers)
         for limit in fields(Limits):
             if (value := getattr(self.limits, limit.name)) <= 0:
                 yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"

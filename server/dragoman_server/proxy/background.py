@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman import DragomanError, Failure, FailureKind, FailureOrigin, Json, json_dumps, json_loads
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Json, json_dumps, json_loads
 from dragoman.aio import ClientGone, Downstream, EventLog, LoggedStream, StreamTimers, without_connection
 from dragoman.threads import (
     StoredRequest,
@@ -29,11 +29,11 @@ from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.exchange import OpenStream, event_stream
-from dragoman_server.proxy.resolve_request import RunInBackground
+from dragoman_server.proxy.resolve_request import CLIENT_REQUEST, RunInBackground
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
 
 log = logging.getLogger("dragoman")
-Answer = Callable[[web.Request, Receipt, OpenStream], Coroutine[Any, Any, web.StreamResponse]]
+Answer = Callable[[web.Request, OpenStream, Dialect, Receipt], Coroutine[Any, Any, web.StreamResponse]]
 """Handles a request whose stream is sent to what `open_stream` returns."""
 _DROPPED = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
 """Headers about a body that has been read, and about its connection."""
@@ -70,7 +70,7 @@ class BackgroundRun:
         if not self.streamed:
             self.settle()
 
-    def open_stream(self, timers: StreamTimers) -> Downstream:
+    def open_stream(self, timers: StreamTimers, _: dict[str, str]) -> Downstream:
         """Return the log as the receiver of the stream."""
         self.settle()
         self._timers = timers
@@ -163,14 +163,17 @@ class BackgroundRuns:
 
     async def begin(self, receipt: Receipt, wanted: RunInBackground) -> web.StreamResponse:
         """Begin a run, and return the response to its request."""
-        request, payload = wanted.request, wanted.payload
+        payload = wanted.payload
+        request = wanted.request.get(CLIENT_REQUEST, wanted.request)
         run = BackgroundRun(wanted.stored, self._options.background_bytes, streamed=payload.get("stream") is True)
         receipt.background = run
         headers = CIMultiDict(request.headers)
         for name in _DROPPED:
             headers.popall(name, None)
         copy = without_connection(request, headers, json_dumps({**payload, "stream": True}))
-        run.task = asyncio.get_running_loop().create_task(self._answer(copy, receipt, run.open_stream))
+        run.task = asyncio.get_running_loop().create_task(
+            self._answer(copy, run.open_stream, Dialect.RESPONSES, receipt)
+        )
         run.task.add_done_callback(lambda _: run.settle())
         key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
         self._runs[key] = run

@@ -80,9 +80,11 @@ class CapturedExchange(Exchange):
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         response = event_stream(headers)
-        self.recording.replied(STREAM_STATUS, headers)
         if self.open_stream is not None:
-            return self.open_stream(timers)
+            downstream = self.open_stream(timers, headers)
+            self.recording.replied(STREAM_STATUS, headers)
+            return downstream
+        self.recording.replied(STREAM_STATUS, headers)
         return _RecordedDownstream(request, response, timers, ping_of(self.client), self.recording)
 
     async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:

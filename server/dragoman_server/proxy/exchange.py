@@ -36,8 +36,8 @@ from dragoman_server.proxy.error_response import OWN_ID, web_response
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
-OpenStream = Callable[[StreamTimers], Downstream]
-"""Returns what the stream of an exchange with these timers is sent to."""
+OpenStream = Callable[[StreamTimers, dict[str, str]], Downstream]
+"""Returns what the stream of an exchange with these timers is sent to. It may add to the headers of the response."""
 _NO_HEADERS: Mapping[str, str] = {}
 Record = Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
 """Returns the batches that it is called with, and records them."""
@@ -188,11 +188,11 @@ class Exchange:
         written = translation.replay(body, answer.headers)
         if (stored := translation.context.stored) is not None:
             written = await keep_reply(stored, written)
+        add_loss_header(headers, translation.losses)
         if self.open_stream is not None:
             started = self._downstream(request, headers, timers)
         if started is not None:
             return await self._write_to_started(started, written)
-        add_loss_header(headers, translation.losses)
         response = event_stream(headers)
         self._finish_receipt("answered without a stream", "completed", response.status)
         return await self._send_stream(request, response, written)
@@ -205,7 +205,7 @@ class Exchange:
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         if self.open_stream is not None:
-            return self.open_stream(timers)
+            return self.open_stream(timers, headers)
         return DownstreamResponse(request, event_stream(headers), timers, ping_of(self.client))
 
     def _own_headers(self) -> dict[str, str]:

@@ -68,6 +68,7 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.background import BackgroundRuns
+    from dragoman_server.proxy.resumable.streams import ResumableStreams
     from dragoman_server.proxy.stored_responses import StoredResponses
 
 log = logging.getLogger("dragoman")
@@ -137,7 +138,7 @@ class Gateway:
             if config.state.background and config.server.workers == 1:
                 from dragoman_server.proxy.background import BackgroundRuns
 
-                self.background = BackgroundRuns(config.state, self._heartbeat, self.stored, self._answer_again)
+                self.background = BackgroundRuns(config.state, self._heartbeat, self.stored, self.answer_into)
                 self.stored.check_background = self.background.check_room
         """The stored responses; None if none are kept."""
         self._state = config.state
@@ -163,6 +164,7 @@ class Gateway:
         """`POST /v1/responses`."""
         self.stopping = self.leaving = self._discovering = False
         self.recorder: StreamRecorder | None = None
+        self.resumable: ResumableStreams | None = None
         self.console_answer: Callable[[Json], Json] = _no_console
         """Answers a question of another worker's console. A console that is mounted sets it."""
         self.hooks = hooks
@@ -283,13 +285,18 @@ class Gateway:
         line = HijackableConnection.of(request)
         return await (line.run_detachable(work) if line is not None else work)
 
-    async def answer_turn(self, request: web.Request, open_stream: OpenStream) -> web.StreamResponse:
-        """Answer a request of a WebSocket, whose stream is sent to what `open_stream` returns.
+    def answer_into(
+        self,
+        request: web.Request,
+        open_stream: OpenStream,
+        client: Dialect = Dialect.RESPONSES,
+        receipt: Receipt | None = None,
+    ) -> Coroutine[Any, Any, web.StreamResponse]:
+        """Answer a request whose stream is sent to what `open_stream` returns.
 
-        Returns the response to a request that has failed before its stream, which is to be sent; else one to be
-        ignored.
+        Returns the response to be sent if no stream was opened; else one to be ignored.
         """
-        return await self._answer(request, Dialect.RESPONSES, open_stream)
+        return self._answer(request, client, open_stream, receipt)
 
     async def _answer(
         self,
@@ -370,11 +377,6 @@ class Gateway:
     def _heartbeat(self) -> float:
         return self.config.server.timeouts.heartbeat
 
-    def _answer_again(
-        self, request: web.Request, receipt: Receipt, open_stream: OpenStream
-    ) -> Coroutine[Any, Any, web.StreamResponse]:
-        return self._answer(request, Dialect.RESPONSES, open_stream, receipt)
-
     def _add_connections(self, totals: Totals) -> None:
         add_pools(self._upstream, totals)
         totals.put(OPEN_WEBSOCKETS, (), len(self.websockets))
@@ -421,9 +423,9 @@ class Gateway:
         finally:
             self._open.remove(timers)
 
-    def new_receipt(self, request: web.Request, endpoint: str) -> Receipt:
-        """Return the receipt of a request to a forwarded endpoint, which is counted as open."""
-        receipt = Receipt(self.new_id(), Dialect.CHAT, int(self.now()), endpoint=endpoint)
+    def new_receipt(self, request: web.Request, endpoint: str = "", client: Dialect = Dialect.CHAT) -> Receipt:
+        """Return the receipt of a request, which is counted as open. `endpoint` is that of a forwarded one."""
+        receipt = Receipt(self.new_id(), client, int(self.now()), endpoint=endpoint)
         receipt.on_end = self._end_reporter
         if (tracer := self._instruments.tracer) is not None:
             receipt.trace = tracer.begin(request.headers, endpoint)

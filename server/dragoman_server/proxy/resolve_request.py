@@ -54,6 +54,8 @@ class Continued(NamedTuple):
     own: int
 
 
+CLIENT_REQUEST: Final = web.RequestKey("dragoman.client_request", web.Request)
+"""Where a request that outlives its connection has the one on the connection."""
 CONTINUED: Final = web.RequestKey("dragoman.continued", Continued)
 """Where such a request has it."""
 

@@ -162,6 +162,7 @@ class _NoConnection:
     def __init__(self, request: web.Request) -> None:
         self.transport = _NoTransport(request.transport)
         self.ssl_context, self.peername = request.protocol.ssl_context, request.protocol.peername
+        self.close = request.protocol.close
 
 
 def without_connection(request: web.Request, headers: Mapping[str, str], body: bytes) -> web.Request:
@@ -170,6 +171,17 @@ def without_connection(request: web.Request, headers: Mapping[str, str], body: b
     Assumes that of the protocol only the transport is used while a request is read whose body is there.
     """
     copy = with_body(request, headers, body)
+    copy._protocol = cast("Any", _NoConnection(request))
+    return copy
+
+
+def detached_request(request: web.Request) -> web.Request:
+    """Return the request so that, once its body was read, it does not end with its connection.
+
+    Assumes that `clone` shares the body, which does not need the protocol of the request, and that of the protocol only
+    the transport and `close` are used while a request is read.
+    """
+    copy = request.clone()
     copy._protocol = cast("Any", _NoConnection(request))
     return copy
 

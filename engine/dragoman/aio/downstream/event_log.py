@@ -26,7 +26,10 @@ _UNUSED = 256
 
 
 class EventLog:
-    """The events of one stream, as SSE frames, numbered from 0. At most `limit` bytes are kept."""
+    """The events of one stream, as SSE frames, numbered from 0.
+
+    At most `limit` bytes are kept, and always the last event.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -37,6 +40,8 @@ class EventLog:
         self._changed: asyncio.Future[None] | None = None
         self.first = 0
         """The number of the oldest event that is kept."""
+        self.written = 0
+        """Bytes of all events so far."""
         self.closed = False
 
     @property
@@ -50,7 +55,8 @@ class EventLog:
             return
         self._frames.append(frame)
         self._size += len(frame)
-        while self._size > self._limit:
+        self.written += len(frame)
+        while self._size > self._limit and self._dropped < len(self._frames) - 1:
             self._size -= len(self._frames[self._dropped])
             self._frames[self._dropped] = b""
             self._dropped += 1

@@ -104,10 +104,16 @@ def body_text(body: Any) -> str:
         text = json_dumps(value).decode()
         if key == "tools" and isinstance(value, list):
             text = f"[{','.join(map(_tool, value))}]"
+        elif key == "messages" and isinstance(value, list) and 1 < len(value) < 5:
+            text = f"[{','.join(map(_turn, value))}]"
         elif len(text) > 40 and isinstance(value, (dict, list)):
             text = "[…]" if isinstance(value, list) else "{…}"
         members.append(f'"{key}":{text}')
     return "{" + ",".join(members) + "}"
+
+
+def _turn(turn: Any) -> str:
+    return f'{{"role":{json_dumps(turn.get("role")).decode()},…}}'
 
 
 def _rows(pieces: list[str], room: int) -> list[str]:

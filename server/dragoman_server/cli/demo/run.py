@@ -26,6 +26,7 @@ from dragoman_server.cli.demo.scenes import NAMES, SCENES, Recording, Scene
 from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 from dragoman_server.config.load import simulated_config
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.workers.serve import Running, running, wait_for_stop_signal
 
 __all__ = ("demo",)
@@ -50,7 +51,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
         stream.reconfigure(errors="replace")  # without UTF-8, print question marks instead of failing
     terminal = Terminal(stream)
     config = simulated_config()
-    config = replace(config, server=replace(config.server, port=port, ui=True))
+    config = replace(config, server=replace(config.server, port=port, ui=True), state=StateOptions(kind="memory"))
     config.check()
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
@@ -108,6 +109,7 @@ class ScenePlayer:
     def __init__(self, scene: Scene, terminal: Terminal) -> None:
         self.scene = scene
         self.seen = Recording()
+        self._body = scene.body
         self._terminal = terminal
         self._parsers = SSEParser(), SSEParser()
         self._rows: tuple[list[Line], list[Line]] = [], []
@@ -115,9 +117,13 @@ class ScenePlayer:
     async def play(self, session: aiohttp.ClientSession, url: str, tee: RecordingTransport) -> Recording:
         """Send the client's request and draw the frames of both sides. Returns the recording."""
         scene, seen = self.scene, self.seen
+        endpoint = f"{url}/v1/{scene.client.path}"
+        if scene.before is not None:
+            async with session.post(endpoint, json=scene.before) as response:
+                self._body = {**scene.body, "previous_response_id": (await response.json())["id"]}
         tee.listener = self
         try:
-            async with session.post(f"{url}/v1/{scene.client.path}", json=scene.body) as response:
+            async with session.post(endpoint, json=self._body) as response:
                 seen.status, seen.headers = response.status, response.headers
                 if response.content_type == "text/event-stream":
                     async for data in response.content.iter_any():
@@ -180,7 +186,7 @@ class ScenePlayer:
                 "",
             )
         client = [line(f"POST /v1/{scene.client.path}", "cyan")]
-        client += map(line, self._wrapped(body_text(scene.body)))
+        client += map(line, self._wrapped(body_text(self._body)))
         upstream = [line("nothing was sent", "dim")]
         if call is not None:
             upstream = [line(f"POST {urlsplit(call.url).path}", "cyan")]

@@ -37,6 +37,8 @@ class Scene:
     body: dict[str, Any]
     point: str
     check: Callable[[Recording, Transcript, Transcript], Iterator[str]]
+    before: dict[str, Any] | None = None
+    """A Responses request that is sent first, without being drawn. The scene's request continues its response."""
 
     @property
     def title(self) -> str:
@@ -124,6 +126,13 @@ def _check_broken(seen: Recording, client: Transcript, upstream: Transcript) -> 
         yield "the client received no error"
     if client.ended or client.stop or any(call.complete for call in client.calls.values()):
         yield "the client's stream looks as if it had ended normally"
+
+
+def _check_continued(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+    yield from _check_same_content(seen, client, upstream)
+    sent = json_loads(seen.call.body if seen.call else b"{}").get("messages", [])
+    if [turn["role"] for turn in sent] != ["user", "assistant", "user"]:
+        yield "the upstream did not receive the whole conversation"
 
 
 def _check_rejected(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
@@ -248,6 +257,16 @@ SCENES: tuple[Scene, ...] = (
         },
         "The client receives an error instead of a normal end: the partial call is not closed, so no agent runs it.",
         _check_broken,
+    ),
+    Scene(
+        Dialect.RESPONSES,
+        Dialect.MESSAGES,
+        "a stored conversation",
+        {"model": "messages/sim-text", "stream": True, "input": "And in summer?"},
+        "The client sends only its new message and the id of the response before it. The gateway has stored that one, "
+        "and sends the whole conversation to an upstream that stores nothing.",
+        _check_continued,
+        {"model": "messages/sim-text", "input": "How is the weather in Oslo?"},
     ),
     Scene(
         Dialect.CHAT,

@@ -104,10 +104,10 @@ class Turns:
             if output.add(event, data) and continued:
                 self._history.add(output.response_id, previous, join_items(own, output.join()), lane)
 
-        def open_stream(timers: StreamTimers) -> Downstream:
+        def open_stream(timers: StreamTimers, _: dict[str, str]) -> Downstream:
             return WebSocketStream(self._socket, self._request, timers, tail, on_event)
 
-        response = await self._gateway.answer_turn(request, open_stream)
+        response = await self._gateway.answer_into(request, open_stream)
         if isinstance(response, web.Response) and response.status >= 400:
             if response.status == CLIENT_GONE:
                 return None

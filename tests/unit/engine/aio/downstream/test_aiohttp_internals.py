@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import HttpVersion11, web
 from aiohttp.http import HttpProcessingError, StreamWriter
+from aiohttp.streams import StreamReader
 from aiohttp.test_utils import make_mocked_request
 
 from dragoman.aio.downstream import aiohttp_internals as internals
@@ -392,6 +393,26 @@ async def test_without_connection() -> None:
     assert copy.transport.get_extra_info("socket", 7) == 7
     assert copy.remote == remote
     assert await copy.json() == {}
+
+
+async def test_detached_request() -> None:
+    """The copy reads the body from the connection, may close it, and does not see its end."""
+    transport = Transport()
+    protocol: Any = Protocol(a_server(), loop=asyncio.get_running_loop())
+    protocol.connection_made(transport)
+    body = StreamReader(protocol, limit=100)
+    first = make_mocked_request("POST", "/v1/messages", {"host": "x"}, protocol=protocol, payload=body)
+    copy = internals.detached_request(first)
+    assert (copy.method, copy.path, copy.headers["host"]) == ("POST", "/v1/messages", "x")
+    body.feed_data(b"{}")
+    body.feed_eof()
+    assert await copy.json() == {}
+    internals.abandon_body(copy)
+    assert protocol._close
+    protocol.connection_lost(None)
+    await turns()
+    assert copy.transport is not None
+    assert not copy.transport.is_closing()
 
 
 async def test_with_body() -> None:

@@ -67,5 +67,7 @@ def test_long_parts_of_a_request_are_folded() -> None:
     assert (
         body_text({"model": "m", "messages": [{"role": "user", "content": "x" * 40}]}) == '{"model":"m","messages":[…]}'
     )
+    turns = [{"role": "user", "content": "x" * 40}, {"role": "assistant", "content": "y"}]
+    assert body_text({"messages": turns}) == '{"messages":[{"role":"user",…},{"role":"assistant",…}]}'
     function = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     assert body_text({"tools": [function]}) == '{"tools":[{"function":{"name":"f",…},…}]}'

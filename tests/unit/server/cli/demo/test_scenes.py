@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman.dialects import Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
@@ -48,6 +49,13 @@ def test_tools_that_are_not_restored_are_a_problem() -> None:
     joined = Recording(status=200, client=_called(name="mcp__notes__add_note"))
     assert "did not come back in its namespace: mcp__notes__add_note" in _failing(_scene("namespace"), joined)
     assert "did not come back as free text" in _failing(_scene("free text"), Recording(status=200, client=_called()))
+
+
+def test_a_conversation_that_is_not_sent_whole_is_a_problem() -> None:
+    body = b'{"messages":[{"role":"user","content":"And in summer?"}]}'
+    call = UpstreamRequest("http://127.0.0.1/v1/messages", {}, body, True, Timeouts())
+    problems = _failing(_scene("stored"), Recording(status=200, call=call))
+    assert "did not receive the whole conversation" in problems
 
 
 def test_text_behind_a_stop_sequence_is_a_problem() -> None:

@@ -1,0 +1,126 @@
+"""One stream that may be resumed: its log, and the client that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from dragoman.aio import ClientGone, Downstream, EventLog, NumberedStream, StreamTimers
+
+if TYPE_CHECKING:
+    from dragoman_server.observability.receipts import Receipt
+
+
+class ResumableStream:
+    """The stream of one request, which a task of its own writes to a log of at most `limit` bytes.
+
+    One client at a time reads the log. While it does, the stream waits for it as for any client, so that no event is
+    dropped unread. Without a client, the oldest events are dropped.
+    """
+
+    def __init__(self, receipt: Receipt, limit: int) -> None:
+        self.request_id, self.client = receipt.request_id, receipt.client
+        self.log = EventLog(limit)
+        self.headers: Mapping[str, str] = {}
+        """The headers of the response."""
+        self.task: asyncio.Task[web.StreamResponse] | None = None
+        self.owner: str | None = None
+        """The client that may resume the stream; None if it cannot be resumed."""
+        self.leaving: asyncio.TimerHandle | None = None
+        """Ends the exchange later, as its client has left."""
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done once there is a stream, and not an error or a whole reply."""
+        self._reader: web.Request | None = None
+        self._limit = limit
+        self._seen = 0
+        """Bytes of the log that the reader has read; 0 until it has read for the first time."""
+        self._read = asyncio.Event()
+        self._timers: StreamTimers | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """True while a client reads the stream."""
+        return self._reader is not None
+
+    def open(self, timers: StreamTimers, headers: Mapping[str, str], *, numbered: bool) -> Downstream:
+        """Return the log as the receiver of the stream."""
+        self._timers, self.headers = timers, headers
+        self.opened.set_result(None)
+        prefix = f"{self.request_id}." if numbered else ""
+        return NumberedStream(self.log, timers, prefix.encode(), self)
+
+    def end(self, _: object = None) -> None:
+        """End the log: the exchange has ended."""
+        if self.leaving is not None:
+            self.leaving.cancel()
+            self.leaving = None
+        self.log.close()
+
+    def stop(self) -> None:
+        """End the exchange as if its client had disconnected."""
+        if self._timers is not None:
+            self._timers.expire(ClientGone())
+        elif self.task is not None:
+            self.task.cancel()
+
+    # --- the reader --------------------------------------------------------------------------------------------------
+
+    def attach(self, reader: web.Request) -> None:
+        """Set the client that reads. The connection of the one before is closed: it is most likely a broken one."""
+        before, self._reader, self._seen = self._reader, reader, 0
+        self._read.set()
+        if self.leaving is not None:
+            self.leaving.cancel()
+            self.leaving = None
+        if before is not None:
+            abort(before)
+
+    def detach(self, reader: web.Request) -> bool:
+        """Remove a client that reads no longer. Returns True if no other one has replaced it."""
+        if self._reader is not reader:
+            return False
+        self._reader = None
+        self._read.set()
+        return True
+
+    async def follow(self, reader: web.Request, number: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
+        """Yield the events from this one on. After `heartbeat` seconds without one, b"" is yielded.
+
+        Raises ConnectionError if another client reads now, or if an event was dropped before it was read.
+        """
+        log = self.log
+        while self._reader is reader:
+            if number < log.first:
+                raise ConnectionError("events were dropped before they were read")
+            if number < log.end:
+                data, number, self._seen = log.read(number), log.end, log.written
+                self._read.set()
+                yield data
+            elif log.closed:
+                return
+            else:
+                end = log.end
+                await log.wait(number, heartbeat)
+                if log.end == end and not log.closed:
+                    yield b""
+        raise ConnectionError("another client resumed the stream")
+
+    def must_wait(self, size: int) -> bool:
+        """True if an event of this size must wait: with it, the log would drop what the client has not read."""
+        unread = self.log.written - self._seen
+        return self._reader is not None and unread > 0 and unread + size > self._limit
+
+    async def wait(self, size: int) -> None:
+        """Wait until the client has read, or has left."""
+        while self.must_wait(size):
+            self._read.clear()
+            await self._read.wait()
+
+
+def abort(request: Any) -> None:
+    """Close the connection of a client at once."""
+    if request.transport is not None:
+        request.transport.abort()
