@@ -11,6 +11,7 @@ responses after the same one are two branches. The whole input of a response is 
     await thread.append([{"role": "user", "content": "Hi"}], output)
     branch = await thread.fork()                    # both continue from here
     await thread.rollback()                         # the branch keeps the last response
+    await branch.compact(summarise, threshold=150_000)  # once it is that long
 
 Items are those of the Responses API. `payload` writes a path for an upstream of any dialect. Each owner reads only its
 own responses.
