@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import direction, json_dumps, json_loads, translate
@@ -48,11 +48,17 @@ def is_asked(item: Any) -> bool:
 
 
 def compacted(items: list[Any], summary: str) -> list[Any] | None:
-    """What is left of short items: the user's messages, a summary of the others, and what is after the last message."""
+    """What is left of short items: the user's messages, a summary of the others, and what is after the last message.
+
+    If there are no others, that is summarised too, unless it is a call without its result. None if nothing is.
+    """
     last = max(place for place, item in enumerate(items) if is_asked(item))
+    newest = items[last + 1 :]
     if all(map(is_asked, items[:last])):
-        return None
-    return [*filter(is_asked, items[:last]), summary_message(summary), *items[last:]]
+        if not newest or newest[-1]["type"] == "function_call":
+            return None
+        newest = []
+    return [*filter(is_asked, items[:last]), summary_message(summary), items[last], *newest]
 
 
 STEPS = st.lists(
@@ -60,12 +66,29 @@ STEPS = st.lists(
         st.tuples(st.just("append"), st.sampled_from(OWNERS), st.integers(0, 20), st.integers(0, 2)),
         st.tuples(st.just("fork"), st.sampled_from(OWNERS), st.integers(0, 20), st.integers(0, 20)),
         st.tuples(st.just("rollback"), st.sampled_from(OWNERS), st.integers(0, 20), st.integers(0, 3)),
-        st.tuples(st.just("compact"), st.sampled_from(OWNERS), st.integers(0, 20)),
+        st.tuples(st.just("compact"), st.sampled_from(OWNERS), st.integers(0, 3)),
         st.tuples(st.just("delete"), st.sampled_from(OWNERS), st.integers(0, 20)),
         st.tuples(st.just("wait"), st.sampled_from((1.0, 30.0, 60.0, 101.0))),
     ),
     max_size=25,
 )
+
+
+_GROWN: list[Any] = [("append", "a", 0, kind) for kind in (0, 2, 1, 0)]
+COMPACTED: list[Any] = [
+    *_GROWN,
+    ("fork", "a", 0, 1),
+    ("compact", "a", 0),
+    *_GROWN,
+    ("compact", "a", 0),
+    ("fork", "a", 0, 4),
+    ("append", "a", 2, 0),
+    ("rollback", "a", 0, 1),
+    ("append", "a", 0, 0),
+    ("compact", "a", 1),
+    ("append", "b", 0, 0),
+]
+"""A conversation that is compacted twice, with branches before, between and after."""
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +223,7 @@ class World:
 @pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "sqlite", "redis"])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
+@example(steps=COMPACTED)
 def test_a_payload_follows_from_its_path_alone(
     kind: str, steps: list[tuple[Any, ...]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
