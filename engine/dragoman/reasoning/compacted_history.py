@@ -2,7 +2,7 @@
 
 The item is an envelope as those of reasoning are (decision 0004): opaque, but neither encrypted nor signed. `expand`
 replaces the items of a request by what they stand for. An item may cover the items before it: those are left out,
-whether or not the client still sends them.
+whether or not the client still sends them, and so is the item that requested it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dragoman.reasoning.envelope import Envelope, unwrap_compaction
 from dragoman.wire.json_codec import dumps
 
 COMPACTION: Final = "compaction"
+TRIGGER: Final = "compaction_trigger"
 HEADING: Final = "Summary of the earlier conversation, in place of messages that were left out:"
 """First line of the message that has a summary."""
 _FAMILY: Final = "dragoman"
@@ -49,6 +50,11 @@ class ExpandedItem(NamedTuple):
     place: int
     item: Any
     is_summary: bool = False
+
+
+def is_trigger(item: Any) -> bool:
+    """True for the item by which a client requests compaction."""
+    return type(item) is dict and item.get("type") == TRIGGER
 
 
 def digest(item: Any) -> str:
@@ -91,7 +97,7 @@ def expand(items: Sequence[Any]) -> list[ExpandedItem]:
             found.append(ExpandedItem(place, item))
             continue
         if history.covered:
-            found = [each for each in found if digest(each.item) not in history.covered]
+            found = [each for each in found if digest(each.item) not in history.covered and not is_trigger(each.item)]
         found += [ExpandedItem(place, each) for each in history.before]
         if history.summary:
             found.append(ExpandedItem(place, summary_message(history.summary), True))

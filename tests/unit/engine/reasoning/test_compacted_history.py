@@ -76,13 +76,13 @@ def test_a_digest_is_that_of_the_content() -> None:
 
 def test_what_is_covered_is_left_out() -> None:
     new = {"type": "message", "role": "developer", "content": "New."}
-    whole = [user("a"), new, item(), user("c")]
+    whole = [user("a"), new, {"type": "compaction_trigger"}, item(), user("c")]
     assert [(each.place, each.item, each.is_summary) for each in expand(whole)] == [
         (1, new, False),
-        (2, user("a"), False),
-        (2, summary_message("It works."), True),
-        (2, assistant("b"), False),
-        (3, user("c"), False),
+        (3, user("a"), False),
+        (3, summary_message("It works."), True),
+        (3, assistant("b"), False),
+        (4, user("c"), False),
     ]
     assert summary_message("It works.")["content"] == f"{HEADING}\n\nIt works."
 

@@ -30,7 +30,7 @@ from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
-from dragoman.reasoning.compacted_history import expand, unwrap_history
+from dragoman.reasoning.compacted_history import TRIGGER, expand, unwrap_history
 from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
@@ -103,6 +103,8 @@ class ItemsReader:
             kind = item.get("type")
             if kind == "compaction" and unwrap_history(item) is not None:
                 self._expand(items[: number + 1])
+            elif kind == TRIGGER and any(unwrap_history(later) is not None for later in items[number:]):
+                continue  # it has been answered
             else:
                 self._item(item, at)
 

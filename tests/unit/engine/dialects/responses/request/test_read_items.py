@@ -205,6 +205,7 @@ def test_a_compacted_history_is_read_in_place_of_what_it_covers() -> None:
     request, rows = read(*old, item, new)
     assert shape(request) == shape(read(USER, summary_message("Sum."), ASSISTANT, new)[0])
     assert [turn.at for turn in request.turns] == [("input", 4)] * 3 + [("input", 5)]
+    assert shape(read(*old, {"type": "compaction_trigger"}, item, new)[0]) == shape(request)
     # What is not sent is no loss, and what stays is one.
     assert rows == []
     _, rows = read(phased, {"type": "compaction", "encrypted_content": wrap_history(CompactedHistory("Sum."), "m")})
