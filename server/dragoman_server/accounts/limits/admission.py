@@ -20,8 +20,7 @@ from dragoman_server.accounts.limits.prices import UNITS
 
 DAILY_TOKENS, MONTHLY_TOKENS, DAILY_COST, MONTHLY_COST = "daily_tokens", "monthly_tokens", "daily_cost", "monthly_cost"
 _COSTS = frozenset((DAILY_COST, MONTHLY_COST))
-_PER_TOKEN = frozenset((TOKENS, DAILY_TOKENS, MONTHLY_TOKENS))
-"""Limits that are counted in tokens."""
+"""Budgets of cost; the other ones are of tokens."""
 
 
 @dataclass(slots=True)
@@ -67,27 +66,26 @@ def tokens_of(usage: Usage) -> int:
 def settlement_of(admission: Admission, tokens: int | None, cost: int | None) -> Settlement:
     """Return the settlement of an admitted request that used `tokens` and `cost`. None: the estimate stays.
 
-    If the store did not grant the claim, nothing of it was counted yet, so the whole amounts are.
+    If the store did not grant the claim, nothing of it was counted yet, so the whole amounts are. Limits that do not
+    change are left out.
     """
     claim, granted = admission.claim, admission.granted
+    buckets, budgets = [], []
+    for name, limit, estimate in claim.buckets:
+        used = tokens if name == TOKENS else None
+        if change := _change(used, estimate, granted):
+            buckets.append(BucketClaim(name, limit, change))
+    for name, period, limit, estimate in claim.budgets:
+        used = cost if name in _COSTS else tokens
+        if change := _change(used, estimate, granted):
+            budgets.append(BudgetClaim(name, period, limit, change))
+    return Settlement(claim.key, claim.lease, granted, tuple(buckets), tuple(budgets))
 
-    def difference(name: str, estimate: int) -> int:
-        used = tokens if name in _PER_TOKEN else cost if name in _COSTS else estimate
-        used = estimate if used is None else used
-        return used - estimate if granted else used
 
-    return Settlement(
-        claim.key,
-        claim.lease,
-        granted,
-        tuple([BucketClaim(name, limit, difference(name, amount)) for name, limit, amount in claim.buckets]),
-        tuple(
-            [
-                BudgetClaim(name, period, limit, difference(name, amount))
-                for name, period, limit, amount in claim.budgets
-            ]
-        ),
-    )
+def _change(used: int | None, estimate: int, granted: bool) -> int:
+    if used is None:
+        used = estimate
+    return used - estimate if granted else used
 
 
 def cancellation_of(claim: Claim) -> Settlement:

@@ -50,47 +50,53 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim. `now` is in
     milliseconds.
     """
-    rejected = []
-    if claim.concurrent and is_open >= claim.concurrent:
-        rejected.append(CONCURRENCY)
-    buckets = [_filled(state, part, now) for part in claim.buckets]
-    for (level, _), (name, limit, amount) in zip(buckets, claim.buckets, strict=True):
+    _, _, concurrent, buckets, budgets = claim
+    rejected = [CONCURRENCY] if concurrent and is_open >= concurrent else []
+    levels, sums = [], []
+    taken: dict[str, Bucket] = {}
+    for part in buckets:
+        name, limit, amount = part
+        level, at = _filled(state, part, now)
         if level < (amount if amount < limit else limit) * SCALE:
             rejected.append(name)
-    budgets = [_current(state, part) for part in claim.budgets]
-    for (_, spent), (name, _, limit, amount) in zip(budgets, claim.budgets, strict=True):
-        if spent + amount > limit:
+        levels.append(level)
+        taken[name] = level - amount * SCALE, at
+    spent: dict[str, Budget] = {}
+    for wanted in budgets:
+        name, _, limit, amount = wanted
+        period, before = _current(state, wanted)
+        if before + amount > limit:
             rejected.append(name)
-    if not rejected:
-        is_open += 1
-        for index, part in enumerate(claim.buckets):
-            level, at = buckets[index]
-            state.buckets[part.name] = buckets[index] = level - part.amount * SCALE, at
-        for index, wanted in enumerate(claim.budgets):
-            period, spent = budgets[index]
-            state.budgets[wanted.name] = budgets[index] = period, spent + wanted.amount
+        sums.append(before)
+        spent[name] = period, before + amount
+    if rejected:
+        return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
+    state.buckets.update(taken)
+    state.budgets.update(spent)
     return Outcome(
-        tuple(rejected), is_open, tuple([level for level, _ in buckets]), tuple([spent for _, spent in budgets])
+        (), is_open + 1, tuple([level for level, _ in taken.values()]), tuple([total for _, total in spent.values()])
     )
 
 
 def settle(state: KeyState, settlement: Settlement, now: int) -> None:
     """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
     for part in settlement.buckets:
+        name, limit, amount = part
         level, at = _filled(state, part, now)
-        state.buckets[part.name] = min(level - part.amount * SCALE, part.limit * SCALE), at
+        state.buckets[name] = min(level - amount * SCALE, limit * SCALE), at
     for wanted in settlement.budgets:
+        name, wanted_period, _, amount = wanted
         period, spent = _current(state, wanted)
-        if period == wanted.period:
-            spent = max(0, spent + wanted.amount)
-        state.budgets[wanted.name] = period, spent
+        if period == wanted_period:
+            spent = max(0, spent + amount)
+        state.budgets[name] = period, spent
 
 
 def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
     """Return the bucket as it is now; a new one is full."""
-    _, limit, _ = part
+    name, limit, _ = part
     full = limit * SCALE
-    found = state.buckets.get(part.name)
+    found = state.buckets.get(name)
     if found is None:
         return full, now
     level, at = found

@@ -12,7 +12,6 @@ from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     REQUESTS,
     TOKENS,
-    BucketClaim,
     BudgetClaim,
     Claim,
     Outcome,
@@ -85,17 +84,18 @@ def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) ->
     headers: dict[str, str] = {}
     messages = client is Dialect.MESSAGES
     names = _ANTHROPIC if messages else _OPENAI
-    for part, level in zip(claim.buckets, outcome.levels, strict=True):
-        limit, remaining, reset = names[part.name]
-        missing = part.limit * SCALE - level
-        headers[limit] = str(part.limit)
-        headers[remaining] = str(max(0, level // SCALE))
-        headers[reset] = rfc3339(ceil(now + missing / part.limit / 1000)) if messages else _duration(part, missing)
+    for (name, size, _), level in zip(claim.buckets, outcome.levels, strict=True):
+        limit, remaining, reset = names[name]
+        missing = size * SCALE - level
+        headers[limit] = str(size)
+        headers[remaining] = str(level // SCALE) if level > 0 else "0"
+        headers[reset] = rfc3339(ceil(now + missing / size / 1000)) if messages else _duration(size, missing)
     return headers
 
 
-def _duration(part: BucketClaim, missing: int) -> str:
-    millis = -(-missing // part.limit)
+def _duration(size: int, missing: int) -> str:
+    """Return the time in which a bucket of this size gains `missing` units."""
+    millis = -(-missing // size)
     if millis < 1000:
         return f"{millis}ms" if millis else "0s"
     whole = -(-millis // 1000)

@@ -45,8 +45,13 @@ def test_a_claim_has_a_part_for_each_limit() -> None:
 def test_a_settlement_has_the_differences() -> None:
     found = settlement_of(Admission(RECORD, CLAIM, 7, granted=True), 12, 5)
     assert found.granted
-    assert [part.amount for part in found.buckets] == [0, 5]
+    assert [(part.name, part.amount) for part in found.buckets] == [("tokens", 5)]
     assert [part.amount for part in found.budgets] == [5, 5, -4, -4]
+
+
+def test_a_settlement_leaves_out_what_stays() -> None:
+    found = settlement_of(Admission(RECORD, CLAIM, 7, granted=True), None, None)
+    assert found == Settlement(RECORD.id, "1", True)
 
 
 def test_the_settlement_of_a_claim_that_was_never_granted_has_the_whole_amounts() -> None:
