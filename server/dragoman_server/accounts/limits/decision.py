@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
-    BucketClaim,
-    BudgetClaim,
     Claim,
     Outcome,
     Settlement,
@@ -52,49 +50,47 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     """
     _, _, concurrent, buckets, budgets = claim
     rejected = [CONCURRENCY] if concurrent and is_open >= concurrent else []
-    levels, sums = [], []
-    taken: dict[str, Bucket] = {}
-    for part in buckets:
-        name, limit, amount = part
-        level, at = _filled(state, part, now)
+    filled, current = [], []
+    for name, limit, amount in buckets:
+        level, at = _filled(state, name, limit, now)
         if level < (amount if amount < limit else limit) * SCALE:
             rejected.append(name)
-        levels.append(level)
-        taken[name] = level - amount * SCALE, at
-    spent: dict[str, Budget] = {}
-    for wanted in budgets:
-        name, _, limit, amount = wanted
-        period, before = _current(state, wanted)
-        if before + amount > limit:
+        filled.append((name, amount, level, at))
+    for name, period, limit, amount in budgets:
+        period, spent = _current(state, name, period)
+        if spent + amount > limit:
             rejected.append(name)
-        sums.append(before)
-        spent[name] = period, before + amount
+        current.append((name, amount, period, spent))
     if rejected:
-        return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
-    state.buckets.update(taken)
-    state.budgets.update(spent)
-    return Outcome(
-        (), is_open + 1, tuple([level for level, _ in taken.values()]), tuple([total for _, total in spent.values()])
-    )
+        return Outcome(
+            tuple(rejected), is_open, tuple([part[2] for part in filled]), tuple([part[3] for part in current])
+        )
+    levels, sums = [], []
+    for name, amount, level, at in filled:
+        level -= amount * SCALE
+        state.buckets[name] = level, at
+        levels.append(level)
+    for name, amount, period, spent in current:
+        spent += amount
+        state.budgets[name] = period, spent
+        sums.append(spent)
+    return Outcome((), is_open + 1, tuple(levels), tuple(sums))
 
 
 def settle(state: KeyState, settlement: Settlement, now: int) -> None:
     """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
-    for part in settlement.buckets:
-        name, limit, amount = part
-        level, at = _filled(state, part, now)
+    for name, limit, amount in settlement.buckets:
+        level, at = _filled(state, name, limit, now)
         state.buckets[name] = min(level - amount * SCALE, limit * SCALE), at
-    for wanted in settlement.budgets:
-        name, wanted_period, _, amount = wanted
-        period, spent = _current(state, wanted)
-        if period == wanted_period:
+    for name, wanted, _, amount in settlement.budgets:
+        period, spent = _current(state, name, wanted)
+        if period == wanted:
             spent = max(0, spent + amount)
         state.budgets[name] = period, spent
 
 
-def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
+def _filled(state: KeyState, name: str, limit: int, now: int) -> Bucket:
     """Return the bucket as it is now; a new one is full."""
-    name, limit, _ = part
     full = limit * SCALE
     found = state.buckets.get(name)
     if found is None:
@@ -106,7 +102,7 @@ def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
     return (level if level < full else full), at
 
 
-def _current(state: KeyState, wanted: BudgetClaim) -> Budget:
+def _current(state: KeyState, name: str, period: str) -> Budget:
     """Return the budget of the claim's period, or of a later one: clocks of two machines may differ."""
-    found = state.budgets.get(wanted.name)
-    return (wanted.period, 0) if found is None or wanted.period > found[0] else found
+    found = state.budgets.get(name)
+    return (period, 0) if found is None or period > found[0] else found
