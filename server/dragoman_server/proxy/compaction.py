@@ -7,6 +7,7 @@ is routed, limited, counted and logged as those of clients are.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -47,6 +48,10 @@ _TRIGGER: Final = "compaction_trigger"
 _MANAGEMENT: Final = "context_management"
 _DROPPED: Final = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
 """Headers about a body that has been read, and about its connection."""
+PAUSE: Final = 60.0
+"""Seconds after a summary that failed, for which none is requested before other replies of the same model."""
+_MODELS: Final = 1024
+"""Most models whose failures are kept, as their names come from clients."""
 _PATH: Final = "responses/compact"
 
 
@@ -87,6 +92,8 @@ class Compactions:
     def __init__(self, options: CompactionOptions, answer: Answer) -> None:
         self._options = options
         self._answer = answer
+        self._failed: dict[str, float] = {}
+        """The times of the event loop at which the last summary failed, by the request's model."""
 
     async def compact(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/responses/compact`."""
@@ -115,16 +122,15 @@ class Compactions:
             return CompactionStep({**left, "stream": False, "store": False}, whole=True)
         if triggered:
             return CompactionStep(left)
-        window = self._window(payload, target)
+        window = self._window(payload.get("model"), target)
         if managed and (threshold := _threshold(payload[_MANAGEMENT], int(window * (self._options.share or SHARE)))):
             return CompactionStep(left, threshold)
         if gated and window:
             return CompactionStep(payload, int(window * self._options.share), gate=True)
         return None
 
-    def _window(self, payload: Json, target: Target) -> int:
-        """Return the smallest known context window of the providers that a request can be sent to; 0 for none."""
-        model: Any = payload.get("model")
+    def _window(self, model: Any, target: Target) -> int:
+        """Return the smallest known context window of the providers that a model can be at; 0 for none."""
         windows = [self._options.window(str(model), provider) for provider in _providers(target)]
         return min(filter(None, windows), default=0)
 
@@ -144,9 +150,9 @@ class Compactions:
         `payload` if it was changed. Raises DragomanError.
         """
         if not step.threshold:
-            payload = self._summary_request(step, receipt, loaded, payload)
             if self._options.model:
                 target = loaded.router.resolve(self._options.model, Dialect.RESPONSES)
+            payload = self._summary_request(step, receipt, loaded, target, payload)
             return target, payload, json_dumps(payload)
         if not step.gate:
             body = json_dumps(payload)
@@ -159,12 +165,15 @@ class Compactions:
                 return target, changed, json_dumps(changed)
         return target, payload, body
 
-    def _summary_request(self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, payload: Json) -> Json:
+    def _summary_request(
+        self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json
+    ) -> Json:
         """Return the request for the summary of a conversation, and let its reply be that of a request to compact."""
         from dragoman.threads import compacted_response, plan  # imported here: few gateways need it
 
         model = self._options.model or payload["model"]
-        compaction = plan(_checked(payload, receipt, loaded))
+        room = int(self._window(model, target) * SHARE)
+        compaction = plan(_checked(payload, receipt, loaded), room=room)
         reply = _reply_of(receipt)
         reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
         reply.summarised = partial(compaction.wrapped_window if step.whole else compaction.wrapped, model=model)
@@ -229,7 +238,10 @@ class Compactions:
     async def _summarised(self, request: _Request, items: list[Any]) -> str:
         """Return the wrapped history of these items with a summary; empty if that failed."""
         incoming, receipt = request.incoming, request.receipt
-        asked = {"model": request.payload["model"], "input": [*items, {"type": _TRIGGER}], "store": False}
+        model, now = str(request.payload["model"]), asyncio.get_running_loop().time()
+        if now - self._failed.get(model, -PAUSE) < PAUSE:
+            return ""
+        asked = {"model": model, "input": [*items, {"type": _TRIGGER}], "store": False}
         headers = CIMultiDict(incoming.headers)
         for name in _DROPPED:
             headers.popall(name, None)
@@ -239,7 +251,11 @@ class Compactions:
         reply = response.body if isinstance(response, web.Response) else None
         if response.status != 200 or type(reply) is not bytes:
             log.warning("%s the conversation was not compacted: %d", receipt.request_id, response.status)
+            if len(self._failed) >= _MODELS:
+                self._failed.clear()
+            self._failed[model] = now
             return ""
+        self._failed.pop(model, None)
         wrapped: str = json_loads(reply)["output"][0]["encrypted_content"]
         return wrapped
 
