@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -26,9 +26,9 @@ from dragoman import (
     json_loads,
 )
 from dragoman.aio import with_body
-from dragoman_server.config.compaction_options import SHARE, CompactionOptions
+from dragoman_server.config.compaction_options import SHARE
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.state_options import UPSTREAM
+from dragoman_server.config.state_options import UPSTREAM, StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.resolve_request import CONTINUED
@@ -36,6 +36,9 @@ from dragoman_server.routing.router import Target
 
 Row = tuple[LossCode, tuple[str | int, ...], str]
 """A loss: its code, the path of the item, and what was done."""
+
+if TYPE_CHECKING:
+    from dragoman.threads import HistoryCipher
 
 log = logging.getLogger("dragoman")
 Answer = Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]]
@@ -89,9 +92,16 @@ class _Request(NamedTuple):
 class Compactions:
     """The compaction of one gateway. `answer` handles the gateway's requests to itself."""
 
-    def __init__(self, options: CompactionOptions, answer: Answer) -> None:
-        self._options = options
+    def __init__(self, options: StateOptions, answer: Answer) -> None:
+        self._options = options.compaction
         self._answer = answer
+        self._cipher: HistoryCipher | None = None
+        if options.encryption_key is not None:
+            from dragoman.threads import HistoryCipher
+
+            self._cipher = HistoryCipher(options.encryption_key.reveal())
+        self.encrypts = self._cipher is not None
+        """True if what clients hold is encrypted, and must be decrypted first."""
         self._failed: dict[str, float] = {}
         """The times of the event loop at which the last summary failed, by the request's model."""
 
@@ -128,6 +138,16 @@ class Compactions:
         if gated and window:
             return CompactionStep(payload, int(window * self._options.share), gate=True)
         return None
+
+    def decrypted(self, receipt: Receipt, payload: Json, body: bytes) -> tuple[Json, bytes]:
+        """Return a request whose compacted histories can be read, as an object and as bytes."""
+        assert self._cipher is not None
+        readable = self._cipher.decrypted(payload, _owner(receipt))
+        return (payload, body) if readable is payload else (readable, json_dumps(readable))
+
+    def _held(self, wrapped: str, owner: str) -> str:
+        """Return a history as clients hold it."""
+        return wrapped if self._cipher is None else self._cipher.encrypt(wrapped, owner)
 
     def _window(self, model: Any, target: Target) -> int:
         """Return the smallest known context window of the providers that a model can be at; 0 for none."""
@@ -176,7 +196,8 @@ class Compactions:
         compaction = plan(_checked(payload, receipt, loaded), room=room)
         reply = _reply_of(receipt)
         reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
-        reply.summarised = partial(compaction.wrapped_window if step.whole else compaction.wrapped, model=model)
+        wrap, owner = compaction.wrapped_window if step.whole else compaction.wrapped, _owner(receipt)
+        reply.summarised = lambda summary: self._held(wrap(summary, model), owner)
         if step.whole:
             reply.shaped = partial(compacted_response, compaction.window())
         return compaction.request(model)
@@ -189,7 +210,8 @@ class Compactions:
         wrapped, rows = await self._compacted(request, items, items, threshold)
         if rows:
             reply = _reply_of(request.receipt)
-            reply.compaction, reply.evicted = wrapped, rows
+            reply.compaction = self._held(wrapped, _owner(request.receipt)) if wrapped else ""
+            reply.evicted = rows
         return {**request.payload, "input": [_item(wrapped)]} if wrapped else None
 
     async def _gate(self, request: _Request, threshold: int) -> Json | None:
@@ -206,7 +228,7 @@ class Compactions:
         wrapped, turn.reply.evicted = await self._compacted(request, before, given, threshold)
         if not wrapped:
             return None
-        turn.request.begin_with(_item(wrapped))
+        turn.request.begin_with(_item(self._held(wrapped, _owner(request.receipt))))
         request.receipt.turn = turn._replace(items=1)
         return {**request.payload, "input": [_item(wrapped), *own]}
 
@@ -256,8 +278,8 @@ class Compactions:
             self._failed[model] = now
             return ""
         self._failed.pop(model, None)
-        wrapped: str = json_loads(reply)["output"][0]["encrypted_content"]
-        return wrapped
+        held: str = json_loads(reply)["output"][0]["encrypted_content"]
+        return held if self._cipher is None else self._cipher.decrypt(held, _owner(receipt)) or ""
 
 
 def path_of(incoming: web.Request, path: str) -> str:
@@ -282,6 +304,12 @@ def _reply_of(receipt: Receipt) -> StoredReply:
     turn = CompactingTurn(receipt.turn.reply if receipt.turn is not None else StoredReply({}))
     receipt.turn = turn
     return turn.reply
+
+
+def _owner(receipt: Receipt) -> str:
+    from dragoman_server.proxy.stored_responses import owner_of  # imported here: few gateways need it
+
+    return owner_of(receipt.owner, receipt.key)
 
 
 def _item(wrapped: str) -> Json:
