@@ -88,7 +88,7 @@ async def identify(
     if not loaded.requires_key:
         return WITHOUT_KEY
     if accounts is not None and loaded.config.named_keys:
-        return await check_named(accounts, loaded.config, request.headers, now())
+        return check_named(accounts, loaded.config, request.headers, now())
     return Caller(check_inbound(loaded.config, request.headers))
 
 
