@@ -27,7 +27,7 @@ output = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a configuration adds to `config`: lines in `[server]`, and tables. Clients send `headers`.
+    """The lines in `[server]` and the tables that are added to a configuration. Clients send `headers`.
 
     With `log`, the gateway writes a line for each request.
     """
