@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.errors import FailureKind
 from dragoman.losses import LossCode

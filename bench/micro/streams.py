@@ -23,7 +23,7 @@ import orjson
 from dragoman import StreamMachine, Translation, direction
 from dragoman.canonical.events import Delta, TextRun
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Encoder, Parser
 from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, texts_of

@@ -21,7 +21,7 @@ from typing import Any
 from dragoman import translate
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT_KNOBS

@@ -49,6 +49,7 @@ class LossCode(StrEnum):
     EFFORT_FLOOR = "effort_floor", "reasoning cannot be switched off (or on) as requested; the nearest setting was sent"
     EFFORT_ROUNDED = "effort_rounded", "the effort level was rounded to one that the upstream has"
     FINISH_FIXED = "finish_fixed", "the stop reason disagreed with the content and was corrected"
+    HISTORY_SUMMARISED = "history_summarised", "old items of the conversation became a summary"
     HOSTED_HISTORY = "hosted_history", "a provider-run tool's call or result was left out of the history"
     HOSTED_TOOL = "hosted_tool", "a provider-run tool was not declared"
     IMAGE_DETAIL = "image_detail", "an image's detail hint was not sent"
@@ -177,6 +178,12 @@ class Losses:
         if (code, done) not in self._once:
             self._once.add((code, done))
             self.add(code, path, done)
+
+    def rewind(self, rows: int) -> None:
+        """Drops all but the first rows, as what the others are about is not sent after all."""
+        del self._rows[rows:]
+        if rows < self.keep:
+            self._beyond.clear()
 
     def stop_rejecting(self) -> None:
         """Ends strict mode, as the request is translated."""

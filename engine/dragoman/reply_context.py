@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dragoman import limits as _limits
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
-from dragoman.errors import Failure
+from dragoman.errors import Failure, Path
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
@@ -20,7 +20,7 @@ from dragoman.tools.bridge import OriginalTool
 
 @dataclass(slots=True)
 class StoredReply:
-    """A Responses reply that is to be stored, or that continues a stored one.
+    """A Responses reply that is to be stored, that continues a stored one, or before which a history was compacted.
 
     `fields` replace fields of the Response object: `store` and `previous_response_id`. `keep` stores the JSON of the
     finished object, and the losses by code; it returns False if that failed, and then the reply has `store: false`.
@@ -33,6 +33,16 @@ class StoredReply:
     """The JSON of the finished object, from the end of the reply until it is stored."""
     losses: Losses = field(default_factory=Losses)
     """The losses of the request and its reply."""
+    compaction: str = ""
+    """The wrapped history in the `compaction` item that begins the output, or empty."""
+    summarised: Callable[[str], str] | None = None
+    """Returns the wrapped history for the text of the reply, which is its summary. The item then is all output."""
+    shaped: Callable[[Json], Json] | None = None
+    """Returns the body of a whole reply for its Response object; None if they are the same."""
+    stream: bool = False
+    """True if the client gets the reply as a stream although it is requested whole."""
+    evicted: Sequence[tuple[LossCode, Path, str]] = ()
+    """The losses of the compaction: code, path, and what was done."""
 
 
 @dataclass(slots=True)

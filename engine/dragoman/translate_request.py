@@ -147,6 +147,10 @@ def translate(
     except RecursionError:
         raise ClientRequestError("", "the body is nested too deeply") from None
     losses.stop_rejecting()
+    if stored is not None:
+        stream = stream or stored.stream
+        for row in stored.evicted:
+            losses.add(*row)
     context.names = names.back
     context.include_usage = request.include_usage
     context.logprobs = request.logprobs

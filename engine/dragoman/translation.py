@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.canonical.events import Error, Event, Usage, expand_runs
+from dragoman.canonical.events import Error, Event, StopReason, Usage, expand_runs
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Json
+from dragoman.canonical.request import Json, Text
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
@@ -22,7 +22,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
-from dragoman.reply_context import ReplyContext
+from dragoman.reply_context import ReplyContext, StoredReply
 from dragoman.stages.base import EventBatch, ReplyPipeline, Stage, transform
 from dragoman.stages.null_arguments import trim_reply
 from dragoman.stages.passthrough import Passthrough
@@ -253,9 +253,12 @@ class Translation:
                 return put(body, find_values(body, "model"), context.model)
             return body
         reply = self._read_reply(body, headers)
-        written: bytes = dumps(self.direction.client.write_reply(reply, context))
+        response = self.direction.client.write_reply(reply, context)
+        written: bytes = dumps(response)
         if context.stored is not None:
             context.stored.final = written
+            if context.stored.shaped is not None:
+                return dumps(context.stored.shaped(response))
         return written
 
     def forwarded_reply(self, body: bytes) -> bytes:
@@ -300,6 +303,8 @@ class Translation:
             cut_reply(reply, context.stops, context.losses)
         reply.id = reply.id or context.request_id
         context.usage = reply.usage
+        if context.stored is not None and context.stored.summarised is not None:
+            _summarise(reply, context.stored)
         return reply
 
     # --- headers and errors ------------------------------------------------------------------------------------------
@@ -349,6 +354,16 @@ class Translation:
         """
         failure = add_sizes(redact_failure(error, self.context.secrets), self.context)
         return error_response(self.direction.client.dialect, failure, self.context.request_id)
+
+
+def _summarise(reply: Reply, stored: StoredReply) -> None:
+    """Turn a reply that is a summary into the history that it completes. Raises UpstreamProtocolError without one."""
+    assert stored.summarised is not None
+    summary = "".join(part.text for part in reply.parts if type(part) is Text).strip()
+    if not summary or reply.stop.reason is not StopReason.END:
+        raise UpstreamProtocolError("the model wrote no complete summary of the conversation")
+    stored.compaction = stored.summarised(summary)
+    reply.parts, reply.cut = [], frozenset()
 
 
 def _json_object(body: bytes, parse: Callable[[bytes], Any] = loads) -> Json:

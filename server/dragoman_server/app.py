@@ -91,6 +91,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         ("responses", responses),
         ("messages/count_tokens", counting.messages),
         ("responses/input_tokens", counting.responses),
+        ("responses/compact", gateway.compactions.compact),
         *lazy_endpoints.forwarded(gateway).items(),
     ):
         for form in _FORMS:

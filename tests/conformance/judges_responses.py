@@ -22,6 +22,7 @@ _PREFIX = {
     "function_call": "fc_",
     "custom_tool_call": "ctc_",
     "tool_search_call": "tsc_",
+    "compaction": "cmp_",
 }
 _WORDS = {
     "response.output_text.delta": "text",

@@ -1,4 +1,4 @@
-"""The seven HTTP cases of the Open Responses specification, over a Chat and over a Messages upstream.
+"""The HTTP cases of the Open Responses specification, over a Chat and over a Messages upstream.
 
 Each is asked for whole and as a stream, of a gateway on a real socket. What comes back satisfies the specification's
 schema and the types of the official SDK, every object and every event of it.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
-from openai.types.responses import Response
+from openai.types.responses import CompactedResponse, Response, ResponseCompactionItem
 
 from conformance.judges_responses import judge_responses, responses_events
 from conformance.samples import PNG
@@ -68,9 +68,9 @@ CASES = {
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-async def post(served: Served, body: Json) -> bytes:
+async def post(served: Served, body: Json, path: str = "responses") -> bytes:
     """A reply's body, as a client without an SDK gets it."""
-    async with aiohttp.ClientSession() as session, session.post(f"{served.url}/v1/responses", json=body) as response:
+    async with aiohttp.ClientSession() as session, session.post(f"{served.url}/v1/{path}", json=body) as response:
         assert response.status == 200
         return await response.read()
 
@@ -121,6 +121,66 @@ async def test_the_requests_reach_the_upstream(served: Served, upstream: Upstrea
     assert all(words in sent["assistant-phase"] for words in ("I add them up.", "It is four.", "Only the number."))
     assert "You are a sailor." in sent["system-prompt"]
     assert "get_weather" in sent["tool-call"]
+
+
+HISTORY: Any = [
+    said("user", "I am Kim. Look at the harbour."),
+    {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": '{"city":"Oslo"}'},
+    {"type": "function_call_output", "call_id": "call_1", "output": "rain " * 800},
+    said("assistant", "It rains."),
+    said("user", "Who am I?"),
+]
+
+
+async def test_a_conversation_is_compacted(served: Served, upstream: Upstream) -> None:
+    """The reply, and the turn after it, satisfy the specification; the new turn has what the user wrote."""
+    model = model_at(upstream, "sim-text")
+    reply = json.loads(await post(served, {"model": model, "input": HISTORY}, "responses/compact"))
+    open_responses.check_compacted(reply)
+    assert [item["type"] for item in reply["output"]] == ["message", "message", "compaction"]
+    async with openai_sdk(served.url) as gpt:
+        compacted = await gpt.responses.compact(model=model, input=HISTORY)
+    assert isinstance(compacted, CompactedResponse)
+    item = ResponseCompactionItem.model_validate(compacted.output[-1].to_dict(), strict=True)
+    assert item.encrypted_content == reply["output"][-1]["encrypted_content"]
+    again = {"model": model, "input": [*reply["output"], said("user", "And where?")]}
+    open_responses.check_response(json.loads(await post(served, again)))
+    sent = json.dumps(served.received(upstream))
+    assert all(words in sent for words in ("I am Kim.", "Who am I?", "And where?", "Summary of the earlier"))
+    assert "rain " * 200 not in sent
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("trigger", [False, True], ids=["threshold", "trigger"])
+async def test_a_response_with_a_compaction(served: Served, upstream: Upstream, trigger: bool, stream: bool) -> None:
+    """Of an item in the input, and when the input has reached a threshold."""
+    body: Any = {"model": model_at(upstream, "sim-text"), "input": HISTORY, "stream": stream}
+    if trigger:
+        body["input"] = [*HISTORY, {"type": "compaction_trigger"}]
+    else:
+        body["context_management"] = [{"type": "compaction", "compact_threshold": 200}]
+    data = await post(served, body)
+    if stream:
+        events = [json.loads(line.removeprefix(b"data: ")) for line in data.splitlines() if line.startswith(b"data: ")]
+        for event in events:
+            open_responses.check_event(event)
+        stream_grammar.check(data)
+        reply = events[-1]["response"]
+        seen: list[Any] = []
+        async with openai_sdk(served.url, strict=True) as gpt:
+            await responses_events(await gpt.responses.create(**body), seen)
+        judge_responses(seen)
+    else:
+        reply = json.loads(data)
+        stream_grammar.check_whole(reply)
+    open_responses.check_response(reply)
+    kinds = [item["type"] for item in reply["output"]]
+    assert kinds == (["compaction"] if trigger else ["compaction", "message"])
+    again = {"model": body["model"], "input": [*HISTORY, *reply["output"], said("user", "And where?")]}
+    open_responses.check_response(json.loads(await post(served, again)))
+    sent = json.dumps(served.received(upstream))
+    assert all(words in sent for words in ("I am Kim.", "Who am I?", "And where?", "Summary of the earlier"))
+    assert "rain " * 200 not in sent
 
 
 async def test_a_bare_tool_is_repeated_whole(served: Served, upstream: Upstream) -> None:

@@ -188,3 +188,32 @@ async def test_codex_frames_as_recorded(served: Served, client: Speaking, upstre
     positions = [body.index(text) for text in ("You are a coding agent", "Run the proof step", "TOOL-b67390ae")]
     assert positions == sorted(positions)
     assert len(served.requests) == 2
+
+
+async def test_a_conversation_is_compacted(served: Served, client: Speaking, upstream: str) -> None:
+    """The response begins with the item, and the turn after it continues with what the item stands for."""
+    if upstream == "responses":
+        pytest.skip("it compacts by itself")
+    model = model_at(upstream, "sim-text")
+    given: list[Json] = [
+        {"type": "message", "role": "user", "content": "I am Kim."},
+        {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "rain " * 800},
+        {"type": "message", "role": "user", "content": "Who am I?"},
+    ]
+    management = [{"type": "compaction", "compact_threshold": 200}]
+    first = await client.turn(model=model, input=given, context_management=management, store=False)
+    for event in first:
+        open_responses.check_event(event)
+    response = first[-1]["response"]
+    assert [item["type"] for item in response["output"]] == ["compaction", "message"]
+    await client.turn(model=model, input="And where?", previous_response_id=response["id"], store=False)
+    words = json.dumps(sent(served, upstream))
+    assert all(text in words for text in ("I am Kim.", "Who am I?", "And where?", "Summary of the earlier"))
+    assert "rain " * 200 not in words
+    last = await client.turn(model=model, input=[*given, {"type": "compaction_trigger"}], store=False)
+    assert [item["type"] for item in last[-1]["response"]["output"]] == ["compaction"]
+    last = await client.turn(model=model, input="Then?", previous_response_id=last[-1]["response"]["id"], store=False)
+    assert last[-1]["type"] == "response.completed"
+    assert "Then?" in json.dumps(sent(served, upstream))
+    assert "rain " * 200 not in json.dumps(sent(served, upstream))

@@ -94,7 +94,7 @@ def work(engine: Metered, direction: Any, body: bytes, **settings: Any) -> int:
 def test_four_times_as_much_is_about_four_times_the_work(
     engine: Metered, client: str, upstream: str, settings: str
 ) -> None:
-    direction = engine["dialects.directions"].direction(client, upstream)
+    direction = engine.count(engine["dialects.directions"].direction, client, upstream)[1]
     flags, choices = SETTINGS[settings]
     given = {
         "profile": replace(engine.count(engine["profiles.profile"].builtin_profile, upstream)[1], **flags),

@@ -70,7 +70,7 @@ def test_arguments_four_times_as_long_are_about_four_times_the_work(
     }
     if client == "responses":
         body = {"model": "m", "stream": True, "input": "u"}
-    direction = engine["dialects.directions"].direction(client, upstream)
+    direction = engine.count(engine["dialects.directions"].direction, client, upstream)[1]
     chosen = engine["knobs"].Knobs(**KNOBS[knobs])
     # Pieces that are looked at together have a fixed length, beyond which the work is linear.
     engine["stages.null_arguments"]._PIECE = 256

@@ -13,7 +13,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, builtin_profile, translate
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.losses import Losses
 from dragoman.policies import apply
 from dragoman.profiles.profile import Profile

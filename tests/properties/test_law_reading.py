@@ -10,7 +10,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, builtin_profile
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Parser
 from oracles.grammar import Accumulated

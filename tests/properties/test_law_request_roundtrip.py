@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, Losses, builtin_profile
 from dragoman.canonical.request import Request, Role, Text, Turn
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.tools.names import NameTable
 from dragoman.wire.json_codec import dumps
 from support.directions import CROSS, DIALECTS

@@ -14,7 +14,7 @@ from dragoman import Dialect, Knobs, LossCode, Losses
 from dragoman.canonical.events import BlockKind, End, Event, Finish, Start
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
 from oracles.grammar import Accumulated

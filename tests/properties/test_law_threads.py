@@ -1,7 +1,8 @@
 """Law: a response's payload follows from its path alone, in each dialect, whatever else is in the store.
 
-Random conversations of several owners grow, branch, go back, lose responses and expire. Each payload is compared with
-one that is made of the items of the path, which the test keeps itself; and no owner sees a response of another.
+Random conversations of several owners grow, branch, go back, are compacted, lose responses and expire. Each payload is
+compared with one that is made of the items of the path, which the test keeps itself; and no owner sees a response of
+another.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import direction, json_dumps, json_loads, translate
 from dragoman.dialects import Dialect
-from dragoman.threads import NotStored, Store, StoreError, Thread, ThreadLimits
+from dragoman.reasoning.compacted_history import HEADING, summary_message
+from dragoman.threads import Compaction, NotStored, Store, StoreError, Thread, ThreadLimits
 from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
 from support.thread_stores import assistant, opened, user
@@ -40,16 +42,53 @@ def turn(text: str, kind: int) -> tuple[list[Any], list[Any]]:
     return [user(text), call, result], [assistant(text.upper())]
 
 
+def is_asked(item: Any) -> bool:
+    """True for a message that the user wrote."""
+    return bool(item.get("role") == "user" and not item["content"].startswith(HEADING))
+
+
+def compacted(items: list[Any], summary: str) -> list[Any] | None:
+    """What is left of short items: the user's messages, a summary of the others, and what is after the last message.
+
+    If there are no others, that is summarised too, unless it is a call without its result. None if nothing is.
+    """
+    last = max(place for place, item in enumerate(items) if is_asked(item))
+    newest = items[last + 1 :]
+    if all(map(is_asked, items[:last])):
+        if not newest or newest[-1]["type"] == "function_call":
+            return None
+        newest = []
+    return [*filter(is_asked, items[:last]), summary_message(summary), items[last], *newest]
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.sampled_from(OWNERS), st.integers(0, 20), st.integers(0, 2)),
         st.tuples(st.just("fork"), st.sampled_from(OWNERS), st.integers(0, 20), st.integers(0, 20)),
         st.tuples(st.just("rollback"), st.sampled_from(OWNERS), st.integers(0, 20), st.integers(0, 3)),
+        st.tuples(st.just("compact"), st.sampled_from(OWNERS), st.integers(0, 3)),
         st.tuples(st.just("delete"), st.sampled_from(OWNERS), st.integers(0, 20)),
         st.tuples(st.just("wait"), st.sampled_from((1.0, 30.0, 60.0, 101.0))),
     ),
     max_size=25,
 )
+
+
+_GROWN: list[Any] = [("append", "a", 0, kind) for kind in (0, 2, 1, 0)]
+COMPACTED: list[Any] = [
+    *_GROWN,
+    ("fork", "a", 0, 1),
+    ("compact", "a", 0),
+    *_GROWN,
+    ("compact", "a", 0),
+    ("fork", "a", 0, 4),
+    ("append", "a", 2, 0),
+    ("rollback", "a", 0, 1),
+    ("append", "a", 0, 0),
+    ("compact", "a", 1),
+    ("append", "b", 0, 0),
+]
+"""A conversation that is compacted twice, with branches before, between and after."""
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +171,27 @@ class World:
         left = path[: len(path) - steps]
         assert thread.head == (left[-1] if left else None)
 
+    async def compact(self, owner: str, number: int) -> None:
+        thread = self.thread(owner, number)
+        head = thread.head
+        if head is None or not self.has_path(head):
+            return
+        before, summary = self.nodes[head], f"summary {len(self.nodes)}"
+
+        async def summarise(_: Compaction) -> str:
+            return summary
+
+        left = compacted(before.items, summary)
+        found = await thread.compact(summarise)
+        if left is None:
+            assert (found, thread.head) == (None, head)
+            return
+        name = thread.head
+        assert found is not None
+        assert name is not None
+        self.nodes[name] = Known(owner, before.root, (*before.path, name), left)
+        self.expires[before.root] = self.clock.now + TTL
+
     async def delete(self, owner: str, number: int) -> None:
         names = [name for name, known in self.nodes.items() if known.owner == owner]
         if names:
@@ -163,6 +223,7 @@ class World:
 @pytest.mark.parametrize("kind", ["memory", "sqlite-in-memory", "sqlite", "redis"])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
+@example(steps=COMPACTED)
 def test_a_payload_follows_from_its_path_alone(
     kind: str, steps: list[tuple[Any, ...]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -39,6 +39,10 @@ class Stateful:
         """The body of a request that the upstream got."""
         return self.simulator[REQUESTS][number].body
 
+    def simulator_requests(self) -> list[Any]:
+        """The bodies of all requests that the upstream got."""
+        return [request.body for request in self.simulator[REQUESTS]]
+
     def client(self, key: str) -> Any:
         """An SDK client with another key."""
         return self.sdk.with_options(api_key=key)

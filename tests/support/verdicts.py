@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext

@@ -17,6 +17,7 @@ LAYERS = (
     ("dragoman.canonical",),
     ("dragoman.wire",),
     ("dragoman.dialects", "dragoman.stages.violation"),
+    ("dragoman.dialects.lazy_mapping",),
     ("dragoman.profiles",),
     ("dragoman.knobs",),
     ("dragoman.reasoning", "dragoman.tools"),
@@ -26,8 +27,9 @@ LAYERS = (
     ("dragoman.stages", "dragoman.policies"),
     ("dragoman.dialects.shared",),
     ("dragoman.dialects.openai",),
-    ("dragoman.dialects.chat", "dragoman.dialects.messages", "dragoman.dialects.responses"),
     ("dragoman.dialects.codec",),
+    ("dragoman.dialects.chat", "dragoman.dialects.messages", "dragoman.dialects.responses"),
+    ("dragoman.dialects.all_codecs",),
     (
         "dragoman.dialects.directions",
         "dragoman.dialects.count_tokens",

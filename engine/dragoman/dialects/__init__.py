@@ -1,7 +1,7 @@
 """The three model APIs. One package per dialect holds its readers and writers of requests, replies, streams and errors.
 
 A dialect's package imports `shared`, `errors` and (the two OpenAI dialects) `openai`, never another dialect. Start with
-`codec.py`, which lists what each dialect provides.
+`codec.py`, which lists what each dialect provides; `all_codecs.py` imports a dialect at its first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The codec of each dialect: its readers, writers and facts, collected from its package."""
+"""The readers, writers and facts of one dialect. The package of each dialect has one, in its `codec.py`."""
 
 from __future__ import annotations
 
@@ -8,44 +8,6 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
-from dragoman.dialects.chat.reply.read import read_reply as read_chat_reply
-from dragoman.dialects.chat.reply.write import write_reply as write_chat_reply
-from dragoman.dialects.chat.request.read import FIELDS as CHAT_FIELDS
-from dragoman.dialects.chat.request.read import read_request as read_chat_request
-from dragoman.dialects.chat.request.request_usage import request_usage as request_chat_usage
-from dragoman.dialects.chat.request.write import write_request as write_chat_request
-from dragoman.dialects.chat.stop_and_usage import read_usage as read_chat_usage
-from dragoman.dialects.chat.stream.observer import ChatObserver
-from dragoman.dialects.chat.stream.reader import ChatReader
-from dragoman.dialects.chat.stream.usage_remover import UsageRemover as ChatUsageRemover
-from dragoman.dialects.chat.stream.validator import ChatValidator
-from dragoman.dialects.chat.stream.writer import ChatWriter
-from dragoman.dialects.messages.errors import write_failure as write_messages_failure
-from dragoman.dialects.messages.reply.read import read_reply as read_messages_reply
-from dragoman.dialects.messages.reply.write import write_reply as write_messages_reply
-from dragoman.dialects.messages.request.drop_billing_line import strip_billing_line
-from dragoman.dialects.messages.request.read import FIELDS as MESSAGES_FIELDS
-from dragoman.dialects.messages.request.read import read_request as read_messages_request
-from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning as restore_messages_reasoning
-from dragoman.dialects.messages.request.write import write_request as write_messages_request
-from dragoman.dialects.messages.stop_and_usage import read_usage as read_messages_usage
-from dragoman.dialects.messages.stream.observer import MessagesObserver
-from dragoman.dialects.messages.stream.reader import MessagesReader
-from dragoman.dialects.messages.stream.validator import MessagesValidator
-from dragoman.dialects.messages.stream.writer import MessagesWriter
-from dragoman.dialects.openai.error_envelope import write_failure as write_openai_failure
-from dragoman.dialects.responses.reply.read import read_reply as read_responses_reply
-from dragoman.dialects.responses.reply.write import write_reply as write_responses_reply
-from dragoman.dialects.responses.request.read import FIELDS as RESPONSES_FIELDS
-from dragoman.dialects.responses.request.read import read_request as read_responses_request
-from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning as restore_responses_reasoning
-from dragoman.dialects.responses.request.write import write_request as write_responses_request
-from dragoman.dialects.responses.stop_and_usage import read_usage as read_responses_usage
-from dragoman.dialects.responses.stream.observer import ResponsesObserver
-from dragoman.dialects.responses.stream.reader import ResponsesReader
-from dragoman.dialects.responses.stream.validator import ResponsesValidator
-from dragoman.dialects.responses.stream.writer import ResponsesWriter
-from dragoman.dialects.shared.json_fields import REQUEST_FIELDS
 from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
@@ -95,62 +57,3 @@ class Codec:
     it has one or cannot have one. None if streams of the dialect always have counts."""
     usage_remover: type[Passthrough] = Passthrough
     """The stage that forwards a stream without the counts that `request_usage` requested."""
-
-
-CODECS: dict[Dialect, Codec] = {
-    Dialect.CHAT: Codec(
-        Dialect.CHAT,
-        read_chat_request,
-        write_chat_request,
-        read_chat_reply,
-        write_chat_reply,
-        read_chat_usage,
-        ChatReader,
-        ChatWriter,
-        ChatValidator,
-        ChatObserver,
-        write_openai_failure,
-        model_paths=(("model",),),
-        prompt=(None, "messages"),
-        request_usage=request_chat_usage,
-        usage_remover=ChatUsageRemover,
-    ),
-    Dialect.MESSAGES: Codec(
-        Dialect.MESSAGES,
-        read_messages_request,
-        write_messages_request,
-        read_messages_reply,
-        write_messages_reply,
-        read_messages_usage,
-        MessagesReader,
-        MessagesWriter,
-        MessagesValidator,
-        MessagesObserver,
-        write_messages_failure,
-        model_paths=(("message", "model"),),
-        prompt=("system", "messages"),
-        conversation=("metadata", "user_id"),
-        restore_reasoning=restore_messages_reasoning,
-        strip_billing_line=strip_billing_line,
-    ),
-    Dialect.RESPONSES: Codec(
-        Dialect.RESPONSES,
-        read_responses_request,
-        write_responses_request,
-        read_responses_reply,
-        write_responses_reply,
-        read_responses_usage,
-        ResponsesReader,
-        ResponsesWriter,
-        ResponsesValidator,
-        ResponsesObserver,
-        write_openai_failure,
-        model_paths=(("response", "model"),),
-        prompt=("instructions", "input"),
-        restore_reasoning=restore_responses_reasoning,
-    ),
-}
-
-REQUEST_FIELDS.update(
-    {Dialect.CHAT: CHAT_FIELDS, Dialect.MESSAGES: MESSAGES_FIELDS, Dialect.RESPONSES: RESPONSES_FIELDS}
-)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.wire.json_codec import dumps, loads
 
 _MARK = re.compile(rb'(,)?"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}(?(1)|,?)')

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.limits import DEFAULT_LIMITS, Limits

@@ -7,10 +7,14 @@ by the client's. In between are the canonical types.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS, Codec
+from dragoman.dialects.all_codecs import CODECS
+from dragoman.dialects.codec import Codec
+from dragoman.dialects.lazy_mapping import LazyMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,15 @@ class Direction:
         return self.client.dialect + "→" + self.upstream.dialect
 
 
-DIRECTIONS: dict[tuple[Dialect, Dialect], Direction] = {
-    (client, upstream): Direction(CODECS[client], CODECS[upstream]) for client in CODECS for upstream in CODECS
-}
-"""Every direction, by client and upstream dialect."""
+def _make(dialects: tuple[Dialect, Dialect]) -> Direction:
+    client, upstream = dialects
+    return Direction(CODECS[client], CODECS[upstream])
+
+
+DIRECTIONS: Final[Mapping[tuple[Dialect, Dialect], Direction]] = LazyMapping(
+    ((client, upstream) for client in Dialect for upstream in Dialect), _make
+)
+"""Every direction, by client and upstream dialect. It is made, and their packages are imported, at its first use."""
 
 
 def direction(client: Dialect | str, upstream: Dialect | str) -> Direction:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.errors.read import read_error_response, redact_failure
 from dragoman.errors import Failure
 from dragoman.wire.json_codec import dumps

@@ -82,6 +82,11 @@ def unwrap_citation(text: str) -> OpenedEnvelope | None:
     return _read(text, _is_citation) if text.startswith(TAG) else None
 
 
+def unwrap_compaction(text: str) -> OpenedEnvelope | None:
+    """Open an envelope with a compacted history. Returns None if `text` is not an envelope."""
+    return _read(text, _is_compaction) if text.startswith(TAG) else None
+
+
 def _open(text: str) -> OpenedEnvelope:
     envelope = _read(text, _is_reasoning)
     if envelope.block is not None:
@@ -111,6 +116,18 @@ def _is_citation(dialect: str, block: Json) -> bool:
     citation = block.get("url_citation") if dialect == "chat" else block
     known = dialect in ("chat", "responses") and block.get("type") == "url_citation"
     return known and type(citation) is dict and type(citation.get("url")) is str
+
+
+def _is_compaction(dialect: str, block: Json) -> bool:
+    if dialect != "responses" or block.get("type") != "compaction":
+        return False
+    known = type(block.get("summary")) is str and type(block.get("covered")) is str
+    # An item in an item could be nested without a bound.
+    return known and all(
+        type(items := block.get(key)) is list
+        and all(type(item) is dict and item.get("type") != "compaction" for item in items)
+        for key in ("before", "after")
+    )
 
 
 def _is_reasoning(dialect: str, block: Json) -> bool:

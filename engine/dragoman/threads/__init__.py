@@ -11,6 +11,7 @@ responses after the same one are two branches. The whole input of a response is 
     await thread.append([{"role": "user", "content": "Hi"}], output)
     branch = await thread.fork()                    # both continue from here
     await thread.rollback()                         # the branch keeps the last response
+    await branch.compact(summarise, threshold=150_000)  # once it is that long
 
 Items are those of the Responses API. `payload` writes a path for an upstream of any dialect. Each owner reads only its
 own responses.
@@ -32,6 +33,15 @@ if TYPE_CHECKING:
         queued_response,
         terminal_event,
     )
+    from dragoman.threads.compaction import (
+        Compaction,
+        checked_items,
+        compacted_response,
+        evict,
+        input_tokens,
+        is_worth,
+        plan,
+    )
     from dragoman.threads.conversation import (
         Conversation,
         change_id,
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
         path_items,
     )
     from dragoman.threads.conversation_request import added_items, conversation_node, deleted_item, new_metadata
+    from dragoman.threads.history_cipher import HistoryCipher
     from dragoman.threads.item_list import ItemPage, input_items, page_of
     from dragoman.threads.item_reference import find_item, references, response_of, with_items
     from dragoman.threads.limits import ThreadLimits
@@ -70,7 +81,9 @@ if TYPE_CHECKING:
     from dragoman.threads.thread import Thread
 
 __all__ = (
+    "Compaction",
     "Conversation",
+    "HistoryCipher",
     "ItemPage",
     "MemoryStore",
     "Node",
@@ -89,18 +102,23 @@ __all__ = (
     "as_mermaid",
     "cancelled_response",
     "change_id",
+    "checked_items",
+    "compacted_response",
     "conversation_id",
     "conversation_node",
     "conversation_not_found",
     "deleted_conversation",
     "deleted_item",
     "deleted_response",
+    "evict",
     "failed_response",
     "find_item",
     "history",
     "input_items",
+    "input_tokens",
     "is_conversation",
     "is_response_id",
+    "is_worth",
     "lagging_event",
     "lineage_of",
     "members",
@@ -110,6 +128,7 @@ __all__ = (
     "page_of",
     "path_history",
     "path_items",
+    "plan",
     "previous_not_found",
     "queued_response",
     "references",
@@ -123,7 +142,9 @@ __all__ = (
 )
 
 _MODULES: Final = {
+    "Compaction": "compaction",
     "Conversation": "conversation",
+    "HistoryCipher": "history_cipher",
     "ItemPage": "item_list",
     "MemoryStore": "store.memory",
     "Node": "node",
@@ -139,21 +160,26 @@ _MODULES: Final = {
     "ThreadLimits": "limits",
     "Unreadable": "store.interface",
     "added_items": "conversation_request",
-    "cancelled_response": "background",
     "as_mermaid": "lineage",
+    "cancelled_response": "background",
     "change_id": "conversation",
+    "checked_items": "compaction",
+    "compacted_response": "compaction",
     "conversation_id": "conversation",
     "conversation_node": "conversation_request",
     "conversation_not_found": "conversation",
     "deleted_conversation": "conversation",
     "deleted_item": "conversation_request",
     "deleted_response": "stored_request",
+    "evict": "compaction",
     "failed_response": "background",
     "find_item": "item_reference",
     "history": "node",
     "input_items": "item_list",
+    "input_tokens": "compaction",
     "is_conversation": "conversation",
     "is_response_id": "stored_request",
+    "is_worth": "compaction",
     "lagging_event": "background",
     "lineage_of": "lineage",
     "members": "conversation",
@@ -163,6 +189,7 @@ _MODULES: Final = {
     "page_of": "item_list",
     "path_history": "conversation",
     "path_items": "conversation",
+    "plan": "compaction",
     "previous_not_found": "stored_request",
     "queued_response": "background",
     "references": "item_reference",

@@ -20,6 +20,7 @@ _PREFIXES: Final = {
     "function_call_output": "fco_",
     "custom_tool_call": "ctc_",
     "custom_tool_call_output": "ctco_",
+    "compaction": "cmp_",
 }
 
 
@@ -78,9 +79,14 @@ def input_items(path: Sequence[Node]) -> list[Json]:
 
 def shown_input(node: Node) -> list[Json]:
     """Returns the items of a node's input in the full form of the API, each with a unique id."""
-    base = node.id.partition("_")[2]
+    return shown_items(node.input_items(), node.id)
+
+
+def shown_items(items: Sequence[Json], node_id: str) -> list[Json]:
+    """Returns items that a client sent in the full form of the API, each with an id that contains that of a node."""
+    base = node_id.partition("_")[2]
     found: list[Json] = []
-    for number, item in enumerate(node.input_items()):
+    for number, item in enumerate(items):
         kind = item.get("type") or "message"
         item = {**item, "type": kind, "id": f"{_PREFIXES.get(kind, 'item_')}{base}_{number}"}
         found.append(_message(item) if kind == "message" else item)

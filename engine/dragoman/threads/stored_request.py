@@ -14,7 +14,7 @@ from dragoman.dialects.shared.json_fields import optional
 from dragoman.errors import ClientRequestError, DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman.losses import LossCode
 from dragoman.threads.node import Node
-from dragoman.wire.json_codec import dumps
+from dragoman.wire.json_codec import dumps, loads
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 _ITEM = re.compile(r"input\[(\d+)\]")
@@ -22,7 +22,7 @@ NOT_FOUND = "previous_response_not_found"
 """The API's error code for a `previous_response_id` that is not stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredRequest:
     """The fields of one request that concern the store.
 
@@ -62,6 +62,10 @@ class StoredRequest:
         That is for a request whose input has the whole conversation.
         """
         return replace(self, previous=previous, input=dumps(items))
+
+    def begin_with(self, item: Json) -> None:
+        """Let its own input begin with a further item."""
+        self.input = dumps([item, *loads(self.input)])
 
     @property
     def parent(self) -> str | None:

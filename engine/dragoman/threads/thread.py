@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from dragoman.canonical.request import Json
@@ -11,6 +11,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.profiles.profile import Profile
+from dragoman.threads.compaction import Compaction, evict, input_tokens, is_worth, plan
 from dragoman.threads.conversation import is_conversation, path_history
 from dragoman.threads.node import Node, history
 from dragoman.threads.store.interface import Store, StoreError
@@ -99,6 +100,38 @@ class Thread:
             raise ValueError(f"the path has {len(path)} responses, cannot go back by {responses}")
         remaining = path[: len(path) - responses]
         self.head = remaining[-1].id if remaining else None
+
+    async def compact(
+        self, summarise: Callable[[Compaction], Awaitable[str]], model: str = "", *, threshold: int = 0
+    ) -> Compaction | None:
+        """Add a compacted history after the head, if that is worth it, and move the head to it.
+
+        From then on `payload` sends the history in place of the items that it covers. Responses before it, and other
+        branches, are not changed; `rollback` takes it back.
+
+        Args:
+            summarise: Returns the summary for the `record` of a compaction. `Compaction.request` is a request for it.
+            model: The model that writes it, which is recorded.
+            threshold: Estimated tokens of the path below which nothing is done.
+
+        Returns what became of the items; None if nothing was done. Raises StoreError, and what `summarise` raises.
+        """
+        items = await self.items()
+        total = input_tokens({"input": items})
+        if not items or total < threshold:
+            return None
+        compaction = evict(items, total, threshold) if threshold else None
+        if compaction is None:
+            compaction = plan(items)
+            if not compaction.summarised or not is_worth(compaction, items, threshold):
+                return None
+        summary = await summarise(compaction) if compaction.summarised else ""
+        node_id, created = self._new_id(), int(self._store.clock())
+        item = {"type": "compaction", "encrypted_content": compaction.wrapped(summary, model)}
+        reply = dumps({"id": node_id, "object": "response.compaction", "created_at": created, "output": [item]})
+        await self._store.put(Node(self.owner, node_id, self.head, created, b"[]", reply))
+        self.head = node_id
+        return compaction
 
     async def translate(
         self,

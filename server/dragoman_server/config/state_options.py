@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman_server.accounts.store.options import is_prefix, is_redis_url
+from dragoman_server.config.compaction_options import CompactionOptions, read_compaction
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.toml_reader import Problem, Table, unknown
 
@@ -53,6 +54,7 @@ class StateOptions:
     background: int = 16
     background_bytes: int = 4 * 1024**2
     background_events: float = 300.0
+    compaction: CompactionOptions = field(default_factory=CompactionOptions)
 
     @property
     def file(self) -> str:
@@ -99,6 +101,9 @@ class StateOptions:
             yield "state.timeout", f"expected seconds above 0, up to {_MOST_SECONDS:g}; got {self.timeout:g}"
         if self.encryption_key is not None:
             yield from self._key_problems(self.encryption_key)
+        yield from self.compaction.problems()
+        if self.compaction.share and self.kind == OFF:
+            yield "state.compaction.share", "has no effect without a store: set state.kind"
 
     def _redis_problems(self) -> Iterator[Problem]:
         if self.kind == REDIS:
@@ -148,6 +153,7 @@ def read_state(table: Table) -> StateOptions:
         "background_events": table.number("background_events"),
         "timeout": table.number("timeout"),
         "encryption_key": Secret(key) if key else None,
+        "compaction": read_compaction(table.table("compaction")),
     }
     table.finish()
     return StateOptions(**{name: value for name, value in given.items() if value is not None})

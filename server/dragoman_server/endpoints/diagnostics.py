@@ -120,9 +120,17 @@ class Diagnostics:
         if target is None:
             target = self._target(to, model, client)
         receipt = Receipt("", client, 0, caller.owner, client_profile=self._client_profile(request), key=caller.key)
-        if (stored := self._gateway.stored) is not None and stored.serves(client, target):
+        step, stored, compactions = None, self._gateway.stored, self._gateway.compactions
+        if client is Dialect.RESPONSES:
+            step = compactions.step(request, payload, target, stores=stored is not None)
+            payload = step.payload if step is not None else payload
+        if stored is not None and stored.serves(client, target):
             limit = loaded.config.server.limits.request_body
             payload, body = await stored.prepare(request, receipt, payload, body, limit)
+        if compactions.encrypts and client is Dialect.RESPONSES:
+            payload, body = compactions.decrypted(receipt, payload, body)
+        if step is not None:
+            target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
         resolved = translate_for(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:
             profile = VENDOR_PROFILES[target.provider.dialect]

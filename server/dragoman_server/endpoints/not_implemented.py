@@ -16,9 +16,7 @@ def stored_objects(request_id: str, request: web.Request, *, stores: bool = Fals
     `stores` is True if the gateway has the other endpoints of stored responses.
     """
     path = request.path
-    if path.endswith("/compact"):
-        problem = f"this gateway does not compact conversations; {_SEND_ALL}"
-    elif stores:
+    if stores:
         problem = "this gateway has no such endpoint of stored responses and conversations"
     elif "/conversations" in path:
         problem = f"this gateway keeps no conversations; {_SEND_ALL}"

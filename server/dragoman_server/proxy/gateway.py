@@ -43,6 +43,7 @@ from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.auth import Caller
+from dragoman_server.proxy.compaction import Compactions
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
 from dragoman_server.proxy.exchange import OpenStream, add_loss_header
@@ -141,16 +142,15 @@ class Gateway:
                 self.stored.check_background = self.background.check_room
         """The stored responses; None if none are kept."""
         self._state = config.state
+        self.compactions = Compactions(config.state, self._answer)
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
-        self._upstream = upstream
-        self.new_id = new_id
+        self._upstream, self.new_id = upstream, new_id
         self.upstream_requests = UpstreamRequests(sender or new_id())
         self._upstream_models = UpstreamModels(self._fetch_list)
         self.known_models = KnownModels(self._upstream_models, self.upstream_requests.get_headers)
-        self._discovering = False
         mask_logs(config)
         self._open = OpenRequests()
         self.websockets = OpenWebSockets()
@@ -162,7 +162,7 @@ class Gateway:
         """`POST /v1/messages`, with or without `?beta=true`."""
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
-        self.stopping = self.leaving = False
+        self.stopping = self.leaving = self._discovering = False
         self.recorder: StreamRecorder | None = None
         self.resumable: ResumableStreams | None = None
         self.console_answer: Callable[[Json], Json] = _no_console

@@ -49,6 +49,7 @@ async def prepare_request(
         clock=gateway.now,
         routing=gateway.routing,
         stored=gateway.stored,
+        compactions=gateway.compactions,
     )
     provider = target.provider
     if target.warning:

@@ -36,6 +36,7 @@ from dragoman_server.routing.routing_state import RoutingState
 if TYPE_CHECKING:
     from dragoman.threads import StoredRequest
     from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.proxy.compaction import Compactions
     from dragoman_server.proxy.stored_responses import StoredResponses
 
 Complete = Callable[[Json, Dialect, Provider], Json]
@@ -111,12 +112,14 @@ async def resolve_request(
     clock: Callable[[], float] | None = None,
     routing: RoutingState | None = None,
     stored: StoredResponses | None = None,
+    compactions: Compactions | None = None,
 ) -> ResolvedRequest:
     """Read and translate an admitted request of the dialect `receipt.client`.
 
     Each step is recorded in the receipt, so that a later error can be reported with what is known. `loaded` is fixed
     here: a reload may replace the gateway's while the body arrives. With `routing`, a request with a plan goes to the
-    candidate that is the best at the moment. With `stored`, it may continue a stored response. Raises DragomanError.
+    candidate that is the best at the moment. With `stored`, it may continue a stored response, and with `compactions`
+    its conversation may be compacted. Raises DragomanError.
     """
     headers = request.headers
     if (known := loaded.client_profiles.recognise(headers)) is not None:
@@ -137,8 +140,17 @@ async def resolve_request(
         target = loaded.router.resolve(model, receipt.client)
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
+    step = None
+    if compactions is not None and receipt.client is Dialect.RESPONSES:
+        step = compactions.step(request, payload, target, stores=stored is not None)
+        if step is not None:
+            payload = step.payload
     if stored is not None and stored.serves(receipt.client, target):
         payload, body = await stored.prepare(request, receipt, payload, body, loaded.config.server.limits.request_body)
+    if compactions is not None and compactions.encrypts and receipt.client is Dialect.RESPONSES:
+        payload, body = compactions.decrypted(receipt, payload, body)
+    if step is not None and compactions is not None:
+        target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
     if long:
         await asyncio.sleep(0)
     if target.plan is not None and routing is not None:

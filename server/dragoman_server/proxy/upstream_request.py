@@ -10,6 +10,7 @@ from dragoman import Dialect, Translation
 from dragoman.aio import UpstreamRequest
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.proxy.auth import outbound_headers
+from dragoman_server.proxy.compaction import path_of
 from dragoman_server.proxy.loaded_config import LoadedConfig
 
 SENDER = "x-dragoman-sender"
@@ -37,7 +38,8 @@ class UpstreamRequests:
             return UpstreamRequest(*known, translation.body, translation.stream, timeouts)
         # `?beta=true` belongs to the body's dialect and is kept only where the body is.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        url = provider.endpoint(translation.direction.upstream.dialect.path, query)
+        path = translation.direction.upstream.dialect.path
+        url = provider.endpoint(path_of(request, path) if same else path, query)
         headers = self.headers(provider, request.headers, same_dialect=same)
         return UpstreamRequest(url, headers, translation.body, translation.stream, timeouts)
 

@@ -93,6 +93,7 @@ _ITEM = _typed(
         "content?": Array(_PART),
         "encrypted_content?": str,
     },
+    {"type": _words("compaction"), "id": str, "encrypted_content": str, "created_by?": str},
     extensions=frozenset({"custom_tool_call", "tool_search_call"}),
 )
 
@@ -175,6 +176,16 @@ RESPONSE: dict[str, Any] = {
     "prompt_cache_key": _or_null(str),
 }
 
+COMPACTED: dict[str, Any] = {
+    "id": str,
+    "object": _words("response.compaction"),
+    "created_at": int,
+    # The items of the user keep the parts that they were sent with.
+    "output": Array({"type": str, "id": str}),
+    "usage": _USAGE,
+}
+"""The reply of `POST /v1/responses/compact`."""
+
 # --- events -----------------------------------------------------------------------------------------------------------
 
 _AT = {"item_id": str, "output_index": int}
@@ -217,6 +228,18 @@ EVENTS: dict[str, dict[str, Any]] = {
 def check_response(raw: Any) -> None:
     """Judge a Response object. Raises GrammarError, which names the field."""
     _check(raw, RESPONSE, "response")
+
+
+def check_compacted(raw: Any) -> None:
+    """Judge the reply to a request to compact. Raises GrammarError, which names the field."""
+    _check(raw, COMPACTED, "compacted")
+    for index, item in enumerate(raw["output"]):
+        if item["type"] == "message":
+            _check(item, {"role": _words("user", "system", "developer"), "status": _STATUS, "content": list}, "message")
+        else:
+            _check(item, _ITEM, f"compacted.output[{index}]")
+    if raw["output"][-1]["type"] != "compaction":
+        raise GrammarError("the last item is no compaction")
 
 
 def check_event(raw: Any) -> None:

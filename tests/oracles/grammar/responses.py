@@ -139,7 +139,7 @@ class _Checker:
         for name in ("content", "summary", "arguments", "input"):
             require(not start.get(name), f"an item that starts with {name}: {start!r}")
         # The value at `.added` is provisional (responses §5): a client that takes it replays the wrong one.
-        require("encrypted_content" not in start, "an item that starts with its encrypted_content")
+        require(not start.get("encrypted_content"), "an item that starts with its encrypted_content")
         require(start.get("status", "in_progress") == "in_progress", f"starts with status {start.get('status')!r}")
         self.items[index] = _Item(start)
 
@@ -166,6 +166,7 @@ class _Checker:
         # Codex runs every call it has seen done; only an unfinished one may lack its own done event.
         if item.type in ("function_call", "custom_tool_call"):
             require(item.arguments_done == (status == "completed"), f"a call done as {status}")
+        require(item.type != "compaction" or done["encrypted_content"], "a compaction without content")
         self.same(done, item)
         item.done = done
 

@@ -48,6 +48,7 @@ _ITEM_KEYS = {
     "function_call": ({"id", "type", "call_id", "name", "arguments", "status"}, {"namespace", "caller", "async"}),
     "custom_tool_call": ({"id", "type", "call_id", "name", "input"}, {"namespace", "status", "caller"}),
     "tool_search_call": ({"id", "type", "call_id", "arguments", "execution", "status"}, set[str]()),
+    "compaction": ({"id", "type", "encrypted_content"}, set[str]()),
 }
 _PREFIX = {
     "message": "msg_",
@@ -55,6 +56,7 @@ _PREFIX = {
     "function_call": "fc_",
     "custom_tool_call": "ctc_",
     "tool_search_call": "tsc_",
+    "compaction": "cmp_",
 }
 TEXT_KEY = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 """Where each kind of part has its text."""
@@ -154,6 +156,8 @@ def check_item(raw: Any) -> Json:
             kind = part.get("type") if type(part) is dict else None
             require(PART_OF.get(str(kind)) == "message", f"a part of type {kind!r} in a message")
             check_part(part, str(kind))
+    elif kind == "compaction":
+        string(item["encrypted_content"], "encrypted_content")
     else:
         for part in _array(item["summary"], "summary"):
             check_part(part, "summary_text")
@@ -231,6 +235,8 @@ def accumulate(items: list[Json], result: Accumulated) -> None:
                         result.text += text
                         result.annotations += part["annotations"]
                     result.blocks.append(("refusal" if part["type"] == "refusal" else "text", text))
+            case "compaction":
+                require(item["encrypted_content"], "a compaction without content")
             case kind:
                 result.calls.append(call_of(item))
                 result.blocks.append(("tool", result.calls[-1].arguments))

@@ -1,5 +1,5 @@
 """Chat Completions: its requests, replies, streams and errors.
 
-It imports `dialects.openai`, `dialects.shared` and `dialects.errors`; `dialects.codec` imports it.
+It imports `dialects.openai`, `dialects.shared` and `dialects.errors`; `dialects.all_codecs` imports it.
 Start with `stream/reader.py`.
 """

@@ -6,17 +6,27 @@ The functions that read a client's fields raise ClientRequestError, which names 
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
+from dragoman.dialects.lazy_mapping import LazyMapping
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
 
 T = TypeVar("T")
 
-REQUEST_FIELDS: Final[dict[str, frozenset[str]]] = {}
-"""The top-level fields of each dialect's requests. `dialects.codec` fills it: the readers define them and use this."""
+
+def _fields_of(dialect: str) -> frozenset[str]:
+    # By name, since the readers import this module.
+    fields: frozenset[str] = import_module(f"dragoman.dialects.{dialect}.request.read").FIELDS
+    return fields
+
+
+REQUEST_FIELDS: Final = LazyMapping(tuple(Dialect), _fields_of)
+"""The top-level fields of each dialect's requests."""
 
 _NAMES: dict[type, str] = {
     str: "a string",

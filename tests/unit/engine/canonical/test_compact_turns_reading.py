@@ -9,7 +9,7 @@ import pytest
 from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Loss, Losses

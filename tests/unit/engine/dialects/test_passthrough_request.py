@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.errors import ClientRequestError
 from dragoman.losses import Losses

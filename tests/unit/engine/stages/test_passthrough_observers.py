@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import Dialect
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.chat.stream.observer import ChatObserver
-from dragoman.dialects.codec import CODECS
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.errors import StreamTruncated
 from dragoman.stages.passthrough import Observer

@@ -8,7 +8,8 @@ import pytest
 
 from dragoman import ClientRequestError
 from dragoman.dialects import Dialect
-from dragoman.threads import MemoryStore, StoreError, Thread
+from dragoman.reasoning.compacted_history import unwrap_history
+from dragoman.threads import Compaction, MemoryStore, StoreError, Thread, lineage_of
 from support.samples import dump, reply
 from support.thread_stores import assistant, user
 
@@ -48,6 +49,68 @@ async def test_a_step_that_leads_nowhere() -> None:
         await one.fork("resp_9")
     with pytest.raises(StoreError, match="resp_7 is not stored"):
         await Thread(MemoryStore(), "k", "resp_7").items()
+
+
+def long_step(name: str) -> list[dict[str, str]]:
+    return [
+        {"type": "function_call", "call_id": name, "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": name, "output": f"{name} " * 3_000},
+    ]
+
+
+async def test_a_thread_is_compacted_and_branches_are_not() -> None:
+    records: list[str] = []
+
+    async def summarise(compaction: Compaction) -> str:
+        records.append(compaction.record)
+        return "Three were read."
+
+    one = thread()
+    first = await one.append([user("a"), *long_step("1"), *long_step("2"), *long_step("3")], [assistant("A")])
+    branch = await one.fork()
+    found = await one.compact(summarise, "small")
+    assert found is not None
+    assert (found.summarised, len(records)) == (6, 1)
+    assert one.head != first
+    path = await one.path()
+    assert [node.id for node in path] == [first, one.head]
+    assert unwrap_history(path[1].output_items()[0]) is not None
+    for dialect in Dialect:
+        payload = dump(await one.payload(dialect, "m", input=[user("b")])).decode()
+        assert "Three were read." in payload
+        assert "1 1 1" not in payload
+        assert "1 1 1" in dump(await branch.payload(dialect, "m", input=[user("b")])).decode()
+    rows = lineage_of(path)["nodes"]
+    assert [row["kind"] for row in rows] == ["response", "response.compaction"]
+    await one.rollback()
+    assert (one.head, await one.items()) == (first, await branch.items())
+
+
+async def test_a_thread_is_compacted_when_it_has_reached_a_threshold() -> None:
+    calls = 0
+
+    async def summarise(_: Compaction) -> str:
+        nonlocal calls
+        calls += 1
+        return "Sum."
+
+    one = thread()
+    assert await one.compact(summarise) is None
+    await one.append([user("a"), *long_step("1")], [assistant("A")])
+    assert await one.compact(summarise, threshold=100_000) is None
+    await one.append([user("b"), *long_step("2")], [assistant("B")])
+    # Long results are shortened first, which needs no summary.
+    found = await one.compact(summarise, threshold=4_000)
+    assert found is not None
+    assert (found.summarised, calls) == (0, 0)
+    items = [item for number in range(40) for item in long_step(f"s{number}")]
+    await one.append([user("c"), *items], [assistant("C")])
+    assert await one.compact(summarise, threshold=4_000) is not None
+    assert calls == 1
+    assert await one.compact(summarise, threshold=4_000) is None
+    await one.append([user("d" * 90_000)], [assistant("D")])
+    assert await one.compact(summarise, threshold=4_000) is None  # what the user wrote stays
+    assert calls == 1
 
 
 async def test_the_payload_of_each_dialect() -> None:

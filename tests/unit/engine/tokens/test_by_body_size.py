@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses

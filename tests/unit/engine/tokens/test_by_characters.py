@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
 from dragoman.tokens import Counter, by_characters

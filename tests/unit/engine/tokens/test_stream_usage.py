@@ -19,7 +19,7 @@ from dragoman.canonical.events import (
     TextRun,
     Usage,
 )
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.tokens.stream_usage import usage_so_far

@@ -27,7 +27,7 @@ from dragoman.canonical.request import (
     Turn,
 )
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.shared.stream_base import StreamWriter
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.knobs import Knobs

@@ -12,7 +12,7 @@ from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import ToolCall
-from dragoman.dialects.codec import CODECS
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.sse import Encoder

@@ -38,6 +38,7 @@ SUMMARY: Final = ItemShape("reasoning", "rs_", "text", "response.reasoning_summa
 FUNCTION: Final = ItemShape("function_call", "fc_", "arguments", "response.function_call_arguments")
 CUSTOM: Final = ItemShape("custom_tool_call", "ctc_", "input", "response.custom_tool_call_input")
 SEARCH: Final = ItemShape("tool_search_call", "tsc_", "arguments")
+COMPACTION: Final = ItemShape("compaction", "cmp_", "encrypted_content")
 
 
 def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> ItemShape:
@@ -88,6 +89,8 @@ class OutputItem:
             if self.encrypted_content is not None:
                 item["encrypted_content"] = self.encrypted_content
             return item
+        if shape is COMPACTION:
+            return {"type": "compaction", "id": self.id, "encrypted_content": text or ""}
         item = {"type": shape.type, "id": self.id, "call_id": self.call_id}
         if shape is SEARCH:
             item |= {"execution": "client", "arguments": {} if text is None else text}

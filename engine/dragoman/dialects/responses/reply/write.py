@@ -11,7 +11,14 @@ from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, T
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
-from dragoman.dialects.responses.reply.item_shapes import REFUSAL, TEXT, ItemFactory, complete_arguments, shape_of
+from dragoman.dialects.responses.reply.item_shapes import (
+    COMPACTION,
+    REFUSAL,
+    TEXT,
+    ItemFactory,
+    complete_arguments,
+    shape_of,
+)
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.losses import LossCode
@@ -22,6 +29,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     """Returns the Response object. One canonical part becomes one item, as in a stream."""
     snapshot = ResponseObject(context, reply.id, reply.model, reply.created)
     writer = _Output(context, ItemFactory(snapshot.base))
+    if context.stored is not None and context.stored.compaction:
+        writer.compaction(context.stored.compaction)
     for position, part in enumerate(reply.parts):
         status = "incomplete" if may_be_cut(reply, position) else "completed"
         if type(part) is Text:
@@ -58,6 +67,10 @@ class _Output:
         self.output: list[Json] = []
         self.shown = False
         self.refused = False
+
+    def compaction(self, wrapped: str) -> None:
+        self.shown = True
+        self.output.append(self._items.new(COMPACTION).build("completed", wrapped))
 
     def text(self, part: Text, status: str) -> None:
         item = self._items.new(TEXT)

@@ -30,6 +30,7 @@ from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
+from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, unwrap_history
 from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
@@ -68,7 +69,7 @@ _UNSUPPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(("mcp_approval_request", "mcp_approval_response"), _APPROVAL),
     **dict.fromkeys(("program", "program_output"), _PROGRAM),
     "compaction": "the compacted history can be read by the provider that made it only; send the items it stands for",
-    "compaction_trigger": "this upstream cannot compact a conversation; ask for a summary in a message instead",
+    "compaction_trigger": "it must be the last item, and only a gateway compacts; else ask for a summary in a message",
     "item_reference": "no items are stored here; send the item itself",
 }
 
@@ -80,23 +81,42 @@ class ItemsReader:
     no update has a format.
     """
 
-    __slots__ = ("_builder", "_losses", "_tools", "effort", "format", "turns")
+    __slots__ = ("_builder", "_first", "_losses", "_mark", "_tools", "effort", "format", "turns")
 
     def __init__(self, tools: ToolList, losses: Losses) -> None:
         self._tools, self._losses = tools, losses
         self._builder = TurnBuilder(losses)
         self.turns = self._builder.turns
+        self._first = self._mark = 0
+        """The numbers of turns and of losses before the items."""
         self.effort: Thinking | None = None
         self.format: tuple[OutputFormat | None, ...] = ()
 
     def read(self, items: list[Any]) -> None:
         """Read the items in order. Raises `ClientRequestError`, `Unsupported` for items that no other dialect has."""
+        self._first, self._mark = len(self.turns), len(self._losses)
         number = -1
         while (number := self._builder.read_compact(items, number + 1)) < len(items):
             item, at = items[number], ("input", number)
             if type(item) is not dict:
                 raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
             kind = item.get("type")
+            reader = _READERS.get(kind) if type(kind) is str else None
+            if reader is not None:
+                reader(self, item, at)
+            elif kind is None and "role" in item:
+                self._message(item, at)
+            elif kind == COMPACTION and unwrap_history(item) is not None:
+                self._expand(items[: number + 1])
+            elif kind != TRIGGER or all(unwrap_history(later) is None for later in items[number:]):
+                _reject(item, at)  # but not a trigger that has been answered
+
+    def _expand(self, items: list[Any]) -> None:
+        """Read the items up to a compacted history again, with what it stands for in place of those it covers."""
+        self._builder.restart(self._first)
+        self._losses.rewind(self._mark)
+        for place, item, _ in expand(items):
+            at, kind = ("input", place), item.get("type")
             reader = _READERS.get(kind) if type(kind) is str else None
             if reader is not None:
                 reader(self, item, at)

@@ -88,6 +88,12 @@ class TurnBuilder:
         self.turns.append(turn)
         self._assistant = self._results = None
 
+    def restart(self, turns: int) -> None:
+        """Drop all turns but the first ones."""
+        del self.turns[turns:]
+        self._assistant = self._results = None
+        self._instructions = min(self._instructions, turns)
+
     def _last(self) -> Turn | None:
         return self.turns[-1] if self.turns else None
 

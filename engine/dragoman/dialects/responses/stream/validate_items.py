@@ -17,6 +17,7 @@ _PREFIX: Final = {
     "function_call": "fc_",
     "custom_tool_call": "ctc_",
     "tool_search_call": "tsc_",
+    "compaction": "cmp_",
 }
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Calls that have deltas → the field with their arguments."""

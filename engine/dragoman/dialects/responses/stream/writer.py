@@ -30,7 +30,15 @@ from dragoman.canonical.events import (
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
-from dragoman.dialects.responses.reply.item_shapes import CUSTOM, REFUSAL, SEARCH, TEXT, complete_arguments, shape_of
+from dragoman.dialects.responses.reply.item_shapes import (
+    COMPACTION,
+    CUSTOM,
+    REFUSAL,
+    SEARCH,
+    TEXT,
+    complete_arguments,
+    shape_of,
+)
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
@@ -124,6 +132,10 @@ class ResponsesWriter(StreamWriter):
     def _begin(self, event: Start, out: Frames) -> None:
         body = self._start(ResponseObject(self.context, event.id, event.model, event.created), out)
         self._emit("response.in_progress", body, out)
+        if self.context.stored is not None and self.context.stored.compaction:
+            block = self._output.add(COMPACTION)
+            self._item_added(block, out)
+            self._item_done(block, True, self.context.stored.compaction, out)
 
     def _start(self, snapshot: ResponseObject, out: Frames) -> bytes:
         """Write the first event. Returns its body, which is large with an agent's tools and is needed twice."""

@@ -19,6 +19,7 @@ from dragoman.canonical.request import (
 )
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode
+from dragoman.reasoning.compacted_history import CompactedHistory, digest, summary_message, wrap_history
 from support.responses_input import ASSISTANT, USER, call, output, part, read, shape
 
 
@@ -193,6 +194,24 @@ def test_items_that_are_refused(kind: str, advice: str) -> None:
 
 def test_a_reference_without_a_type() -> None:
     assert "send the item itself" in refused({"id": "msg_1"}).failure.message
+
+
+def test_a_compacted_history_is_read_in_place_of_what_it_covers() -> None:
+    phased = {"role": "assistant", "content": "Thinking.", "phase": "commentary"}
+    old = [USER, phased, call("1"), output("1")]
+    history = CompactedHistory("Sum.", [USER], [ASSISTANT], frozenset(map(digest, old)))
+    item = {"type": "compaction", "encrypted_content": wrap_history(history, "m")}
+    new = {"role": "user", "content": "Next?"}
+    request, rows = read(*old, item, new)
+    assert shape(request) == shape(read(USER, summary_message("Sum."), ASSISTANT, new)[0])
+    assert [turn.at for turn in request.turns] == [("input", 4)] * 3 + [("input", 5)]
+    assert shape(read(*old, {"type": "compaction_trigger"}, item, new)[0]) == shape(request)
+    # What is not sent is no loss, and what stays is one.
+    assert rows == []
+    _, rows = read(phased, {"type": "compaction", "encrypted_content": wrap_history(CompactedHistory("Sum."), "m")})
+    assert rows == [(LossCode.PHASE, "input[0].phase")]
+    wrong = CompactedHistory("Sum.", [{"type": "no_such_item"}])
+    assert param(USER, {"type": "compaction", "encrypted_content": wrap_history(wrong, "m")}) == "input[1].type"
 
 
 def test_configuration_updates() -> None:

@@ -1,0 +1,36 @@
+"""The codec of Chat Completions."""
+
+from __future__ import annotations
+
+from dragoman.dialects import Dialect
+from dragoman.dialects.chat.reply.read import read_reply
+from dragoman.dialects.chat.reply.write import write_reply
+from dragoman.dialects.chat.request.read import read_request
+from dragoman.dialects.chat.request.request_usage import request_usage
+from dragoman.dialects.chat.request.write import write_request
+from dragoman.dialects.chat.stop_and_usage import read_usage
+from dragoman.dialects.chat.stream.observer import ChatObserver
+from dragoman.dialects.chat.stream.reader import ChatReader
+from dragoman.dialects.chat.stream.usage_remover import UsageRemover
+from dragoman.dialects.chat.stream.validator import ChatValidator
+from dragoman.dialects.chat.stream.writer import ChatWriter
+from dragoman.dialects.codec import Codec
+from dragoman.dialects.openai.error_envelope import write_failure
+
+CODEC = Codec(
+    Dialect.CHAT,
+    read_request,
+    write_request,
+    read_reply,
+    write_reply,
+    read_usage,
+    ChatReader,
+    ChatWriter,
+    ChatValidator,
+    ChatObserver,
+    write_failure,
+    model_paths=(("model",),),
+    prompt=(None, "messages"),
+    request_usage=request_usage,
+    usage_remover=UsageRemover,
+)

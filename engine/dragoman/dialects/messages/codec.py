@@ -1,0 +1,37 @@
+"""The codec of Anthropic Messages."""
+
+from __future__ import annotations
+
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import Codec
+from dragoman.dialects.messages.errors import write_failure
+from dragoman.dialects.messages.reply.read import read_reply
+from dragoman.dialects.messages.reply.write import write_reply
+from dragoman.dialects.messages.request.drop_billing_line import strip_billing_line
+from dragoman.dialects.messages.request.read import read_request
+from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
+from dragoman.dialects.messages.request.write import write_request
+from dragoman.dialects.messages.stop_and_usage import read_usage
+from dragoman.dialects.messages.stream.observer import MessagesObserver
+from dragoman.dialects.messages.stream.reader import MessagesReader
+from dragoman.dialects.messages.stream.validator import MessagesValidator
+from dragoman.dialects.messages.stream.writer import MessagesWriter
+
+CODEC = Codec(
+    Dialect.MESSAGES,
+    read_request,
+    write_request,
+    read_reply,
+    write_reply,
+    read_usage,
+    MessagesReader,
+    MessagesWriter,
+    MessagesValidator,
+    MessagesObserver,
+    write_failure,
+    model_paths=(("message", "model"),),
+    prompt=("system", "messages"),
+    conversation=("metadata", "user_id"),
+    restore_reasoning=restore_reasoning,
+    strip_billing_line=strip_billing_line,
+)

@@ -1,0 +1,34 @@
+"""The codec of OpenAI Responses."""
+
+from __future__ import annotations
+
+from dragoman.dialects import Dialect
+from dragoman.dialects.codec import Codec
+from dragoman.dialects.openai.error_envelope import write_failure
+from dragoman.dialects.responses.reply.read import read_reply
+from dragoman.dialects.responses.reply.write import write_reply
+from dragoman.dialects.responses.request.read import read_request
+from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning
+from dragoman.dialects.responses.request.write import write_request
+from dragoman.dialects.responses.stop_and_usage import read_usage
+from dragoman.dialects.responses.stream.observer import ResponsesObserver
+from dragoman.dialects.responses.stream.reader import ResponsesReader
+from dragoman.dialects.responses.stream.validator import ResponsesValidator
+from dragoman.dialects.responses.stream.writer import ResponsesWriter
+
+CODEC = Codec(
+    Dialect.RESPONSES,
+    read_request,
+    write_request,
+    read_reply,
+    write_reply,
+    read_usage,
+    ResponsesReader,
+    ResponsesWriter,
+    ResponsesValidator,
+    ResponsesObserver,
+    write_failure,
+    model_paths=(("response", "model"),),
+    prompt=("instructions", "input"),
+    restore_reasoning=restore_reasoning,
+)

@@ -1,0 +1,351 @@
+"""Compaction of conversations for upstreams that have none: of a request to compact, or before a reply (mapping §8.3).
+
+A request to compact is an exchange like any other: the conversation is replaced by a request for its summary, and the
+text of the reply becomes the `compaction` item. Before a reply, the gateway sends such a request to itself, so that it
+is routed, limited, counted and logged as those of clients are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from dragoman import (
+    ClientRequestError,
+    Dialect,
+    Json,
+    LossCode,
+    StoredReply,
+    json_dumps,
+    json_loads,
+)
+from dragoman.aio import with_body
+from dragoman_server.config.compaction_options import SHARE
+from dragoman_server.config.provider import Provider
+from dragoman_server.config.state_options import UPSTREAM, StateOptions
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.resolve_request import CONTINUED
+from dragoman_server.routing.router import Target
+
+Row = tuple[LossCode, tuple[str | int, ...], str]
+"""A loss: its code, the path of the item, and what was done."""
+
+if TYPE_CHECKING:
+    from dragoman.threads import HistoryCipher
+
+log = logging.getLogger("dragoman")
+Answer = Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]]
+"""Handles a request."""
+COMPACT: Final = web.RequestKey("dragoman.compact", bool)
+"""Set for requests to `POST /v1/responses/compact`."""
+_INTERNAL: Final = web.RequestKey("dragoman.compact.internal", bool)
+"""Set for requests of the gateway to itself."""
+_TRIGGER: Final = "compaction_trigger"
+_MANAGEMENT: Final = "context_management"
+_DROPPED: Final = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
+"""Headers about a body that has been read, and about its connection."""
+PAUSE: Final = 60.0
+"""Seconds after a summary that failed, for which none is requested before other replies of the same model."""
+_MODELS: Final = 1024
+"""Most models whose failures are kept, as their names come from clients."""
+_PATH: Final = "responses/compact"
+
+
+class CompactingTurn(NamedTuple):
+    """The reply of a request whose input was replaced."""
+
+    reply: StoredReply
+
+    def relocate(self, error: ClientRequestError) -> None:
+        """Leave the error as it is: the input was checked before."""
+
+
+class CompactionStep(NamedTuple):
+    """The compaction of one request. `payload` is the request without what asks for it.
+
+    `threshold` is the number of tokens from which on it is compacted before its reply; 0 for a request to compact, for
+    which `whole` is True at the endpoint of its own. `gate` is True if the gateway decided by itself.
+    """
+
+    payload: Json
+    threshold: int = 0
+    whole: bool = False
+    gate: bool = False
+
+
+class _Request(NamedTuple):
+    """A request whose conversation is to be compacted before its reply."""
+
+    incoming: web.Request
+    receipt: Receipt
+    loaded: LoadedConfig
+    payload: Json
+
+
+class Compactions:
+    """The compaction of one gateway. `answer` handles the gateway's requests to itself."""
+
+    def __init__(self, options: StateOptions, answer: Answer) -> None:
+        self._options = options.compaction
+        self._answer = answer
+        self._cipher: HistoryCipher | None = None
+        if options.encryption_key is not None:
+            from dragoman.threads import HistoryCipher
+
+            self._cipher = HistoryCipher(options.encryption_key.reveal())
+        self.encrypts = self._cipher is not None
+        """True if what clients hold is encrypted, and must be decrypted first."""
+        self._failed: dict[str, float] = {}
+        """The times of the event loop at which the last summary failed, by the request's model."""
+
+    async def compact(self, request: web.Request) -> web.StreamResponse:
+        """`POST /v1/responses/compact`."""
+        request[COMPACT] = True
+        return await self._answer(request, Dialect.RESPONSES)
+
+    def step(self, incoming: web.Request, payload: Json, target: Target, *, stores: bool) -> CompactionStep | None:
+        """Return what is to be done with a request of a Responses client, or None for nothing.
+
+        `stores` is True if the gateway stores responses. Raises ClientRequestError.
+        """
+        whole = incoming.get(COMPACT, False)
+        given: Any = payload.get("input")
+        last = given[-1] if type(given) is list and given else None
+        triggered = type(last) is dict and last.get("type") == _TRIGGER
+        managed = payload.get(_MANAGEMENT) is not None
+        gated = self._options.share > 0 and stores and _continues(payload) and CONTINUED not in incoming
+        if not (whole or triggered or managed or gated):
+            return None
+        if not incoming.get(_INTERNAL, False) and _is_native(target, stores=stores):
+            return None
+        left = {key: value for key, value in payload.items() if key != _MANAGEMENT}
+        if triggered:
+            left["input"] = given[:-1]
+        if whole:
+            return CompactionStep({**left, "stream": False, "store": False}, whole=True)
+        if triggered:
+            return CompactionStep(left)
+        window = self._window(payload.get("model"), target)
+        if managed and (threshold := _threshold(payload[_MANAGEMENT], int(window * (self._options.share or SHARE)))):
+            return CompactionStep(left, threshold)
+        if gated and window:
+            return CompactionStep(payload, int(window * self._options.share), gate=True)
+        return None
+
+    def decrypted(self, receipt: Receipt, payload: Json, body: bytes) -> tuple[Json, bytes]:
+        """Return a request whose compacted histories can be read, as an object and as bytes."""
+        assert self._cipher is not None
+        readable = self._cipher.decrypted(payload, _owner(receipt))
+        return (payload, body) if readable is payload else (readable, json_dumps(readable))
+
+    def _held(self, wrapped: str, owner: str) -> str:
+        """Return a history as clients hold it."""
+        return wrapped if self._cipher is None else self._cipher.encrypt(wrapped, owner)
+
+    def _window(self, model: Any, target: Target) -> int:
+        """Return the smallest known context window of the providers that a model can be at; 0 for none."""
+        windows = [self._options.window(str(model), provider) for provider in _providers(target)]
+        return min(filter(None, windows), default=0)
+
+    async def run(
+        self,
+        step: CompactionStep,
+        incoming: web.Request,
+        receipt: Receipt,
+        loaded: LoadedConfig,
+        target: Target,
+        payload: Json,
+        body: bytes,
+    ) -> tuple[Target, Json, bytes]:
+        """Return the target, and the request that is sent in place of `payload`, as an object and as bytes.
+
+        `payload` is that of the step, with the whole conversation as its input; `body` is that of the client, or
+        `payload` if it was changed. Raises DragomanError.
+        """
+        if not step.threshold:
+            if self._options.model:
+                target = loaded.router.resolve(self._options.model, Dialect.RESPONSES)
+            payload = self._summary_request(step, receipt, loaded, target, payload)
+            return target, payload, json_dumps(payload)
+        if not step.gate:
+            body = json_dumps(payload)
+        # A token is a byte at least. An explanation calls no model, and an invalid request is rejected later.
+        given: Any = payload.get("input")
+        if len(body) >= step.threshold and receipt.metrics is not None and type(given) in (str, list):
+            request = _Request(incoming, receipt, loaded, payload)
+            changed = await (self._gate if step.gate else self._manage)(request, step.threshold)
+            if changed is not None:
+                return target, changed, json_dumps(changed)
+        return target, payload, body
+
+    def _summary_request(
+        self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json
+    ) -> Json:
+        """Return the request for the summary of a conversation, and let its reply be that of a request to compact."""
+        from dragoman.threads import compacted_response, plan  # imported here: few gateways need it
+
+        model = self._options.model or payload["model"]
+        room = int(self._window(model, target) * SHARE)
+        compaction = plan(_checked(payload, receipt, loaded), room=room)
+        reply = _reply_of(receipt)
+        reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
+        wrap, owner = compaction.wrapped_window if step.whole else compaction.wrapped, _owner(receipt)
+        reply.summarised = lambda summary: self._held(wrap(summary, model), owner)
+        if step.whole:
+            reply.shaped = partial(compacted_response, compaction.window())
+        return compaction.request(model)
+
+    async def _manage(self, request: _Request, threshold: int) -> Json | None:
+        """Compact all of a request's input, and let its reply begin with the item. Returns None if nothing is done."""
+        from dragoman.threads import own_items
+
+        items = own_items(request.payload)
+        wrapped, rows = await self._compacted(request, items, items, threshold)
+        if rows:
+            reply = _reply_of(request.receipt)
+            reply.compaction = self._held(wrapped, _owner(request.receipt)) if wrapped else ""
+            reply.evicted = rows
+        return {**request.payload, "input": [_item(wrapped)]} if wrapped else None
+
+    async def _gate(self, request: _Request, threshold: int) -> Json | None:
+        """Compact what a request continues, and store the item before its own input. Returns None if nothing is done.
+
+        A response that is not stored would be compacted again with each request that continues the same one.
+        """
+        from dragoman_server.proxy.stored_responses import StoredTurn
+
+        turn, given = request.receipt.turn, request.payload["input"]
+        if not isinstance(turn, StoredTurn) or turn.reply.keep is None:
+            return None
+        before, own = given[: turn.items], given[turn.items :]
+        wrapped, turn.reply.evicted = await self._compacted(request, before, given, threshold)
+        if not wrapped:
+            return None
+        turn.request.begin_with(_item(self._held(wrapped, _owner(request.receipt))))
+        request.receipt.turn = turn._replace(items=1)
+        return {**request.payload, "input": [_item(wrapped), *own]}
+
+    async def _compacted(
+        self, request: _Request, items: list[Any], whole: list[Any], threshold: int
+    ) -> tuple[str, Sequence[Row]]:
+        """Return the wrapped history of `items`, and what was lost; empty if nothing is done.
+
+        `whole` is the input of the request, of which the items are the beginning.
+        """
+        from dragoman.threads import evict, input_tokens, is_worth, plan
+
+        total = input_tokens({**request.payload, "input": whole})
+        if total < threshold:
+            return "", ()
+        _checked(request.payload, request.receipt, request.loaded)
+        compaction = evict(items, total, threshold)
+        if compaction is not None:
+            return compaction.wrapped("", str(request.payload["model"])), compaction.rows
+        compaction = plan(items)
+        if not is_worth(compaction, items, threshold):
+            done = f"not compacted: about {total} tokens, of which too few may go"
+        elif wrapped := await self._summarised(request, items):
+            return wrapped, compaction.rows
+        else:
+            done = "not compacted: there is no summary"
+        return "", ((LossCode.CONTEXT_MANAGEMENT, ("input",), done),)
+
+    async def _summarised(self, request: _Request, items: list[Any]) -> str:
+        """Return the wrapped history of these items with a summary; empty if that failed."""
+        incoming, receipt = request.incoming, request.receipt
+        model, now = str(request.payload["model"]), asyncio.get_running_loop().time()
+        if now - self._failed.get(model, -PAUSE) < PAUSE:
+            return ""
+        asked = {"model": model, "input": [*items, {"type": _TRIGGER}], "store": False}
+        headers = CIMultiDict(incoming.headers)
+        for name in _DROPPED:
+            headers.popall(name, None)
+        copy = with_body(incoming, headers, json_dumps(asked))
+        copy[_INTERNAL] = True
+        response = await self._answer(copy, Dialect.RESPONSES)
+        reply = response.body if isinstance(response, web.Response) else None
+        if response.status != 200 or type(reply) is not bytes:
+            log.warning("%s the conversation was not compacted: %d", receipt.request_id, response.status)
+            if len(self._failed) >= _MODELS:
+                self._failed.clear()
+            self._failed[model] = now
+            return ""
+        self._failed.pop(model, None)
+        held: str = json_loads(reply)["output"][0]["encrypted_content"]
+        return held if self._cipher is None else self._cipher.decrypt(held, _owner(receipt)) or ""
+
+
+def path_of(incoming: web.Request, path: str) -> str:
+    """Return the path at an upstream that gets the client's own body; `path` is that of its dialect."""
+    return _PATH if incoming.get(COMPACT, False) else path
+
+
+def _checked(payload: Json, receipt: Receipt, loaded: LoadedConfig) -> list[Any]:
+    """Return the items of a request. Raises ClientRequestError if they cannot be translated."""
+    from dragoman.threads import checked_items
+
+    try:
+        return checked_items(payload, loaded.config.server.limits)
+    except ClientRequestError as error:
+        if receipt.turn is not None:
+            receipt.turn.relocate(error)
+        raise
+
+
+def _reply_of(receipt: Receipt) -> StoredReply:
+    """Return the parameters of the reply, which the receipt has from now on."""
+    turn = CompactingTurn(receipt.turn.reply if receipt.turn is not None else StoredReply({}))
+    receipt.turn = turn
+    return turn.reply
+
+
+def _owner(receipt: Receipt) -> str:
+    from dragoman_server.proxy.stored_responses import owner_of  # imported here: few gateways need it
+
+    return owner_of(receipt.owner, receipt.key)
+
+
+def _item(wrapped: str) -> Json:
+    return {"type": "compaction", "encrypted_content": wrapped}
+
+
+def _continues(payload: Json) -> bool:
+    return payload.get("previous_response_id") is not None or payload.get("conversation") is not None
+
+
+def _providers(target: Target) -> list[Provider]:
+    if target.plan is None:
+        return [target.provider]
+    return [candidate.provider for candidate in target.plan.candidates]
+
+
+def _is_native(target: Target, *, stores: bool) -> bool:
+    """True if each upstream that the request can be sent to compacts by itself."""
+    return all(_compacts(provider, stores=stores) for provider in _providers(target))
+
+
+def _compacts(provider: Provider, *, stores: bool) -> bool:
+    own = provider.dialect is Dialect.RESPONSES and not provider.profile.rewrite
+    return own and (provider.state == UPSTREAM or not stores)
+
+
+def _threshold(management: Any, default: int) -> int:
+    """Return the tokens from which on the conversation is to be compacted; 0 if that is not known, or not asked for."""
+    if type(management) is not list or any(type(entry) is not dict for entry in management):
+        raise ClientRequestError(_MANAGEMENT, "expected an array of objects")
+    for index, entry in enumerate(management):
+        if entry.get("type") == "compaction":
+            threshold = entry.get("compact_threshold")
+            if threshold is None:
+                return default
+            if type(threshold) is not int or threshold < 1:
+                raise ClientRequestError((_MANAGEMENT, index, "compact_threshold"), "expected a number above 0")
+            return threshold
+    return 0

@@ -1,0 +1,11 @@
+"""The codec of the dialect."""
+
+from __future__ import annotations
+
+from dragoman.dialects.messages.codec import CODEC
+from dragoman.dialects.messages.request.read import FIELDS
+from support.codec_facts import check_codec
+
+
+def test_the_codec_is_of_its_dialect() -> None:
+    check_codec(CODEC, FIELDS)
