@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from dragoman_bench.gateways.dragoman import config
-from dragoman_bench.gateways.features import NAMES, features
+from dragoman_bench.gateways.features import HEADERS, NAMES, features
 from dragoman_bench.gateways.launch import free_port
 from dragoman_bench.instructions.callgrind import CountedProcess
 from dragoman_bench.instructions.lockstep import Lockstep
@@ -37,7 +37,7 @@ def measure(name: str, client: str, upstream: str) -> dict[str, int]:
         arguments = (*added.arguments, "{folder}/config.toml")
         process = CountedProcess(sys.executable, "dragoman_server", arguments, port, files={"config.toml": text})
         try:
-            lockstep = Lockstep(port, listener, process.settle, added.headers)
+            lockstep = Lockstep(port, listener, process.settle, HEADERS)
             try:
                 return _count(process, lockstep, client, upstream)
             finally:

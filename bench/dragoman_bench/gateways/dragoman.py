@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.metadata import version
 
-from dragoman_bench.gateways.features import DEFAULT, Features, features
+from dragoman_bench.gateways.features import DEFAULT, HEADERS, Features, features
 from dragoman_bench.gateways.gateway import ALL, Direction, Kind, Started
 from dragoman_bench.gateways.launch import free_port, launch, own_module
 
@@ -74,7 +74,7 @@ class Dragoman:
         added = features(self.features)
         files = {"config.toml": config(port, direction[1], upstream_url, self.transport, added)}
         command, env = self._command(*added.arguments, "{folder}/config.toml")
-        return await launch(command, port, core, env=env, files=files, ready="/health", headers=added.headers)
+        return await launch(command, port, core, env=env, files=files, ready="/health", headers=HEADERS)
 
     def _command(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
         return own_module("dragoman_server", *arguments)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 KEY = f"sk-dragoman-{'a' * 8}-{'b' * 52}"
-"""The client's key, where there are keys."""
+HEADERS = {"x-api-key": KEY}
+"""What clients send, also to gateways without keys: SDKs always send one."""
 _LIMITS = """\
 requests_per_minute = 1_000_000
 tokens_per_minute = 1_000_000_000
@@ -27,14 +27,13 @@ output = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The lines in `[server]` and the tables that are added to a configuration. Clients send `headers`.
+    """The lines in `[server]` and the tables that are added to a configuration.
 
     With `log`, the gateway writes a line for each request.
     """
 
     server: str = ""
     tables: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
     log: bool = False
 
     @property
@@ -47,7 +46,7 @@ def _with_key(limits: str = "", tables: str = "", *, log: bool = False) -> Featu
     from dragoman_server.accounts.keys.secret import KeyHash
 
     key = f'\n[keys.team]\nhash = "{KeyHash.of(KEY, bytes(16))}"\n{limits}'
-    return Features("", key + tables, {"x-api-key": KEY}, log)
+    return Features("", key + tables, log)
 
 
 DEFAULT = Features()

@@ -32,7 +32,7 @@ class Direction:
         return self.client.dialect is self.upstream.dialect
 
     def __str__(self) -> str:
-        return f"{self.client.dialect}→{self.upstream.dialect}"
+        return self.client.dialect + "→" + self.upstream.dialect
 
 
 def _make(dialects: tuple[Dialect, Dialect]) -> Direction:

@@ -18,6 +18,7 @@ from typing import TypeVar
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Usage
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.keys.secret import id_of
 from dragoman_server.accounts.limits.admission import (
     Admission,
     cancellation_of,
@@ -203,20 +204,20 @@ class Accounts:
             log.debug("the store has %d keys", len(self._stored))
         self._read.set()
 
-    def find(self, key: str, key_id: str) -> KeyRecord | None:
-        """Return the record of a client's key with this id; None for an unknown key.
+    def find(self, key: str) -> KeyRecord | None:
+        """Return the record of a client's key; None for an unknown key.
 
         Raises DragomanError (503) if the key is not in the configuration, and the store's keys were never read.
         """
-        record = self._keyring.find(key, key_id)
-        if record is None and not self._read.is_set():
+        record = self._keyring.find(key)
+        if record is None and not self._read.is_set() and id_of(key) is not None:
             raise _unavailable("the API keys cannot be read at the moment; try again later")
         return record
 
     # --- limits ------------------------------------------------------------------------------------------------------
 
     async def admit(
-        self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int, *, provider: str | None = None
+        self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int, provider: str | None = None
     ) -> Admission:
         """Check all limits of a key for one request, and reserve its estimate.
 

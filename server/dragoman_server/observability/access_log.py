@@ -7,7 +7,8 @@ request, so the error's code or kind is logged instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from dragoman import (
     DragomanError,
@@ -28,7 +29,8 @@ _WORD_MAX = 40
 _NAMES = {"tokens_in": "input_total", "tokens_out": "output_total"}
 
 
-class RequestLine(NamedTuple):
+@dataclass(slots=True)
+class RequestLine:
     """One request, passed to the logger as the message: `str` returns the text, `fields` the fields for JSON.
 
     `summary` is the direction and the result, `cause` the reason of a failure, `note` an addition for the operator.
@@ -84,7 +86,7 @@ class RequestLine(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """The fields for JSON, without empty ones."""
-        fields = self._asdict()
+        fields = {name: getattr(self, name) for name in self.__slots__}
         summary, cause, note = fields.pop("summary"), fields.pop("cause"), fields.pop("note")
         fields["message"] = f"{summary}{cause and f': {cause}'}{note}"
         for name in ("model", "upstream_model"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.keys.secret import id_of
+from dragoman_server.accounts.keys.secret import PREFIX, id_of
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.exchange_record import Principal
@@ -41,8 +41,8 @@ def _values(headers: Mapping[str, str], name: str) -> list[str]:
 def _bearer(headers: Mapping[str, str]) -> str | None:
     for value in _values(headers, "authorization"):
         scheme, _, token = value.partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            return token.strip()
+        if scheme.lower() == "bearer" and (token := token.strip()):
+            return token
     return None
 
 
@@ -116,13 +116,14 @@ def check_model(key: KeyRecord | None, model: str) -> None:
 def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], now: float) -> Caller:
     """Return the client of a gateway with named keys. Raises DragomanError (401, or 503 if keys cannot be read)."""
     presented = inbound_key(headers)
-    if presented is not None and (key_id := id_of(presented)) is not None:
-        record = accounts.find(presented, key_id)
-        if record is None:
+    if presented is not None and presented.startswith(PREFIX):
+        record = accounts.find(presented)
+        if record is not None:
+            if record.expired(now):
+                raise _unauthorized("the API key has expired")
+            return Caller(record.hash.digest, None, record)
+        if id_of(presented) is not None:
             raise _unauthorized("invalid API key")
-        if record.expired(now):
-            raise _unauthorized("the API key has expired")
-        return Caller(record.hash.digest, None, record)
     if presented is not None and not config.server.keys:
         raise _unauthorized("invalid API key")
     return Caller(check_inbound(config, headers))

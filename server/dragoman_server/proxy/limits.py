@@ -33,7 +33,7 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     assert translation is not None
     estimate = translation.context.input_estimate or estimate_by_size(translation.body)
     admission = await accounts.admit(
-        *(record, receipt.request_id, receipt.client, translation.upstream_model, estimate), provider=receipt.provider
+        record, receipt.request_id, receipt.client, translation.upstream_model, estimate, receipt.provider
     )
     receipt.settle = partial(_settle, accounts, admission)
     return accounts.rate_headers(admission, receipt.client, now)
@@ -59,7 +59,7 @@ def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:
     if translation is None:
         accounts.settle(admission, None, "", sent=False)
         return
-    usage = translation.usage_and_estimates()[0]
+    usage, _ = receipt.usage_and_estimates() or (None, ())
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
     sent = receipt.reached_upstream
     accounts.settle(admission, usage, translation.upstream_model, sent=sent, provider=receipt.provider)

@@ -40,6 +40,7 @@ class LoadedConfig:
         "config",
         "listings",
         "model_names",
+        "named_keys",
         "requests_usage",
         "requires_key",
         "router",
@@ -55,6 +56,7 @@ class LoadedConfig:
         self.client_profiles = ClientProfiles(config.server.client_profiles)
         self.upstream_warnings = UpstreamWarnings(config.providers)
         server = config.server
+        self.named_keys = config.named_keys
         self.requires_key = config.requires_key
         """True if every client must present a key."""
         self.web_origins = (

@@ -87,7 +87,7 @@ async def identify(
         return Caller(*await authorized(hooks.authorize, request))
     if not loaded.requires_key:
         return WITHOUT_KEY
-    if accounts is not None and loaded.config.named_keys:
+    if accounts is not None and loaded.named_keys:
         return check_named(accounts, loaded.config, request.headers, now())
     return Caller(check_inbound(loaded.config, request.headers))
 

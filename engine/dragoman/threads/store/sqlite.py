@@ -202,10 +202,11 @@ def _put(db: sqlite3.Connection, node: Node, data: bytes, limits: ThreadLimits, 
     Nothing was written when it raises, as the transaction goes on. Expired conversations are not removed here: they are
     among those that are removed first for room, and `expire` removes the others.
     """
+    execute = db.cursor().execute  # one cursor for all statements
     owner, root, depth, nodes, size = node.owner, node.id, 1, 0, 0
     if node.parent is not None:
         query = f"SELECT root, depth + 1, trees.nodes, trees.size {_LIVE}"
-        before = db.execute(query, (owner, node.parent, now)).fetchone()
+        before = execute(query, (owner, node.parent, now)).fetchone()
         if before is None:
             raise NotStored(f"the response {node.parent} before it is no longer stored")
         root, depth, nodes, size = before
@@ -215,24 +216,24 @@ def _put(db: sqlite3.Connection, node: Node, data: bytes, limits: ThreadLimits, 
         raise NotStored("its conversation is larger than the store may be")
     try:
         row = (owner, node.id, root, node.parent, depth, node.created, node.size, data)
-        db.execute("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        execute("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
     except sqlite3.IntegrityError:
         raise NotStored(f"there is a response {node.id} already") from None
     # Without RETURNING, which SQLite has since 3.35: enterprise distributions have earlier ones.
-    db.execute("UPDATE totals SET used = used + 1, nodes = nodes + 1, size = size + ?", (node.size,))
-    db.execute(
+    execute("UPDATE totals SET used = used + 1, nodes = nodes + 1, size = size + ?", (node.size,))
+    execute(
         "INSERT INTO trees SELECT ?, ?, ?, used, 1, ? FROM totals WHERE true ON CONFLICT DO UPDATE SET"
         " expires = excluded.expires, used = excluded.used, nodes = nodes + 1, size = size + excluded.size",
         (owner, root, now + limits.ttl, node.size),
     )
-    db.execute(
+    execute(
         "INSERT INTO owners VALUES (?, ?) ON CONFLICT DO UPDATE SET size = size + excluded.size", (owner, node.size)
     )
     values = (owner, limits.owner_size, limits.nodes, limits.size)
-    while (full := db.execute(_FULL, values).fetchone()) != (0, 0):
+    while (full := execute(_FULL, values).fetchone()) != (0, 0):
         # First within the owner's own limit, so that it takes no room of others.
         oldest = _OLDEST_OF_OWNER if full[0] else _OLDEST
-        _remove_tree(db, *db.execute(oldest, (owner,) if full[0] else ()).fetchone())
+        _remove_tree(db, *execute(oldest, (owner,) if full[0] else ()).fetchone())
 
 
 def _count_removed(db: sqlite3.Connection, owner: str, root: str, nodes: int, size: int) -> None:

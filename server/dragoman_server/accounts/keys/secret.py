@@ -17,6 +17,8 @@ from hmac import compare_digest
 
 PREFIX = "sk-dragoman-"
 """First characters of each key. Some clients accept only keys that begin with `sk-`, and logs mask such texts."""
+ID = slice(len(PREFIX), len(PREFIX) + 8)
+"""The place of the id in a key."""
 _ID_BYTES, _SECRET_BYTES, _SALT_BYTES = 5, 32, 16
 _KEY = re.compile(r"sk-dragoman-([a-z2-7]{8})-[a-z2-7]{52}\Z")
 _HASH = re.compile(r"sha256:([a-z2-7]{8}):([0-9a-f]{32}):([0-9a-f]{64})\Z")

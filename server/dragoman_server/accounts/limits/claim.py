@@ -6,7 +6,7 @@ must come to the same result.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 REQUESTS, TOKENS, CONCURRENCY = "requests", "tokens", "concurrent"
 """Names of the limits per minute and of the limit of open requests."""
@@ -23,7 +23,8 @@ BudgetClaim = tuple[str, str, int, int]
 """`name, period, limit, amount`: a claim on a budget for a calendar period, such as `2026-11` or `2026-11-22`."""
 
 
-class Claim(NamedTuple):
+@dataclass(slots=True)
+class Claim:
     """All claims of one request, which are granted together or not at all.
 
     `key` is the id of the key, `lease` that of the request. `concurrent` is the number of requests that may be open
@@ -37,7 +38,8 @@ class Claim(NamedTuple):
     budgets: tuple[BudgetClaim, ...] = ()
 
 
-class Outcome(NamedTuple):
+@dataclass(slots=True)
+class Outcome:
     """The result of a claim: the names of the limits that reject it (none: it is granted), and the state after it.
 
     `levels` and `spent` follow the order of the claim's buckets and budgets. A level is in `SCALE` units.
@@ -49,7 +51,8 @@ class Outcome(NamedTuple):
     spent: tuple[int, ...]
 
 
-class Settlement(NamedTuple):
+@dataclass(slots=True)
+class Settlement:
     """The end of a request: `amount` of each claim is now the difference to what was claimed, and may be negative.
 
     `granted` is False if no store granted the claim, because none answered. It is applied once, however often it is

@@ -48,15 +48,14 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim. `now` is in
     milliseconds.
     """
-    _, _, concurrent, buckets, budgets = claim
-    rejected = [CONCURRENCY] if concurrent and is_open >= concurrent else []
+    rejected = [CONCURRENCY] if claim.concurrent and is_open >= claim.concurrent else []
     filled, current = [], []
-    for name, limit, amount in buckets:
+    for name, limit, amount in claim.buckets:
         level, at = _filled(state, name, limit, now)
         if level < (amount if amount < limit else limit) * SCALE:
             rejected.append(name)
         filled.append((name, amount, level, at))
-    for name, period, limit, amount in budgets:
+    for name, period, limit, amount in claim.budgets:
         period, spent = _current(state, name, period)
         if spent + amount > limit:
             rejected.append(name)

@@ -24,6 +24,7 @@ _FACTS = ("limit", "remaining", "reset")
 # aiohttp would convert plain names for each reply.
 _OPENAI = {name: tuple(istr(f"x-ratelimit-{fact}-{name}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
 _ANTHROPIC = {name: tuple(istr(f"anthropic-ratelimit-{name}-{fact}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
+_MESSAGES = Dialect.MESSAGES
 _BUSY = 1
 """Seconds after which a client may try again if too many of its requests are open: when they end is not known."""
 
@@ -83,7 +84,7 @@ def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) ->
     OpenAI writes the time until a limit is full again as a duration, Anthropic as a time (RFC 3339).
     """
     headers: dict[str, str] = {}
-    messages = client is Dialect.MESSAGES
+    messages = client is _MESSAGES
     names = _ANTHROPIC if messages else _OPENAI
     for (name, size, _), level in zip(claim.buckets, outcome.levels, strict=True):
         limit, remaining, reset = names[name]

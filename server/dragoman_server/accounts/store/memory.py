@@ -27,16 +27,19 @@ class _Account:
 
     def open_at(self, now: int) -> int:
         """Return the number of open requests. Leases that expired long ago are dropped."""
+        leases = self.leases
+        if not leases or next(iter(leases.values())) > now:
+            return len(leases)
         expired, dropped = 0, []
-        for lease, expires in self.leases.items():
+        for lease, expires in leases.items():
             if expires > now:
                 break
             expired += 1
             if expires <= now - KEPT_MS:
                 dropped.append(lease)
         for lease in dropped:
-            del self.leases[lease]
-        return len(self.leases) - (expired - len(dropped))
+            del leases[lease]
+        return len(leases) - (expired - len(dropped))
 
     def hold(self, lease: str, now: int) -> None:
         """Set the time at which a lease expires, which is later than those of all others."""
@@ -94,7 +97,8 @@ class MemoryStore:
 
     def settle_now(self, settlement: Settlement) -> None:
         """Apply one settlement, without a queue: nothing has to be waited for."""
-        account, now = self._account(settlement.key), self._now()
+        account = self._accounts.get(settlement.key) or self._account(settlement.key)
+        now = self._now()
         if settlement.granted:
             first = account.leases.pop(settlement.lease, None) is not None
         else:

@@ -58,9 +58,10 @@ class PriceTable:
         self._patterns = [(pattern, _decimals(prices[pattern])) for pattern in patterns]
         self._known: dict[str, tuple[Decimal, ...] | None] = {}
         self._providers = {name: PriceTable(own) for name, own in providers.items() if own}
+        self._any = bool(self._exact or self._patterns or self._providers)
 
     def __bool__(self) -> bool:
-        return bool(self._exact or self._patterns or self._providers)
+        return self._any
 
     def has(self, model: str, provider: str) -> bool:
         """True if an upstream's model has a price at a provider."""

@@ -63,8 +63,8 @@ def row_of(record: ExchangeRecord) -> Json:
         "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated] if record.estimated else [],
         "partial": record.partial,
         "cost": min(float(cost), COST_MAX) if cost is not None else None,
-        "duration": round(record.duration, 4),
-        "first_event": round(record.first_event, 4) if record.first_event is not None else None,
+        "duration": _rounded(record.duration),
+        "first_event": _rounded(record.first_event) if record.first_event is not None else None,
     }
 
 
@@ -74,6 +74,11 @@ def _counts(usage: Usage | None) -> Sequence[int | None]:
         return _UNKNOWN
     counts = (usage.input_total, usage.cache_read, usage.cache_write, usage.output_total, usage.reasoning)
     return [count if count is None or count < COUNT_MAX else COUNT_MAX for count in counts]
+
+
+def _rounded(seconds: float) -> float:
+    """Return seconds with four decimals. `round` takes five times as long, as it converts them to a text."""
+    return int(seconds * 10_000 + 0.5) / 10_000
 
 
 def _text(value: str | None) -> str | None:
