@@ -20,7 +20,6 @@ from dragoman import BUILD, Dialect, DragomanError, Failure, Json, UpstreamUnrea
 from dragoman.aio import (
     DEFECT,
     STOPPING,
-    AiohttpTransport,
     ClientGone,
     HijackableConnection,
     Http11Transport,
@@ -225,11 +224,12 @@ class Gateway:
         """
         self._instruments.open()
         if self._upstream is None:
-            server = self.config.server
-            if server.transport == "aiohttp":
-                self._upstream = AiohttpTransport(server.connections, trust_env=True)
+            if self.config.server.transport == "aiohttp":
+                from dragoman.aio import AiohttpTransport  # imported for gateways that use it
+
+                self._upstream = AiohttpTransport(self.config.server.connections, trust_env=True)
             else:
-                self._upstream = Http11Transport(server.connections)
+                self._upstream = Http11Transport(self.config.server.connections)
         self._share_pauses()
 
     def _share_pauses(self) -> None:
