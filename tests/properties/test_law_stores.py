@@ -32,14 +32,14 @@ def parts(
 ) -> st.SearchStrategy[tuple[tuple[BucketClaim, ...], tuple[BudgetClaim, ...]]]:
     limits = st.sampled_from((1, 7, 40, 10**10))
     buckets = st.lists(
-        st.builds(BucketClaim, st.sampled_from(("requests", "tokens")), limits, amounts),
+        st.tuples(st.sampled_from(("requests", "tokens")), limits, amounts),
         max_size=2,
-        unique_by=lambda part: part.name,
+        unique_by=lambda part: part[0],
     )
     budgets = st.lists(
-        st.builds(BudgetClaim, st.sampled_from(("daily_tokens", "daily_cost")), st.sampled_from(DAYS), limits, amounts),
+        st.tuples(st.sampled_from(("daily_tokens", "daily_cost")), st.sampled_from(DAYS), limits, amounts),
         max_size=2,
-        unique_by=lambda part: part.name,
+        unique_by=lambda part: part[0],
     )
     return st.tuples(buckets.map(tuple), budgets.map(tuple))
 

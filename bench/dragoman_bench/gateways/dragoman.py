@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.metadata import version
 
+from dragoman_bench.gateways.features import DEFAULT, Features, features
 from dragoman_bench.gateways.gateway import ALL, Direction, Kind, Started
 from dragoman_bench.gateways.launch import free_port, launch, own_module
 
@@ -18,7 +19,7 @@ _CONFIG = """\
 [server]
 host = "127.0.0.1"
 port = {port}
-{transport}
+{server}
 [providers.upstream]
 dialect = "{dialect}"
 base_url = "{url}"
@@ -31,19 +32,20 @@ provider = "upstream"
 """
 
 
-def config(port: int, dialect: str, url: str, transport: str | None = None) -> str:
+def config(port: int, dialect: str, url: str, transport: str | None = None, added: Features = DEFAULT) -> str:
     """Return the configuration file of a gateway on `port` in front of the upstream at `url`, which has no path."""
-    return _CONFIG.format(
+    text = _CONFIG.format(
         port=port,
-        transport=f'transport = "{transport}"\n' if transport else "",
+        server=(f'transport = "{transport}"\n' if transport else "") + added.server,
         dialect=dialect,
         url=url + ("" if dialect == "messages" else "/v1"),
     )
+    return text + added.tables
 
 
 @dataclass(frozen=True, slots=True)
 class Dragoman:
-    """One worker in the default configuration. `transport` is the upstream transport; without one, the default."""
+    """One worker. `transport` is the upstream transport; without one, the default. `features` are those of `NAMES`."""
 
     name: str
     transport: str | None
@@ -52,6 +54,7 @@ class Dragoman:
     directions: frozenset[Direction] = ALL
     note: str = "it runs without its line for each request (--quiet), as the peers do where they can"
     without: Mapping[str, str] = field(default_factory=dict)
+    features: str = "default"
 
     def missing(self) -> str | None:
         """Return a reason if this version has no choice of transports, else None."""
@@ -68,9 +71,10 @@ class Dragoman:
     async def start(self, upstream_url: str, direction: Direction, core: int | None) -> Started:
         """Start `python -m dragoman_server serve config.toml`. Raises StartError."""
         port = free_port()
-        files = {"config.toml": config(port, direction[1], upstream_url, self.transport)}
-        command, env = self._command("serve", "--quiet", "{folder}/config.toml")
-        return await launch(command, port, core, env=env, files=files, ready="/health")
+        added = features(self.features)
+        files = {"config.toml": config(port, direction[1], upstream_url, self.transport, added)}
+        command, env = self._command(*added.arguments, "{folder}/config.toml")
+        return await launch(command, port, core, env=env, files=files, ready="/health", headers=added.headers)
 
     def _command(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
         return own_module("dragoman_server", *arguments)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from dragoman_bench.instructions.callgrind import SECONDS
 from dragoman_bench.replies import Reply
@@ -25,12 +26,19 @@ _READ = 1 << 18
 class Lockstep:
     """A client connection to `port`, and the connections that the gateway opens to `listener`.
 
-    `settle` waits until the gateway has nothing left to do.
+    `settle` waits until the gateway has nothing left to do. The client sends `headers`.
     """
 
-    def __init__(self, port: int, listener: socket.socket, settle: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        port: int,
+        listener: socket.socket,
+        settle: Callable[[], None],
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._listener = listener
         self._settle = settle
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._upstreams: list[socket.socket] = []
         self._client = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
         self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,7 +76,7 @@ class Lockstep:
 
     def _request(self, client: str, body: bytes) -> socket.socket:
         """Send a request. Returns the upstream connection that the gateway's request came by."""
-        head = f"POST {PATHS[client]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        head = f"POST {PATHS[client]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{self._headers}"
         self._settle()
         self._client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         while True:

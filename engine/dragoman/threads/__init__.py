@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         path_items,
     )
     from dragoman.threads.conversation_request import added_items, conversation_node, deleted_item, new_metadata
+    from dragoman.threads.history_cipher import HistoryCipher
     from dragoman.threads.item_list import ItemPage, input_items, page_of
     from dragoman.threads.item_reference import find_item, references, response_of, with_items
     from dragoman.threads.limits import ThreadLimits
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 __all__ = (
     "Compaction",
     "Conversation",
+    "HistoryCipher",
     "ItemPage",
     "MemoryStore",
     "Node",
@@ -142,6 +144,7 @@ __all__ = (
 _MODULES: Final = {
     "Compaction": "compaction",
     "Conversation": "conversation",
+    "HistoryCipher": "history_cipher",
     "ItemPage": "item_list",
     "MemoryStore": "store.memory",
     "Node": "node",

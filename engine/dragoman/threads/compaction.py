@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 from dragoman.canonical.request import Json
@@ -30,6 +31,7 @@ from dragoman.threads.compaction_items import (
     kind,
     shortened,
     shortened_output,
+    text_tokens,
     texts_of,
     tokens_of,
     without_images,
@@ -128,16 +130,19 @@ def checked_items(payload: Json, limits: Limits) -> list[Any]:
     return items
 
 
-def plan(items: Sequence[Any], keep: int = KEEP) -> Compaction:
-    """Returns how these items are compacted with a summary. `keep` is the most tokens of newest steps that stay.
+def plan(items: Sequence[Any], keep: int = KEEP, room: int = 0) -> Compaction:
+    """Returns how these items are compacted with a summary.
 
-    They do not if nothing else could be summarised.
+    Args:
+        items: The conversation.
+        keep: The most tokens of newest steps that stay. They do not if nothing else could be summarised.
+        room: The most tokens of the record, of which the middle is left out; 0: no limit.
     """
-    found = _plan(expand(items), keep)
-    return found if found.summarised or not keep else _plan(expand(items), 0)
+    found = _plan(expand(items), keep, room)
+    return found if found.summarised or not keep else _plan(expand(items), 0, room)
 
 
-def _plan(expanded: Sequence[ExpandedItem], keep: int) -> Compaction:
+def _plan(expanded: Sequence[ExpandedItem], keep: int, room: int) -> Compaction:
     found = Compaction(covered=_digests(expanded))
     last = max((at for at, each in enumerate(expanded) if is_users(each.item) and not each.is_summary), default=-1)
     start = _newest(expanded, last + 1, keep)
@@ -158,11 +163,29 @@ def _plan(expanded: Sequence[ExpandedItem], keep: int) -> Compaction:
         else:
             record.append(_recorded(item, where, found.rows))
             summarised.append(place)
+    record, left_out = _fitted(list(filter(None, record)), room)
     if summarised:
         done = f"{len(summarised)} items up to input[{summarised[-1]}] became a summary"
+        if left_out:
+            done += f", without {left_out} that do not fit into the context window of its model"
         found.rows.append((LossCode.HISTORY_SUMMARISED, ("input", summarised[0]), done))
-    found.summarised, found.record = len(summarised), "\n\n".join(filter(None, record))
+    found.summarised, found.record = len(summarised), "\n\n".join(record)
     return found
+
+
+def _fitted(record: list[str], room: int) -> tuple[list[str], int]:
+    """Returns the entries of a record that fit into so many tokens, and the number of those that do not.
+
+    A quarter is for the first ones, the rest for the last ones.
+    """
+    sizes = [text_tokens(entry) for entry in record]
+    if not room or sum(sizes) <= room:
+        return record, 0
+    first = sum(total <= room // 4 for total in accumulate(sizes))
+    last = sum(total <= room - room // 4 for total in accumulate(reversed(sizes)))
+    left_out = len(record) - first - last
+    note = f"[{left_out} entries of the record were left out]"
+    return [*record[:first], note, *record[len(record) - last :]], left_out
 
 
 def evict(items: Sequence[Any], total: int, threshold: int) -> Compaction | None:

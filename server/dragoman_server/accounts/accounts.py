@@ -86,8 +86,12 @@ class Accounts:
         """Set once the keys of the store are known."""
         self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
-        self._settle = self._store.settle_now if isinstance(self._store, MemoryStore) else self._settlements.add
-        self._leases: dict[str, Lease] = {}
+        memory = self._store if isinstance(self._store, MemoryStore) else None
+        self._settle = memory.settle_now if memory is not None else self._settlements.add
+        self._admit_now = memory.admit_now if memory is not None else None
+        """Decides at once; None for a store that is waited for."""
+        self._leases: dict[str, str] = {}
+        """The leases of open requests, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
         self.healthy = True
         """False while the store does not answer."""
@@ -145,7 +149,7 @@ class Accounts:
                     await self._retry()
                 if now - renewed >= RENEW:
                     renewed = now
-                    await self._guarded("renew", lambda: self._store.renew(tuple(self._leases.values())))
+                    await self._guarded("renew", lambda: self._store.renew(self._open_leases()))
                 if now - refreshed >= self._options.refresh or not self._read.is_set():
                     refreshed = now
                     await self._read_keys()
@@ -199,12 +203,12 @@ class Accounts:
             log.debug("the store has %d keys", len(self._stored))
         self._read.set()
 
-    async def find(self, key: str) -> KeyRecord | None:
-        """Return the record of a client's key; None for an unknown key.
+    def find(self, key: str, key_id: str) -> KeyRecord | None:
+        """Return the record of a client's key with this id; None for an unknown key.
 
         Raises DragomanError (503) if the key is not in the configuration, and the store's keys were never read.
         """
-        record = self._keyring.find(key)
+        record = self._keyring.find(key, key_id)
         if record is None and not self._read.is_set():
             raise _unavailable("the API keys cannot be read at the moment; try again later")
         return record
@@ -235,7 +239,7 @@ class Accounts:
         tokens = max(1, tokens)
         claim = claim_of(record, lease, tokens, cost or 0, self._now())
         try:
-            outcome = await self._outcome(claim)
+            outcome = await self._outcome(claim) if self._admit_now is None else self._admit_now(claim)
         except asyncio.CancelledError:
             # The client has disconnected. The store may have granted the claim.
             self._settlements.add(cancellation_of(claim))
@@ -246,8 +250,11 @@ class Accounts:
             for name in outcome.rejected:
                 self._totals.add(LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
-        self._leases[lease] = Lease(claim.key, lease)
+        self._leases[lease] = claim.key
         return Admission(record, claim, tokens, True, outcome)
+
+    def _open_leases(self) -> list[Lease]:
+        return [Lease(key, lease) for lease, key in self._leases.items()]
 
     async def _outcome(self, claim: Claim) -> Outcome:
         if not self.healthy:

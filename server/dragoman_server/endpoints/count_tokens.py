@@ -155,6 +155,7 @@ class TokenCounts:
             complete=_with_max_tokens,
             clock=time.time,
             stored=gateway.stored,
+            compactions=gateway.compactions,
         )
         return _CountRequest(resolved.target.provider, resolved.translation)
 

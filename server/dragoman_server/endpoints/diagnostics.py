@@ -127,6 +127,8 @@ class Diagnostics:
         if stored is not None and stored.serves(client, target):
             limit = loaded.config.server.limits.request_body
             payload, body = await stored.prepare(request, receipt, payload, body, limit)
+        if compactions.encrypts and client is Dialect.RESPONSES:
+            payload, body = compactions.decrypted(receipt, payload, body)
         if step is not None:
             target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
         resolved = translate_for(request, receipt, loaded, target, body, payload)

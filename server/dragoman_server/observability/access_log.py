@@ -113,7 +113,7 @@ def request_line(
     losses: Mapping[LossCode, int] = {}
     if translation is not None:
         context = translation.context
-        upstream, stream = translation.direction.upstream.dialect.value, translation.stream
+        upstream, stream = translation.direction.upstream.dialect, translation.stream
         model, upstream_model = context.model, translation.upstream_model
         usage, estimated = translation.usage_and_estimates()
         if usage is not None:
@@ -128,7 +128,7 @@ def request_line(
         ended,
         status,
         receipt.seconds(),
-        receipt.client.value,
+        receipt.client,
         upstream,
         model,
         upstream_model,

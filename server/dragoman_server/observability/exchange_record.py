@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
 
@@ -28,8 +28,7 @@ class Principal:
     admin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeRecord:
+class ExchangeRecord(NamedTuple):
     """One ended exchange: a request to a proxied endpoint and its reply. It holds no text of either.
 
     `ended` is one of:

@@ -251,35 +251,37 @@ class Receipt:
             context = translation.context
             failure = failure or context.failure
             usage, estimated = self._booked(context.input_estimate)
-            losses = dict(context.losses.counts)
+            if context.losses:
+                losses = dict(context.losses.counts)
             if cost_of is not None and usage is not None:
                 cost = cost_of(usage, translation.upstream_model, self.provider)
+        # By position: so many keywords would take four times as long.
         return ExchangeRecord(
-            request_id=self.request_id,
-            client=self.client,
-            ended=self.ended,
-            status=self.status or 0,
-            principal=self.principal,
-            model=self.model,
-            provider=self.provider,
-            upstream=translation.direction.upstream.dialect if translation is not None else None,
-            upstream_model=translation.upstream_model if translation is not None else None,
-            route=self.route,
-            client_profile=self.client_profile,
-            stream=translation.stream if translation is not None else None,
-            created=self.created,
-            duration=self.seconds(),
-            first_event=self.begun_at - self.opened_at if self.begun_at is not None else None,
-            usage=usage,
-            estimated=estimated,
-            losses=losses,
-            error_kind=failure.kind if failure is not None else None,
-            error_origin=failure.origin if failure is not None else None,
-            error_code=failure.code if failure is not None else None,
-            key=self.key.name if self.key is not None else None,
-            attempts=len(self.attempts) or int(translation is not None),
-            cost=cost,
-            endpoint=self.endpoint,
+            self.request_id,
+            self.client,
+            self.ended,
+            self.status or 0,
+            self.principal,
+            self.model,
+            self.provider,
+            translation.direction.upstream.dialect if translation is not None else None,
+            translation.upstream_model if translation is not None else None,
+            self.route,
+            self.client_profile,
+            translation.stream if translation is not None else None,
+            self.created,
+            self.seconds(),
+            self.begun_at - self.opened_at if self.begun_at is not None else None,
+            usage,
+            estimated,
+            losses,
+            failure.kind if failure is not None else None,
+            failure.origin if failure is not None else None,
+            failure.code if failure is not None else None,
+            self.key.name if self.key is not None else None,
+            len(self.attempts) or int(translation is not None),
+            cost,
+            self.endpoint,
         )
 
     @property

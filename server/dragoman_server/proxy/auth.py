@@ -30,7 +30,9 @@ def _values(headers: Mapping[str, str], name: str) -> list[str]:
     """Return the values of a header that are not empty, from a multidict, or from a dict with names in any case."""
     getall = getattr(headers, "getall", None)
     if getall is not None:
-        found = getall(name, ())
+        found = getall(name, None)
+        if found is None:
+            return []
     else:
         found = [value for key, value in headers.items() if key.lower() == name]
     return [text for value in found if (text := value.strip())]
@@ -111,11 +113,11 @@ def check_model(key: KeyRecord | None, model: str) -> None:
         raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="model_not_permitted"))
 
 
-async def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], now: float) -> Caller:
+def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], now: float) -> Caller:
     """Return the client of a gateway with named keys. Raises DragomanError (401, or 503 if keys cannot be read)."""
     presented = inbound_key(headers)
-    if presented is not None and id_of(presented) is not None:
-        record = await accounts.find(presented)
+    if presented is not None and (key_id := id_of(presented)) is not None:
+        record = accounts.find(presented, key_id)
         if record is None:
             raise _unauthorized("invalid API key")
         if record.expired(now):

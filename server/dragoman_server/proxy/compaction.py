@@ -7,10 +7,11 @@ is routed, limited, counted and logged as those of clients are.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -25,9 +26,9 @@ from dragoman import (
     json_loads,
 )
 from dragoman.aio import with_body
-from dragoman_server.config.compaction_options import SHARE, CompactionOptions
+from dragoman_server.config.compaction_options import SHARE
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.state_options import UPSTREAM
+from dragoman_server.config.state_options import UPSTREAM, StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.resolve_request import CONTINUED
@@ -35,6 +36,9 @@ from dragoman_server.routing.router import Target
 
 Row = tuple[LossCode, tuple[str | int, ...], str]
 """A loss: its code, the path of the item, and what was done."""
+
+if TYPE_CHECKING:
+    from dragoman.threads import HistoryCipher
 
 log = logging.getLogger("dragoman")
 Answer = Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]]
@@ -47,6 +51,10 @@ _TRIGGER: Final = "compaction_trigger"
 _MANAGEMENT: Final = "context_management"
 _DROPPED: Final = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
 """Headers about a body that has been read, and about its connection."""
+PAUSE: Final = 60.0
+"""Seconds after a summary that failed, for which none is requested before other replies of the same model."""
+_MODELS: Final = 1024
+"""Most models whose failures are kept, as their names come from clients."""
 _PATH: Final = "responses/compact"
 
 
@@ -84,9 +92,18 @@ class _Request(NamedTuple):
 class Compactions:
     """The compaction of one gateway. `answer` handles the gateway's requests to itself."""
 
-    def __init__(self, options: CompactionOptions, answer: Answer) -> None:
-        self._options = options
+    def __init__(self, options: StateOptions, answer: Answer) -> None:
+        self._options = options.compaction
         self._answer = answer
+        self._cipher: HistoryCipher | None = None
+        if options.encryption_key is not None:
+            from dragoman.threads import HistoryCipher
+
+            self._cipher = HistoryCipher(options.encryption_key.reveal())
+        self.encrypts = self._cipher is not None
+        """True if what clients hold is encrypted, and must be decrypted first."""
+        self._failed: dict[str, float] = {}
+        """The times of the event loop at which the last summary failed, by the request's model."""
 
     async def compact(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/responses/compact`."""
@@ -115,16 +132,25 @@ class Compactions:
             return CompactionStep({**left, "stream": False, "store": False}, whole=True)
         if triggered:
             return CompactionStep(left)
-        window = self._window(payload, target)
+        window = self._window(payload.get("model"), target)
         if managed and (threshold := _threshold(payload[_MANAGEMENT], int(window * (self._options.share or SHARE)))):
             return CompactionStep(left, threshold)
         if gated and window:
             return CompactionStep(payload, int(window * self._options.share), gate=True)
         return None
 
-    def _window(self, payload: Json, target: Target) -> int:
-        """Return the smallest known context window of the providers that a request can be sent to; 0 for none."""
-        model: Any = payload.get("model")
+    def decrypted(self, receipt: Receipt, payload: Json, body: bytes) -> tuple[Json, bytes]:
+        """Return a request whose compacted histories can be read, as an object and as bytes."""
+        assert self._cipher is not None
+        readable = self._cipher.decrypted(payload, _owner(receipt))
+        return (payload, body) if readable is payload else (readable, json_dumps(readable))
+
+    def _held(self, wrapped: str, owner: str) -> str:
+        """Return a history as clients hold it."""
+        return wrapped if self._cipher is None else self._cipher.encrypt(wrapped, owner)
+
+    def _window(self, model: Any, target: Target) -> int:
+        """Return the smallest known context window of the providers that a model can be at; 0 for none."""
         windows = [self._options.window(str(model), provider) for provider in _providers(target)]
         return min(filter(None, windows), default=0)
 
@@ -144,9 +170,9 @@ class Compactions:
         `payload` if it was changed. Raises DragomanError.
         """
         if not step.threshold:
-            payload = self._summary_request(step, receipt, loaded, payload)
             if self._options.model:
                 target = loaded.router.resolve(self._options.model, Dialect.RESPONSES)
+            payload = self._summary_request(step, receipt, loaded, target, payload)
             return target, payload, json_dumps(payload)
         if not step.gate:
             body = json_dumps(payload)
@@ -159,15 +185,19 @@ class Compactions:
                 return target, changed, json_dumps(changed)
         return target, payload, body
 
-    def _summary_request(self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, payload: Json) -> Json:
+    def _summary_request(
+        self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json
+    ) -> Json:
         """Return the request for the summary of a conversation, and let its reply be that of a request to compact."""
         from dragoman.threads import compacted_response, plan  # imported here: few gateways need it
 
         model = self._options.model or payload["model"]
-        compaction = plan(_checked(payload, receipt, loaded))
+        room = int(self._window(model, target) * SHARE)
+        compaction = plan(_checked(payload, receipt, loaded), room=room)
         reply = _reply_of(receipt)
         reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
-        reply.summarised = partial(compaction.wrapped_window if step.whole else compaction.wrapped, model=model)
+        wrap, owner = compaction.wrapped_window if step.whole else compaction.wrapped, _owner(receipt)
+        reply.summarised = lambda summary: self._held(wrap(summary, model), owner)
         if step.whole:
             reply.shaped = partial(compacted_response, compaction.window())
         return compaction.request(model)
@@ -180,7 +210,8 @@ class Compactions:
         wrapped, rows = await self._compacted(request, items, items, threshold)
         if rows:
             reply = _reply_of(request.receipt)
-            reply.compaction, reply.evicted = wrapped, rows
+            reply.compaction = self._held(wrapped, _owner(request.receipt)) if wrapped else ""
+            reply.evicted = rows
         return {**request.payload, "input": [_item(wrapped)]} if wrapped else None
 
     async def _gate(self, request: _Request, threshold: int) -> Json | None:
@@ -197,7 +228,7 @@ class Compactions:
         wrapped, turn.reply.evicted = await self._compacted(request, before, given, threshold)
         if not wrapped:
             return None
-        turn.request.begin_with(_item(wrapped))
+        turn.request.begin_with(_item(self._held(wrapped, _owner(request.receipt))))
         request.receipt.turn = turn._replace(items=1)
         return {**request.payload, "input": [_item(wrapped), *own]}
 
@@ -229,7 +260,10 @@ class Compactions:
     async def _summarised(self, request: _Request, items: list[Any]) -> str:
         """Return the wrapped history of these items with a summary; empty if that failed."""
         incoming, receipt = request.incoming, request.receipt
-        asked = {"model": request.payload["model"], "input": [*items, {"type": _TRIGGER}], "store": False}
+        model, now = str(request.payload["model"]), asyncio.get_running_loop().time()
+        if now - self._failed.get(model, -PAUSE) < PAUSE:
+            return ""
+        asked = {"model": model, "input": [*items, {"type": _TRIGGER}], "store": False}
         headers = CIMultiDict(incoming.headers)
         for name in _DROPPED:
             headers.popall(name, None)
@@ -239,9 +273,13 @@ class Compactions:
         reply = response.body if isinstance(response, web.Response) else None
         if response.status != 200 or type(reply) is not bytes:
             log.warning("%s the conversation was not compacted: %d", receipt.request_id, response.status)
+            if len(self._failed) >= _MODELS:
+                self._failed.clear()
+            self._failed[model] = now
             return ""
-        wrapped: str = json_loads(reply)["output"][0]["encrypted_content"]
-        return wrapped
+        self._failed.pop(model, None)
+        held: str = json_loads(reply)["output"][0]["encrypted_content"]
+        return held if self._cipher is None else self._cipher.decrypt(held, _owner(receipt)) or ""
 
 
 def path_of(incoming: web.Request, path: str) -> str:
@@ -266,6 +304,12 @@ def _reply_of(receipt: Receipt) -> StoredReply:
     turn = CompactingTurn(receipt.turn.reply if receipt.turn is not None else StoredReply({}))
     receipt.turn = turn
     return turn.reply
+
+
+def _owner(receipt: Receipt) -> str:
+    from dragoman_server.proxy.stored_responses import owner_of  # imported here: few gateways need it
+
+    return owner_of(receipt.owner, receipt.key)
 
 
 def _item(wrapped: str) -> Json:

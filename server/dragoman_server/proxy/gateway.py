@@ -141,7 +141,7 @@ class Gateway:
                 self.stored.check_background = self.background.check_room
         """The stored responses; None if none are kept."""
         self._state = config.state
-        self.compactions = Compactions(config.state.compaction, self._answer)
+        self.compactions = Compactions(config.state, self._answer)
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)

@@ -88,7 +88,7 @@ async def identify(
     if not loaded.requires_key:
         return WITHOUT_KEY
     if accounts is not None and loaded.config.named_keys:
-        return await check_named(accounts, loaded.config, request.headers, now())
+        return check_named(accounts, loaded.config, request.headers, now())
     return Caller(check_inbound(loaded.config, request.headers))
 
 
@@ -147,6 +147,8 @@ async def resolve_request(
             payload = step.payload
     if stored is not None and stored.serves(receipt.client, target):
         payload, body = await stored.prepare(request, receipt, payload, body, loaded.config.server.limits.request_body)
+    if compactions is not None and compactions.encrypts and receipt.client is Dialect.RESPONSES:
+        payload, body = compactions.decrypted(receipt, payload, body)
     if step is not None and compactions is not None:
         target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
     if long:

@@ -57,7 +57,7 @@ class NodeCipher:
     """
 
     def __init__(self, key: str) -> None:
-        self._cipher = _cipher(key)
+        self._cipher = aes_gcm(key)
 
     def encode(self, node: Node) -> bytes:
         """Returns the bytes to store."""
@@ -77,7 +77,8 @@ class NodeCipher:
             raise Unreadable(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
 
 
-def _cipher(key: str) -> AESGCM:
+def aes_gcm(key: str) -> AESGCM:
+    """Returns the cipher of a key of 32 bytes in base64. Raises ValueError for a key of another form."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:

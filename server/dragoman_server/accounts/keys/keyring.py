@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable
 
 from dragoman_server.accounts.keys.record import KeyRecord
-from dragoman_server.accounts.keys.secret import KeyHash, id_of
+from dragoman_server.accounts.keys.secret import KeyHash
 
 
 class Keyring:
@@ -23,11 +23,11 @@ class Keyring:
     def __len__(self) -> int:
         return len(self._records)
 
-    def find(self, key: str) -> KeyRecord | None:
-        """Return the record of a client's key, also of one that has expired; None for an unknown key.
+    def find(self, key: str, key_id: str) -> KeyRecord | None:
+        """Return the record of a client's key with this id, also of one that has expired; None for an unknown key.
 
         One hash is computed and compared in each case, so the time taken does not reveal which ids exist.
         """
-        record = self._records.get(id_of(key) or "")
+        record = self._records.get(key_id)
         expected = record.hash if record is not None else self._unmatched
         return record if expected.matches(key) else None

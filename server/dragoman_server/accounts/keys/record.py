@@ -48,7 +48,7 @@ class KeyLimits:
                 yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
 
     def __bool__(self) -> bool:
-        return self != NO_LIMITS
+        return bool(self.requests_per_minute or self.concurrent_requests or self.count_tokens)
 
     @property
     def has_cost(self) -> bool:

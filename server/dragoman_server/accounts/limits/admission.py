@@ -9,8 +9,6 @@ from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import (
     REQUESTS,
     TOKENS,
-    BucketClaim,
-    BudgetClaim,
     Claim,
     Outcome,
     Settlement,
@@ -20,8 +18,7 @@ from dragoman_server.accounts.limits.prices import UNITS
 
 DAILY_TOKENS, MONTHLY_TOKENS, DAILY_COST, MONTHLY_COST = "daily_tokens", "monthly_tokens", "daily_cost", "monthly_cost"
 _COSTS = frozenset((DAILY_COST, MONTHLY_COST))
-_PER_TOKEN = frozenset((TOKENS, DAILY_TOKENS, MONTHLY_TOKENS))
-"""Limits that are counted in tokens."""
+"""Budgets of cost; the other ones are of tokens."""
 
 
 @dataclass(slots=True)
@@ -44,18 +41,18 @@ def claim_of(record: KeyRecord, lease: str, tokens: int, cost: int, now: float) 
     limits, today = record.limits, calendar(now)
     buckets = []
     if limits.requests_per_minute:
-        buckets.append(BucketClaim(REQUESTS, limits.requests_per_minute, 1))
+        buckets.append((REQUESTS, limits.requests_per_minute, 1))
     if limits.tokens_per_minute:
-        buckets.append(BucketClaim(TOKENS, limits.tokens_per_minute, tokens))
+        buckets.append((TOKENS, limits.tokens_per_minute, tokens))
     budgets = []
     if limits.daily_tokens:
-        budgets.append(BudgetClaim(DAILY_TOKENS, today.day, limits.daily_tokens, tokens))
+        budgets.append((DAILY_TOKENS, today.day, limits.daily_tokens, tokens))
     if limits.monthly_tokens:
-        budgets.append(BudgetClaim(MONTHLY_TOKENS, today.month, limits.monthly_tokens, tokens))
+        budgets.append((MONTHLY_TOKENS, today.month, limits.monthly_tokens, tokens))
     if limits.daily_cost:
-        budgets.append(BudgetClaim(DAILY_COST, today.day, round(limits.daily_cost * UNITS), cost))
+        budgets.append((DAILY_COST, today.day, round(limits.daily_cost * UNITS), cost))
     if limits.monthly_cost:
-        budgets.append(BudgetClaim(MONTHLY_COST, today.month, round(limits.monthly_cost * UNITS), cost))
+        budgets.append((MONTHLY_COST, today.month, round(limits.monthly_cost * UNITS), cost))
     return Claim(record.id, lease, limits.concurrent_requests, tuple(buckets), tuple(budgets))
 
 
@@ -67,27 +64,22 @@ def tokens_of(usage: Usage) -> int:
 def settlement_of(admission: Admission, tokens: int | None, cost: int | None) -> Settlement:
     """Return the settlement of an admitted request that used `tokens` and `cost`. None: the estimate stays.
 
-    If the store did not grant the claim, nothing of it was counted yet, so the whole amounts are.
+    If the store did not grant the claim, nothing of it was counted yet, so the whole amounts are. Limits that do not
+    change are left out.
     """
     claim, granted = admission.claim, admission.granted
-
-    def difference(name: str, estimate: int) -> int:
-        used = tokens if name in _PER_TOKEN else cost if name in _COSTS else estimate
-        used = estimate if used is None else used
-        return used - estimate if granted else used
-
-    return Settlement(
-        claim.key,
-        claim.lease,
-        granted,
-        tuple([BucketClaim(name, limit, difference(name, amount)) for name, limit, amount in claim.buckets]),
-        tuple(
-            [
-                BudgetClaim(name, period, limit, difference(name, amount))
-                for name, period, limit, amount in claim.budgets
-            ]
-        ),
-    )
+    buckets, budgets = [], []
+    for name, limit, estimate in claim.buckets:
+        used = tokens if name == TOKENS else None
+        change = (estimate if used is None else used) - (estimate if granted else 0)
+        if change:
+            buckets.append((name, limit, change))
+    for name, period, limit, estimate in claim.budgets:
+        used = cost if name in _COSTS else tokens
+        change = (estimate if used is None else used) - (estimate if granted else 0)
+        if change:
+            budgets.append((name, period, limit, change))
+    return Settlement(claim.key, claim.lease, granted, tuple(buckets), tuple(budgets))
 
 
 def cancellation_of(claim: Claim) -> Settlement:
@@ -96,6 +88,6 @@ def cancellation_of(claim: Claim) -> Settlement:
         claim.key,
         claim.lease,
         True,
-        tuple(BucketClaim(part.name, part.limit, -part.amount) for part in claim.buckets),
-        tuple(BudgetClaim(part.name, part.period, part.limit, -part.amount) for part in claim.budgets),
+        tuple((name, limit, -amount) for name, limit, amount in claim.buckets),
+        tuple((name, period, limit, -amount) for name, period, limit, amount in claim.budgets),
     )

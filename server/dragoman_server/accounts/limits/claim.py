@@ -17,21 +17,10 @@ KEPT_MS = 3_600_000
 """Time for which a lease that has expired can still be settled, and for which a repeated settlement is recognised."""
 
 
-class BucketClaim(NamedTuple):
-    """A claim of `amount` on a bucket that holds `limit` and is filled by `limit` in each minute."""
-
-    name: str
-    limit: int
-    amount: int
-
-
-class BudgetClaim(NamedTuple):
-    """A claim of `amount` on a budget of `limit` for a calendar `period`, such as `2026-11` or `2026-11-22`."""
-
-    name: str
-    period: str
-    limit: int
-    amount: int
+BucketClaim = tuple[str, int, int]
+"""`name, limit, amount`: a claim of `amount` on a bucket that holds `limit` and is filled by `limit` in each minute."""
+BudgetClaim = tuple[str, str, int, int]
+"""`name, period, limit, amount`: a claim on a budget for a calendar period, such as `2026-11` or `2026-11-22`."""
 
 
 class Claim(NamedTuple):

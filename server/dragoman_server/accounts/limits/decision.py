@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
-    BucketClaim,
-    BudgetClaim,
     Claim,
     Outcome,
     Settlement,
@@ -50,47 +48,51 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim. `now` is in
     milliseconds.
     """
-    rejected = []
-    if claim.concurrent and is_open >= claim.concurrent:
-        rejected.append(CONCURRENCY)
-    buckets = [_filled(state, part, now) for part in claim.buckets]
-    for (level, _), (name, limit, amount) in zip(buckets, claim.buckets, strict=True):
+    _, _, concurrent, buckets, budgets = claim
+    rejected = [CONCURRENCY] if concurrent and is_open >= concurrent else []
+    filled, current = [], []
+    for name, limit, amount in buckets:
+        level, at = _filled(state, name, limit, now)
         if level < (amount if amount < limit else limit) * SCALE:
             rejected.append(name)
-    budgets = [_current(state, part) for part in claim.budgets]
-    for (_, spent), (name, _, limit, amount) in zip(budgets, claim.budgets, strict=True):
+        filled.append((name, amount, level, at))
+    for name, period, limit, amount in budgets:
+        period, spent = _current(state, name, period)
         if spent + amount > limit:
             rejected.append(name)
-    if not rejected:
-        is_open += 1
-        for index, part in enumerate(claim.buckets):
-            level, at = buckets[index]
-            state.buckets[part.name] = buckets[index] = level - part.amount * SCALE, at
-        for index, wanted in enumerate(claim.budgets):
-            period, spent = budgets[index]
-            state.budgets[wanted.name] = budgets[index] = period, spent + wanted.amount
-    return Outcome(
-        tuple(rejected), is_open, tuple([level for level, _ in buckets]), tuple([spent for _, spent in budgets])
-    )
+        current.append((name, amount, period, spent))
+    if rejected:
+        return Outcome(
+            tuple(rejected), is_open, tuple([part[2] for part in filled]), tuple([part[3] for part in current])
+        )
+    levels, sums = [], []
+    for name, amount, level, at in filled:
+        level -= amount * SCALE
+        state.buckets[name] = level, at
+        levels.append(level)
+    for name, amount, period, spent in current:
+        spent += amount
+        state.budgets[name] = period, spent
+        sums.append(spent)
+    return Outcome((), is_open + 1, tuple(levels), tuple(sums))
 
 
 def settle(state: KeyState, settlement: Settlement, now: int) -> None:
     """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
-    for part in settlement.buckets:
-        level, at = _filled(state, part, now)
-        state.buckets[part.name] = min(level - part.amount * SCALE, part.limit * SCALE), at
-    for wanted in settlement.budgets:
-        period, spent = _current(state, wanted)
-        if period == wanted.period:
-            spent = max(0, spent + wanted.amount)
-        state.budgets[wanted.name] = period, spent
+    for name, limit, amount in settlement.buckets:
+        level, at = _filled(state, name, limit, now)
+        state.buckets[name] = min(level - amount * SCALE, limit * SCALE), at
+    for name, wanted, _, amount in settlement.budgets:
+        period, spent = _current(state, name, wanted)
+        if period == wanted:
+            spent = max(0, spent + amount)
+        state.budgets[name] = period, spent
 
 
-def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
+def _filled(state: KeyState, name: str, limit: int, now: int) -> Bucket:
     """Return the bucket as it is now; a new one is full."""
-    _, limit, _ = part
     full = limit * SCALE
-    found = state.buckets.get(part.name)
+    found = state.buckets.get(name)
     if found is None:
         return full, now
     level, at = found
@@ -100,7 +102,7 @@ def _filled(state: KeyState, part: BucketClaim, now: int) -> Bucket:
     return (level if level < full else full), at
 
 
-def _current(state: KeyState, wanted: BudgetClaim) -> Budget:
+def _current(state: KeyState, name: str, period: str) -> Budget:
     """Return the budget of the claim's period, or of a later one: clocks of two machines may differ."""
-    found = state.budgets.get(wanted.name)
-    return (wanted.period, 0) if found is None or wanted.period > found[0] else found
+    found = state.budgets.get(name)
+    return (period, 0) if found is None or period > found[0] else found

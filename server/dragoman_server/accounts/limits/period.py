@@ -21,10 +21,11 @@ def calendar(now: float) -> Calendar:
     return _calendar(int(now // 86400))
 
 
+@lru_cache(64)
 def rfc3339(second: int) -> str:
     """Return Unix seconds as a time in RFC 3339, such as `2026-11-22T00:00:00Z`."""
+    # The same few seconds are formatted for all requests that arrive in one of them.
     days, second = divmod(second, 86400)
-    # Formatting the date takes longer than the rest, and it is the same all day.
     return f"{_calendar(days).day}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
 

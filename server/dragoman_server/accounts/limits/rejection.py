@@ -12,7 +12,6 @@ from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     REQUESTS,
     TOKENS,
-    BucketClaim,
     BudgetClaim,
     Claim,
     Outcome,
@@ -36,7 +35,7 @@ def rejection(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> Dr
     headers = rate_headers(claim, outcome, client, now)
     headers["retry-after"] = str(waits[name])
     code = "rate_limit_exceeded"
-    if any(name == part.name for part in claim.budgets):
+    if any(name == budget for budget, *_ in claim.budgets):
         # The code at which OpenAI's clients give up. A retry within their patience cannot succeed.
         code = "insufficient_quota"
         headers["x-should-retry"] = "false"
@@ -50,9 +49,9 @@ def _seconds(name: str, claim: Claim, outcome: Outcome, now: float) -> int:
     """Return the whole seconds until a limit can grant the claim, at least 1."""
     if name == CONCURRENCY:
         return _BUSY
-    for part, level in zip(claim.buckets, outcome.levels, strict=True):
-        if part.name == name:
-            return max(1, ceil((min(part.amount, part.limit) * SCALE - level) / part.limit / 1000))
+    for (bucket, limit, amount), level in zip(claim.buckets, outcome.levels, strict=True):
+        if bucket == name:
+            return max(1, ceil((min(amount, limit) * SCALE - level) / limit / 1000))
     today = calendar(now)
     end = today.next_day if name in (DAILY_TOKENS, DAILY_COST) else today.next_month
     return max(1, ceil(end - now))
@@ -61,20 +60,21 @@ def _seconds(name: str, claim: Claim, outcome: Outcome, now: float) -> int:
 def _message(name: str, claim: Claim, outcome: Outcome, seconds: int) -> str:
     if name == CONCURRENCY:
         return f"this API key may have {claim.concurrent} requests open at the same time, and has {outcome.open}"
-    for part in claim.buckets:
-        if part.name == name:
-            return f"this API key may use {part.limit} {name} per minute; try again in {seconds} s"
-    budget, spent = next(pair for pair in zip(claim.budgets, outcome.spent, strict=True) if pair[0].name == name)
+    for bucket, limit, _ in claim.buckets:
+        if bucket == name:
+            return f"this API key may use {limit} {name} per minute; try again in {seconds} s"
+    budget, spent = next(pair for pair in zip(claim.budgets, outcome.spent, strict=True) if pair[0][0] == name)
     return _budget_message(budget, spent)
 
 
 def _budget_message(budget: BudgetClaim, spent: int) -> str:
-    span = "day" if budget.name in (DAILY_TOKENS, DAILY_COST) else "month"
-    if budget.name in (DAILY_COST, MONTHLY_COST):
-        used, limit, needed = money(spent), money(budget.limit), money(budget.amount)
+    name, _, limit, amount = budget
+    span = "day" if name in (DAILY_TOKENS, DAILY_COST) else "month"
+    if name in (DAILY_COST, MONTHLY_COST):
+        used, most, needed = money(spent), money(limit), money(amount)
     else:
-        used, limit, needed = f"{spent} tokens", str(budget.limit), str(budget.amount)
-    return f"this API key has used {used} of {limit} for this {span} (UTC), and the request needs about {needed}"
+        used, most, needed = f"{spent} tokens", str(limit), str(amount)
+    return f"this API key has used {used} of {most} for this {span} (UTC), and the request needs about {needed}"
 
 
 def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> dict[str, str]:
@@ -85,17 +85,18 @@ def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) ->
     headers: dict[str, str] = {}
     messages = client is Dialect.MESSAGES
     names = _ANTHROPIC if messages else _OPENAI
-    for part, level in zip(claim.buckets, outcome.levels, strict=True):
-        limit, remaining, reset = names[part.name]
-        missing = part.limit * SCALE - level
-        headers[limit] = str(part.limit)
-        headers[remaining] = str(max(0, level // SCALE))
-        headers[reset] = rfc3339(ceil(now + missing / part.limit / 1000)) if messages else _duration(part, missing)
+    for (name, size, _), level in zip(claim.buckets, outcome.levels, strict=True):
+        limit, remaining, reset = names[name]
+        missing = size * SCALE - level
+        headers[limit] = str(size)
+        headers[remaining] = str(level // SCALE) if level > 0 else "0"
+        headers[reset] = rfc3339(ceil(now + missing / size / 1000)) if messages else _duration(size, missing)
     return headers
 
 
-def _duration(part: BucketClaim, missing: int) -> str:
-    millis = -(-missing // part.limit)
+def _duration(size: int, missing: int) -> str:
+    """Return the time in which a bucket of this size gains `missing` units."""
+    millis = -(-missing // size)
     if millis < 1000:
         return f"{millis}ms" if millis else "0s"
     whole = -(-millis // 1000)

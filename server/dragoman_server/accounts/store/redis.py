@@ -191,11 +191,11 @@ class RedisStore:
 def _claims(buckets: Sequence[BucketClaim], budgets: Sequence[BudgetClaim]) -> list[str]:
     """Return the claims as arguments of a script."""
     args = [str(len(buckets))]
-    for part in buckets:
-        args += (part.name, str(part.limit), str(part.amount))
+    for name, limit, amount in buckets:
+        args += (name, str(limit), str(amount))
     args.append(str(len(budgets)))
-    for budget in budgets:
-        args += (budget.name, budget.period, str(budget.limit), str(budget.amount))
+    for name, period, limit, amount in budgets:
+        args += (name, period, str(limit), str(amount))
     return args
 
 

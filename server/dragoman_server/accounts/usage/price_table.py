@@ -73,11 +73,10 @@ class PriceTable:
             return None
         read, written = usage.cache_read or 0, usage.cache_write or 0
         fresh = max(0, (usage.input_total or 0) - read - written)
-        hour = min(written, usage.cache_write_1h or 0)
-        counts = (fresh, usage.output_total or 0, read, written - hour, hour)
-        cost = price[0] * counts[0]
-        for each, count in zip(price[1:], counts[1:], strict=True):
-            cost += each * count
+        cost = price[0] * fresh + price[1] * (usage.output_total or 0)
+        if read or written:
+            hour = min(written, usage.cache_write_1h or 0)
+            cost += price[2] * read + price[3] * (written - hour) + price[4] * hour
         return cost / _MILLION
 
     def _price_at(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dragoman import Json
+from collections.abc import Sequence
+
+from dragoman import Json, Usage
 from dragoman_server.accounts.limits.period import rfc3339
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.observability.exchange_record import ExchangeRecord
@@ -28,12 +30,14 @@ COUNTS = (
     ("reasoning", "reasoning"),
 )
 """Name of a count in a row → its attribute of the usage. `input` includes both counts of the cache."""
+_UNKNOWN = (None,) * len(COUNTS)
 _COUNT_NAMES = {attribute: name for name, attribute in COUNTS}
 
 
 def row_of(record: ExchangeRecord) -> Json:
     """Return the row of an exchange, as it is written to a JSONL file."""
-    usage, principal, cost = record.usage, record.principal, record.cost
+    principal, cost = record.principal, record.cost
+    whole, read, written, output, reasoning = _counts(record.usage)
     return {
         "time": rfc3339(record.created),
         "id": record.request_id,
@@ -51,12 +55,12 @@ def row_of(record: ExchangeRecord) -> Json:
         "status": record.status,
         "stream": record.stream,
         "attempts": record.attempts,
-        "input": _count(usage.input_total) if usage is not None else None,
-        "cache_read": _count(usage.cache_read) if usage is not None else None,
-        "cache_write": _count(usage.cache_write) if usage is not None else None,
-        "output": _count(usage.output_total) if usage is not None else None,
-        "reasoning": _count(usage.reasoning) if usage is not None else None,
-        "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated],
+        "input": whole,
+        "cache_read": read,
+        "cache_write": written,
+        "output": output,
+        "reasoning": reasoning,
+        "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated] if record.estimated else [],
         "partial": record.partial,
         "cost": min(float(cost), COST_MAX) if cost is not None else None,
         "duration": round(record.duration, 4),
@@ -64,8 +68,12 @@ def row_of(record: ExchangeRecord) -> Json:
     }
 
 
-def _count(count: int | None) -> int | None:
-    return count if count is None or count <= COUNT_MAX else COUNT_MAX
+def _counts(usage: Usage | None) -> Sequence[int | None]:
+    """Return the counts of a row, in the order of `COUNTS`."""
+    if usage is None:
+        return _UNKNOWN
+    counts = (usage.input_total, usage.cache_read, usage.cache_write, usage.output_total, usage.reasoning)
+    return [count if count is None or count < COUNT_MAX else COUNT_MAX for count in counts]
 
 
 def _text(value: str | None) -> str | None:

@@ -19,6 +19,7 @@ from dragoman.threads import (
     plan,
 )
 from dragoman.threads.compaction import KEEP, saved
+from dragoman.threads.compaction_items import tokens_of
 from support.thread_stores import assistant, user
 
 LONG = "word " * 1000
@@ -128,6 +129,20 @@ def test_newest_steps_stay_as_far_as_they_fit() -> None:
     found = plan([user("a"), assistant("A")])
     assert (found.newest, found.summarised) == ([user("a")], 1)
     assert plan([user("a")]).rows == []
+
+
+def test_a_record_that_is_too_long_loses_its_middle() -> None:
+    items = [user("a"), *(each for name in range(20) for each in step(f"<{name}>")), user("b")]
+    whole = plan(items).record
+    found = plan(items, room=1_500)
+    assert tokens_of(found.record) <= 1_600 < tokens_of(whole)
+    assert found.record.startswith('User:\na\n\nCall of look:\n{"at":"<0>"}')
+    assert found.record.endswith("User:\nb")
+    assert '"<19>"' in found.record
+    assert '"<9>"' not in found.record
+    assert "entries of the record were left out]" in found.record
+    assert "that do not fit into the context window of its model" in found.rows[-1][2]
+    assert plan(items, room=100_000).record == whole
 
 
 def test_old_images_of_the_user_go_and_new_ones_stay() -> None:

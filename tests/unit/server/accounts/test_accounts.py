@@ -15,6 +15,7 @@ from dragoman import Dialect, DragomanError, Usage
 from dragoman_server.accounts import accounts as module
 from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.keys.secret import id_of
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.store.interface import StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import MemoryStore
@@ -73,6 +74,10 @@ class Fragile:
     async def keys(self, known: int | None = None) -> StoredKeys | None:
         self._check()
         return await self._memory.keys(known)
+
+
+def found(accounts: Accounts, key: str) -> KeyRecord | None:
+    return accounts.find(key, id_of(key) or "")
 
 
 @pytest.fixture(autouse=True)
@@ -207,15 +212,15 @@ async def test_keys_of_the_configuration_are_known_without_the_store() -> None:
     store.away = True
     unknown, of_store = made("bob")
     async with opened(store, record) as (accounts, _):
-        assert await accounts.find(key) is record
+        assert found(accounts, key) is record
         with pytest.raises(DragomanError) as caught:
-            await accounts.find(unknown)
+            found(accounts, unknown)
         assert caught.value.failure.status == 503
         await store.put_key(of_store)
         store.away = False
         await until(lambda: accounts.healthy, 5)
         await until(lambda: accounts._read.is_set(), 5)
-        assert await accounts.find(unknown) == of_store
+        assert found(accounts, unknown) == of_store
 
 
 async def test_keys_that_were_read_stay_valid_during_an_outage() -> None:
@@ -224,8 +229,8 @@ async def test_keys_that_were_read_stay_valid_during_an_outage() -> None:
     async with opened(store) as (accounts, _):
         store.away = True
         await until(lambda: not accounts.healthy, 5)
-        assert await accounts.find(key) == record
-        assert await accounts.find(made()[0]) is None
+        assert found(accounts, key) == record
+        assert found(accounts, made()[0]) is None
 
 
 async def test_a_store_without_keys_is_not_asked_for_them() -> None:

@@ -20,6 +20,7 @@ from dragoman.reasoning.compacted_history import (
 )
 from dragoman_server.config.compaction_options import CompactionOptions
 from dragoman_server.config.state_options import StateOptions
+from dragoman_server.proxy import compaction
 from support.gateways import config_for, gate, served
 from support.named_keys import made
 from support.samples import reply
@@ -221,6 +222,19 @@ async def test_a_conversation_without_a_summary_goes_on(upstream: Dialect, model
             await state.sdk.responses.compact(model=MODEL, input=items)
         with pytest.raises(openai.InternalServerError):
             await state.sdk.responses.create(model=MODEL, input=[*items, {"type": "compaction_trigger"}])
+
+
+async def test_a_summary_that_failed_is_not_requested_with_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stateful(Dialect.CHAT, with_model("sim-error-500")) as state:
+        items: Any = [user("Read the files."), *loop(12), user("What is in them?")]
+        for _ in range(3):
+            response, headers = await create(state, False, input=items, context_management=THRESHOLD)
+            assert headers["x-dragoman-loss"] == "context_management=1"
+            assert [item.type for item in response.output] == ["message"]
+        assert [sent["model"] for sent in state.simulator_requests()] == ["sim-error-500", *[MODEL] * 3]
+        monkeypatch.setattr(compaction, "PAUSE", 0.0)
+        await create(state, False, input=items, context_management=THRESHOLD)
+        assert [sent["model"] for sent in state.simulator_requests()][4:] == ["sim-error-500", MODEL]
 
 
 async def test_both_exchanges_are_in_the_books() -> None:

@@ -6,16 +6,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from dragoman import builtin_profile
 from dragoman.dialects import Dialect
 from dragoman.reasoning.compacted_history import HEADING
+from dragoman.threads.history_cipher import TAG
 from dragoman_server.config.compaction_options import CompactionOptions
+from dragoman_server.config.provider import Secret
+from dragoman_server.config.state_options import StateOptions
+from support.named_keys import made
 from support.stateful import MEMORY, Stateful, stateful
 from support.texts import sent_texts
+from support.thread_stores import KEY
 from support.websockets import speaking
 
 UPSTREAMS = pytest.mark.parametrize("upstream", list(Dialect))
@@ -108,6 +115,40 @@ async def test_a_conversation_of_the_api(upstream: Dialect) -> None:
         assert [text for text in texts if text.endswith("?")] == ["Q0?", "Now?", "Q1?", "Q2?"]
         items = [item.type async for item in state.sdk.conversations.items.list(chat.id, order="asc")]
         assert items.count("compaction") == 1
+
+
+@UPSTREAMS
+async def test_with_a_key_the_items_are_encrypted_for_their_client(upstream: Dialect, tmp_path: Path) -> None:
+    options = StateOptions(
+        kind="sqlite", path=str(tmp_path / "r.db"), encryption_key=Secret(KEY), compaction=replace(GATE, model=MODEL)
+    )
+    (alice, one), (bob, two) = made("alice"), made("bob")
+    async with stateful(upstream, options, keys=(one, two)) as state:
+        create = state.client(alice).responses.create
+        items: Any = [user("Q0?"), *loop("a", 20), user("Now?")]
+        compacted = await state.client(alice).responses.compact(model=MODEL, input=items)
+        item = compacted.output[-1]
+        assert item.encrypted_content.startswith(TAG)
+        await create(model=MODEL, input=[item.to_dict(), user("Q1?")], store=False)
+        assert any(text.startswith(HEADING) for text in sent_texts(state.sent()))
+        counted = await state.client(alice).responses.input_tokens.count(model=MODEL, input=[item.to_dict()])
+        assert counted.input_tokens < 5_000
+        with pytest.raises(openai.BadRequestError, match="provider that made it"):
+            await state.client(bob).responses.create(model=MODEL, input=[item.to_dict(), user("Q1?")])
+        managed: Any = [{"type": "compaction", "compact_threshold": 3_000}]
+        first = await create(model=MODEL, input=items, context_management=managed)
+        assert first.output[0].encrypted_content.startswith(TAG)
+        second = await create(model=MODEL, previous_response_id=first.id, input=[*loop("b", 20), user("Q2?")])
+        before = summaries(state)
+        third = await create(model=MODEL, previous_response_id=second.id, input="Q3?")
+        assert summaries(state) == before + 1
+        await create(model=MODEL, previous_response_id=third.id, input="Q4?")
+        assert summaries(state) == before + 1
+        texts = sent_texts(state.sent())
+        assert [text for text in texts if text.endswith("?")] == ["Q0?", "Now?", "Q2?", "Q3?", "Q4?"]
+        listed = await state.client(alice).responses.input_items.list(third.id, order="desc", limit=2)
+        assert [each.type for each in listed.data] == ["message", "compaction"]
+        assert listed.data[1].encrypted_content.startswith(TAG)
 
 
 async def test_what_is_not_stored_is_not_compacted() -> None:

@@ -30,7 +30,7 @@ from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
-from dragoman.reasoning.compacted_history import TRIGGER, expand, unwrap_history
+from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, unwrap_history
 from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
@@ -101,29 +101,29 @@ class ItemsReader:
             if type(item) is not dict:
                 raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
             kind = item.get("type")
-            if kind == "compaction" and unwrap_history(item) is not None:
+            reader = _READERS.get(kind) if type(kind) is str else None
+            if reader is not None:
+                reader(self, item, at)
+            elif kind is None and "role" in item:
+                self._message(item, at)
+            elif kind == COMPACTION and unwrap_history(item) is not None:
                 self._expand(items[: number + 1])
-            elif kind == TRIGGER and any(unwrap_history(later) is not None for later in items[number:]):
-                continue  # it has been answered
-            else:
-                self._item(item, at)
-
-    def _item(self, item: Json, at: Path) -> None:
-        kind = item.get("type")
-        reader = _READERS.get(kind) if type(kind) is str else None
-        if reader is not None:
-            reader(self, item, at)
-        elif kind is None and "role" in item:
-            self._message(item, at)
-        else:
-            _reject(item, at)
+            elif kind != TRIGGER or all(unwrap_history(later) is None for later in items[number:]):
+                _reject(item, at)  # but not a trigger that has been answered
 
     def _expand(self, items: list[Any]) -> None:
         """Read the items up to a compacted history again, with what it stands for in place of those it covers."""
         self._builder.restart(self._first)
         self._losses.rewind(self._mark)
         for place, item, _ in expand(items):
-            self._item(item, ("input", place))
+            at, kind = ("input", place), item.get("type")
+            reader = _READERS.get(kind) if type(kind) is str else None
+            if reader is not None:
+                reader(self, item, at)
+            elif kind is None and "role" in item:
+                self._message(item, at)
+            else:
+                _reject(item, at)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 

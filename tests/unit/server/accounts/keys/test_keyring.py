@@ -15,7 +15,7 @@ def test_the_record_of_a_key_is_found() -> None:
     ring = Keyring(KeyRecord(name, KeyHash.of(key)) for name, key in keys.items())
     assert len(ring) == 3
     for name, key in keys.items():
-        found = ring.find(key)
+        found = ring.find(key, secret.id_of(key) or "")
         assert found is not None
         assert found.name == name
 
@@ -25,7 +25,7 @@ def test_the_id_alone_is_not_enough() -> None:
     ring = Keyring([KeyRecord("a", KeyHash.of(key))])
     forged = "-".join([*key.split("-")[:3], other.rpartition("-")[2]])
     assert secret.id_of(forged) == secret.id_of(key)
-    assert ring.find(forged) is None
+    assert ring.find(forged, secret.id_of(key) or "") is None
 
 
 @pytest.mark.parametrize("key", ["", "x", new_key(), "sk-dragoman-\udc80"], ids=["empty", "word", "key", "bytes"])
@@ -38,5 +38,5 @@ def test_one_comparison_is_made_for_each_key(key: str, monkeypatch: pytest.Monke
         return False
 
     monkeypatch.setattr(secret, "compare_digest", record)
-    assert ring.find(key) is None
+    assert ring.find(key, secret.id_of(key) or "") is None
     assert compared == [(32, 32)]

@@ -12,7 +12,7 @@ from dragoman_server.accounts.limits.admission import (
     settlement_of,
     tokens_of,
 )
-from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Settlement
+from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.limits.prices import UNITS
 from support.named_keys import made
 
@@ -26,12 +26,12 @@ _, RECORD = made(
     daily_cost=1.5,
     monthly_cost=30.0,
 )
-BUCKETS = (BucketClaim("requests", 60, 1), BucketClaim("tokens", 1000, 7))
+BUCKETS = (("requests", 60, 1), ("tokens", 1000, 7))
 BUDGETS = (
-    BudgetClaim("daily_tokens", "2026-11-22", 10, 7),
-    BudgetClaim("monthly_tokens", "2026-11", 20, 7),
-    BudgetClaim("daily_cost", "2026-11-22", 3 * UNITS // 2, 9),
-    BudgetClaim("monthly_cost", "2026-11", 30 * UNITS, 9),
+    ("daily_tokens", "2026-11-22", 10, 7),
+    ("monthly_tokens", "2026-11", 20, 7),
+    ("daily_cost", "2026-11-22", 3 * UNITS // 2, 9),
+    ("monthly_cost", "2026-11", 30 * UNITS, 9),
 )
 CLAIM = Claim(RECORD.id, "1", 4, BUCKETS, BUDGETS)
 
@@ -45,22 +45,27 @@ def test_a_claim_has_a_part_for_each_limit() -> None:
 def test_a_settlement_has_the_differences() -> None:
     found = settlement_of(Admission(RECORD, CLAIM, 7, granted=True), 12, 5)
     assert found.granted
-    assert [part.amount for part in found.buckets] == [0, 5]
-    assert [part.amount for part in found.budgets] == [5, 5, -4, -4]
+    assert [(part[0], part[-1]) for part in found.buckets] == [("tokens", 5)]
+    assert [part[-1] for part in found.budgets] == [5, 5, -4, -4]
+
+
+def test_a_settlement_leaves_out_what_stays() -> None:
+    found = settlement_of(Admission(RECORD, CLAIM, 7, granted=True), None, None)
+    assert found == Settlement(RECORD.id, "1", True)
 
 
 def test_the_settlement_of_a_claim_that_was_never_granted_has_the_whole_amounts() -> None:
     found = settlement_of(Admission(RECORD, CLAIM, 7, granted=False), 12, None)
     assert not found.granted
-    assert [part.amount for part in found.buckets] == [1, 12]
-    assert [part.amount for part in found.budgets] == [12, 12, 9, 9]
+    assert [part[-1] for part in found.buckets] == [1, 12]
+    assert [part[-1] for part in found.budgets] == [12, 12, 9, 9]
 
 
 def test_a_cancellation_takes_everything_back() -> None:
     found = cancellation_of(CLAIM)
     assert found == Settlement(RECORD.id, "1", True, found.buckets, found.budgets)
-    assert [part.amount for part in found.buckets] == [-1, -7]
-    assert [part.amount for part in found.budgets] == [-7, -7, -9, -9]
+    assert [part[-1] for part in found.buckets] == [-1, -7]
+    assert [part[-1] for part in found.budgets] == [-7, -7, -9, -9]
 
 
 def test_tokens_are_those_of_prompt_and_reply() -> None:

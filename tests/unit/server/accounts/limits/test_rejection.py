@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dragoman import Dialect
-from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome
+from dragoman_server.accounts.limits.claim import Claim, Outcome
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.rejection import rate_headers, rejection
@@ -18,8 +18,8 @@ CLAIM = Claim(
     "k",
     "l",
     4,
-    (BucketClaim("requests", 60, 1), BucketClaim("tokens", 1200, 100)),
-    (BudgetClaim("daily_tokens", "2026-11-22", 5000, 100), BudgetClaim("monthly_cost", "2026-11", 20 * UNITS, UNITS)),
+    (("requests", 60, 1), ("tokens", 1200, 100)),
+    (("daily_tokens", "2026-11-22", 5000, 100), ("monthly_cost", "2026-11", 20 * UNITS, UNITS)),
 )
 
 

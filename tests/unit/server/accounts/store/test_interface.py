@@ -10,7 +10,7 @@ import pytest
 
 from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
-from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.store import memory, redis, sqlite
 from dragoman_server.accounts.store.interface import Lease, Spent, Store, StoreError
@@ -34,13 +34,13 @@ async def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) ->
 def claim(
     lease: str, *, key: str = "alice", concurrent: int = 0, requests: int = 0, budget: int = 0, tokens: int = 1
 ) -> Claim:
-    buckets = (BucketClaim("requests", requests, 1),) if requests else ()
-    budgets = (BudgetClaim("daily_tokens", DAY, budget, tokens),) if budget else ()
+    buckets = (("requests", requests, 1),) if requests else ()
+    budgets = (("daily_tokens", DAY, budget, tokens),) if budget else ()
     return Claim(key, lease, concurrent, buckets, budgets)
 
 
 def charge(lease: str, tokens: int, *, key: str = "alice", granted: bool = True, period: str = DAY) -> Settlement:
-    return Settlement(key, lease, granted, (), (BudgetClaim("daily_tokens", period, 10**6, tokens),))
+    return Settlement(key, lease, granted, (), (("daily_tokens", period, 10**6, tokens),))
 
 
 async def test_a_claim_without_limits_is_granted(store: Store) -> None:
@@ -127,23 +127,23 @@ async def test_the_settlement_of_an_unknown_claim_changes_nothing(store: Store) 
 
 async def test_a_settlement_for_a_day_that_has_passed_is_not_counted_in_the_next(store: Store) -> None:
     await store.admit(claim("1", budget=100))
-    await store.admit(Claim("alice", "2", 0, (), (BudgetClaim("daily_tokens", "2026-11-23", 100, 5),)))
+    await store.admit(Claim("alice", "2", 0, (), (("daily_tokens", "2026-11-23", 100, 5),)))
     await store.settle([charge("1", 50)])
     assert await store.spent("alice") == [Spent("daily_tokens", "2026-11-23", 5)]
 
 
 async def test_a_day_and_a_month_are_separate_sums(store: Store) -> None:
-    budgets = (BudgetClaim("daily_tokens", DAY, 100, 7), BudgetClaim("monthly_tokens", MONTH, 1000, 7))
+    budgets = (("daily_tokens", DAY, 100, 7), ("monthly_tokens", MONTH, 1000, 7))
     await store.admit(Claim("alice", "1", 0, (), budgets))
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 7), Spent("monthly_tokens", MONTH, 7)]
 
 
 async def test_large_amounts_stay_exact(store: Store) -> None:
     limit, used = 10**15, 10**15 - 1
-    part = BudgetClaim("monthly_cost", MONTH, limit, used)
-    outcome = await store.admit(Claim("alice", "1", 0, (BucketClaim("tokens", 10**10, 10**10 - 1),), (part,)))
+    part = ("monthly_cost", MONTH, limit, used)
+    outcome = await store.admit(Claim("alice", "1", 0, (("tokens", 10**10, 10**10 - 1),), (part,)))
     assert outcome == Outcome((), 1, (SCALE,), (used,))
-    await store.settle([Settlement("alice", "1", True, (), (BudgetClaim("monthly_cost", MONTH, limit, 1 - used),))])
+    await store.settle([Settlement("alice", "1", True, (), (("monthly_cost", MONTH, limit, 1 - used),))])
     assert await store.spent("alice") == [Spent("monthly_cost", MONTH, 1)]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman_server.accounts.limits.claim import BucketClaim, Claim, Settlement
+from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.store import memory
 from dragoman_server.accounts.store.memory import MemoryStore
 from support.stores import Clock
 
 
 def claim(key: str, lease: str = "1") -> Claim:
-    return Claim(key, lease, 0, (BucketClaim("requests", 1, 1),))
+    return Claim(key, lease, 0, (("requests", 1, 1),))
 
 
 async def test_the_counters_that_were_used_the_longest_ago_are_dropped(

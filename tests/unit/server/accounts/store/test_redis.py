@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dragoman_server.accounts.limits.claim import BudgetClaim, Claim, Settlement
+from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.store.interface import Lease, StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.redis import RedisStore
 from support.named_keys import made
 from support.redis_server import RedisServer, free_port
 
-BUDGET = BudgetClaim("daily_tokens", "2026-11-22", 10**6, 7)
+BUDGET = ("daily_tokens", "2026-11-22", 10**6, 7)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim
+from dragoman_server.accounts.limits.claim import Claim
 from dragoman_server.accounts.store.interface import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteStore
@@ -19,8 +19,8 @@ def options(folder: Path, seconds: float = 5.0) -> StoreOptions:
 
 
 def claim(lease: str) -> Claim:
-    buckets = (BucketClaim("requests", 10, 1),)
-    return Claim("alice", lease, 0, buckets, (BudgetClaim("daily_tokens", "2026-11-22", 10**6, 7),))
+    buckets = (("requests", 10, 1),)
+    return Claim("alice", lease, 0, buckets, (("daily_tokens", "2026-11-22", 10**6, 7),))
 
 
 async def test_the_file_and_its_logs_are_the_owners_only(tmp_path: Path) -> None:

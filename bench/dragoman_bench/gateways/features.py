@@ -1,0 +1,74 @@
+"""Configurations of the gateway whose costs are compared: a bare one, and those with what a team uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+KEY = f"sk-dragoman-{'a' * 8}-{'b' * 52}"
+"""The client's key, where there are keys."""
+_LIMITS = """\
+requests_per_minute = 1_000_000
+tokens_per_minute = 1_000_000_000
+concurrent_requests = 10_000
+daily_tokens = 10_000_000_000
+"""
+_USAGE = """
+[usage]
+kind = "jsonl"
+path = "{folder}/usage.jsonl"
+"""
+_PRICES = """
+[prices."*"]
+input = 1.0
+output = 2.0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a configuration adds to `config`: lines in `[server]`, and tables. Clients send `headers`.
+
+    With `log`, the gateway writes a line for each request.
+    """
+
+    server: str = ""
+    tables: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    log: bool = False
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the command line, without the file."""
+        return ("serve",) if self.log else ("serve", "--quiet")
+
+
+def _with_key(limits: str = "", tables: str = "", *, log: bool = False) -> Features:
+    from dragoman_server.accounts.keys.secret import KeyHash
+
+    key = f'\n[keys.team]\nhash = "{KeyHash.of(KEY, bytes(16))}"\n{limits}'
+    return Features("", key + tables, {"x-api-key": KEY}, log)
+
+
+DEFAULT = Features()
+
+
+def features(name: str) -> Features:
+    """Return the features by their name, one of `NAMES`."""
+    if name == "bare":
+        return Features("validate = false\n")
+    if name == "log":
+        return Features(log=True)
+    if name == "usage":
+        return Features("", _USAGE)
+    if name == "key":
+        return _with_key()
+    if name == "limits":
+        return _with_key(_LIMITS)
+    if name == "all":
+        return _with_key(_LIMITS, _USAGE + _PRICES, log=True)
+    return DEFAULT
+
+
+NAMES = ("bare", "default", "log", "usage", "key", "limits", "all")
+"""`bare` is without the validator; the others add a feature to the default; `all` has all of them, and prices."""
