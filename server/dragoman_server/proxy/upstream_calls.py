@@ -10,7 +10,6 @@ from aiohttp import web
 
 from dragoman import UpstreamUnreachable
 from dragoman.aio import (
-    AiohttpTransport,
     Http11Transport,
     StreamTimers,
     Transport,
@@ -44,6 +43,8 @@ class UpstreamCalls:
         """Create the transport. Call it in the event loop."""
         if self._transport is None:
             if server.transport == "aiohttp":
+                from dragoman.aio import AiohttpTransport  # imported for gateways that use it
+
                 self._transport = AiohttpTransport(server.connections, trust_env=True)
             else:
                 self._transport = Http11Transport(server.connections)
