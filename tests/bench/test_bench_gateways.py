@@ -17,12 +17,15 @@ import pytest
 
 from dragoman import BUILD
 from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, measured_direction
-from dragoman_bench.gateways.dragoman import COMPILED_PYTHON
+from dragoman_bench.gateways.dragoman import COMPILED_PYTHON, config
 from dragoman_bench.gateways.environments import ENVIRONMENTS, HOME_VARIABLE
+from dragoman_bench.gateways.features import HEADERS, NAMES, features
 from dragoman_bench.gateways.peers import PEERS
 from dragoman_bench.scenarios import SCENARIOS, models
 from dragoman_bench.upstream import serve
 from dragoman_bench.wire import MARK, PATHS, TERMINAL, Script, request
+from dragoman_server.config.load import load_config
+from dragoman_server.proxy.auth import inbound_key
 from support.waiting import until
 
 UPSTREAM = "http://127.0.0.1:9"
@@ -74,6 +77,22 @@ def test_gateways_are_known_by_their_names() -> None:
         assert gateway.directions <= ALL
         assert set(gateway.without) <= set(SCENARIOS)
         assert gateway.kind == "translate" or gateway.directions <= SAME
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_set_of_features_is_a_valid_configuration(name: str, tmp_path: Path) -> None:
+    added = features(name)
+    file = tmp_path / "config.toml"
+    file.write_text(config(8080, "chat", UPSTREAM, added=added).replace("{folder}", str(tmp_path)))
+    loaded = load_config(file)
+    assert loaded.server.validate == (name != "bare")
+    assert (loaded.usage.kind == "jsonl") == (name in ("usage", "all"))
+    assert added.log == (name in ("log", "all"))
+    key = inbound_key(HEADERS)
+    assert key is not None
+    assert all(record.hash.matches(key) for record in loaded.keys.values())
+    limited = [bool(record.limits) for record in loaded.keys.values()]
+    assert limited == {"key": [False], "limits": [True], "all": [True]}.get(name, [])
 
 
 def test_what_cannot_translate_rides_in_the_upstreams_own_direction() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 KEY = f"sk-dragoman-{'a' * 8}-{'b' * 52}"
 HEADERS = {"x-api-key": KEY}
-"""What clients send, also to gateways without keys: SDKs always send one."""
+"""Headers of clients, also those of gateways without keys: SDKs always send a key."""
 _LIMITS = """\
 requests_per_minute = 1_000_000
 tokens_per_minute = 1_000_000_000
@@ -27,7 +27,7 @@ output = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The lines in `[server]` and the tables that are added to a configuration.
+    """Additions to `config`: lines in `[server]`, and tables.
 
     With `log`, the gateway writes a line for each request.
     """

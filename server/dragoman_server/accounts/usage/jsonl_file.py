@@ -22,6 +22,8 @@ class JsonlFile:
         self._max_bytes = max_bytes
         self._files = files
         self._file = -1
+        self._identity = 0, 0
+        """Device and number of the open file."""
 
     def open(self) -> None:
         """Open the file. Other users may not read it, if it is new. Raises OSError."""
@@ -29,6 +31,8 @@ class JsonlFile:
             self._file = os.dup(1)
         else:
             self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+            found = os.fstat(self._file)
+            self._identity = found.st_dev, found.st_ino
 
     def write(self, rows: Sequence[Json]) -> None:
         """Append rows in one write, so that lines of several processes do not mix. Raises OSError."""
@@ -59,17 +63,20 @@ class JsonlFile:
             if self._file < 0:  # new, or it could not be opened last time
                 self.open()
             fcntl.flock(self._file, fcntl.LOCK_EX)
-            if self._is_current():
-                size = os.fstat(self._file).st_size
+            size = self._current_size()
+            if size is not None:
                 if not size or size + more <= self._max_bytes:
                     return size
                 self._rename()
             self.close()
 
-    def _is_current(self) -> bool:
-        with suppress(FileNotFoundError):
-            return os.path.samestat(os.stat(self._path), os.fstat(self._file))
-        return False
+    def _current_size(self) -> int | None:
+        """Return the size of the open file, or None if it is no longer the one at the path."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_size if (found.st_dev, found.st_ino) == self._identity else None
 
     def _rename(self) -> None:
         for number in range(self._files - 1, 0, -1):
