@@ -10,7 +10,8 @@
     translation.stream_machine()           # a streamed reply: feed(bytes) -> bytes, finish() -> bytes
 
 Importing this package imports neither aiohttp nor uvloop, and nothing here does I/O; that is in `dragoman.aio`. The
-names in `__all__` are public; those of the submodules may change:
+names in `__all__` are public; those of the submodules may change. Some are imported when they are first used, as most
+gateways do not use them:
 
     translation    translate forward parse_body Translation StreamMachine Dialect Direction direction DIRECTIONS
     its options    Knobs KNOBS DEFAULT_KNOBS Limits DEFAULT_LIMITS Profile PROFILE_FIELDS builtin_profile
@@ -28,6 +29,9 @@ names in `__all__` are public; those of the submodules may change:
     this package   BUILD
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from dragoman.canonical.events import Event, Usage
 from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
@@ -36,20 +40,6 @@ from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
 from dragoman.dialects.directions import DIRECTIONS, Direction, direction
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
-from dragoman.dialects.openai.forwarded_events import ForwardedEvents
-from dragoman.dialects.responses.websocket.client_frame import (
-    RESPONSE_CREATE,
-    RESPONSE_STEER,
-    ClientFrame,
-    join_items,
-)
-from dragoman.dialects.responses.websocket.output_items import OutputItems
-from dragoman.dialects.responses.websocket.server_frames import (
-    error_frame,
-    steer_failed_frame,
-    stream_id_tail,
-    warm_up_frames,
-)
 from dragoman.dialects.shared.model_lists import (
     MODEL_LIST_PATH,
     ListedModel,
@@ -87,9 +77,25 @@ from dragoman.translation import Translation
 from dragoman.wire import sse as _sse
 from dragoman.wire.json_codec import dumps as json_dumps
 from dragoman.wire.json_codec import loads as json_loads
-from dragoman.wire.multipart import FormField, boundary_of
 from dragoman.wire.sse import Frame as SSEFrame
 from dragoman.wire.sse import Parser as SSEParser
+
+if TYPE_CHECKING:
+    from dragoman.dialects.openai.forwarded_events import ForwardedEvents
+    from dragoman.dialects.responses.websocket.client_frame import (
+        RESPONSE_CREATE,
+        RESPONSE_STEER,
+        ClientFrame,
+        join_items,
+    )
+    from dragoman.dialects.responses.websocket.output_items import OutputItems
+    from dragoman.dialects.responses.websocket.server_frames import (
+        error_frame,
+        steer_failed_frame,
+        stream_id_tail,
+        warm_up_frames,
+    )
+    from dragoman.wire.multipart import FormField, boundary_of
 
 BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
 """`compiled` if the engine's modules are compiled to C extensions, else `pure`."""
@@ -176,3 +182,28 @@ __all__ = (
     "translate",
     "warm_up_frames",
 )
+
+_MODULES: Final = {
+    "RESPONSE_CREATE": "dialects.responses.websocket.client_frame",
+    "RESPONSE_STEER": "dialects.responses.websocket.client_frame",
+    "ClientFrame": "dialects.responses.websocket.client_frame",
+    "FormField": "wire.multipart",
+    "ForwardedEvents": "dialects.openai.forwarded_events",
+    "OutputItems": "dialects.responses.websocket.output_items",
+    "boundary_of": "wire.multipart",
+    "error_frame": "dialects.responses.websocket.server_frames",
+    "join_items": "dialects.responses.websocket.client_frame",
+    "steer_failed_frame": "dialects.responses.websocket.server_frames",
+    "stream_id_tail": "dialects.responses.websocket.server_frames",
+    "warm_up_frames": "dialects.responses.websocket.server_frames",
+}
+"""The modules of the names of forwarding and the WebSocket. Each is imported when one of its names is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of `_MODULES` (PEP 562)."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value

@@ -14,7 +14,6 @@ from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints import lazy_endpoints
 from dragoman_server.endpoints.count_tokens import TokenCounts
-from dragoman_server.endpoints.diagnostics import Diagnostics
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
@@ -113,9 +112,12 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     websocket = lazy_endpoints.websocket(gateway).endpoint(lambda it: it.get)
     for form in _FORMS:
         app.router.add_get(prefix + form.format("responses"), websocket, allow_head=False)
-    inspection, models, captures = Diagnostics(gateway), ModelList(gateway), lazy_endpoints.captures(gateway)
-    app.router.add_post(f"{prefix}/v1/dragoman/explain", inspection.explain, expect_handler=handle_expect)
-    app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.receipt)
+    inspection, captures = lazy_endpoints.diagnostics(gateway), lazy_endpoints.captures(gateway)
+    models = ModelList(gateway)
+    app.router.add_post(
+        f"{prefix}/v1/dragoman/explain", inspection.endpoint(lambda it: it.explain), expect_handler=handle_expect
+    )
+    app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.endpoint(lambda it: it.receipt))
     app.router.add_get(f"{prefix}/v1/dragoman/captures", captures.endpoint(lambda it: it.list))
     app.router.add_get(f"{prefix}/v1/dragoman/captures/{{capture_id}}", captures.endpoint(lambda it: it.get))
     for form in _FORMS:
@@ -123,7 +125,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     app.router.add_get(f"{prefix}/v1/models/{{name:.+}}", models.get)
     app.router.add_get(f"{prefix}/health", gateway.health)
     app.router.add_get(f"{prefix}/ready", Readiness(gateway).get)
-    app.router.add_get(f"{prefix}/metrics", inspection.metrics)
+    app.router.add_get(f"{prefix}/metrics", inspection.endpoint(lambda it: it.metrics))
     if gateway.cors:
         _add_cors(app, gateway, set(app.router.resources()) - others)
     if gateway.config.server.ui:

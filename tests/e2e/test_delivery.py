@@ -73,7 +73,7 @@ async def test_T74_the_connection_of_a_whole_stream_is_used_again(client: Dialec
             asyncio.get_running_loop().call_later(0.01, late.set)
             assert judge(client, await entrance.stream(client)).text == TEXT
             await asyncio.wait_for(late.wait(), 1)
-            await until(lambda: not getattr(entrance.gateway._upstream, "busy"))  # noqa: B009
+            await until(lambda: not getattr(entrance.gateway.upstream._transport, "busy"))  # noqa: B009
         assert server.connections == 1
 
 

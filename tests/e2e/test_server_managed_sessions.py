@@ -14,13 +14,16 @@ from agents import (
     Agent,
     ModelSettings,
     OpenAIConversationsSession,
+    OpenAIResponsesCompactionSession,
     OpenAIResponsesModel,
     RunConfig,
     Runner,
+    SQLiteSession,
     function_tool,
 )
 
 from dragoman.dialects import Dialect
+from dragoman.reasoning.compacted_history import HEADING
 from support.stateful import Stateful, stateful
 from support.texts import sent_texts
 
@@ -111,6 +114,33 @@ async def test_agents_with_a_conversation(upstream: Dialect, stream: bool) -> No
         items = [item async for item in state.sdk.conversations.items.list(conversation.id, order="asc")]
         kinds = [item.type for item in items]
         assert kinds.count("function_call") == kinds.count("function_call_output") == len(agent.cities)
+
+
+@UPSTREAMS
+@STREAM
+@pytest.mark.parametrize("mode", ["input", "previous_response_id"])
+async def test_agents_with_a_session_that_compacts(upstream: Dialect, stream: bool, mode: Any) -> None:
+    """It replaces its items by the reply of `POST /v1/responses/compact`."""
+    async with stateful(upstream) as state:
+        session = OpenAIResponsesCompactionSession(
+            "s",
+            SQLiteSession("s"),
+            client=state.sdk,
+            model="gpt-5.2",
+            compaction_mode=mode,
+            should_trigger_compaction=lambda context: len(context["compaction_candidate_items"]) >= 2,
+        )
+        agent = Calls(state, "sim-tools")
+        await agent.run("Weather in Oslo?", stream=stream, session=session)
+        assert agent.cities
+        items: list[Any] = await session.get_items()
+        assert [item["type"] for item in items] == ["message", "compaction"]
+        agent.agent.model = OpenAIResponsesModel("sim-text", state.sdk)
+        await agent.run("And tomorrow?", stream=stream, session=session)
+        asked = next(sent for sent in state.simulator_requests() if "And tomorrow?" in str(sent))
+        texts = [text for text in sent_texts(asked) if text != "Be brief."]
+        assert [texts[0], texts[-1]] == ["Weather in Oslo?", "And tomorrow?"]
+        assert texts[1].startswith(HEADING)
 
 
 @UPSTREAMS

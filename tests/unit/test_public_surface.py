@@ -141,7 +141,10 @@ def test_the_public_names() -> None:
     )
     assert all(hasattr(dragoman, name) for name in dragoman.__all__)
     named = {name for name, value in vars(dragoman).items() if not isinstance(value, ModuleType)}
-    assert set(dragoman.__all__) == {name for name in named if not name.startswith("_")}
+    helpers = {"Any", "Final", "TYPE_CHECKING", "import_module"}
+    assert set(dragoman.__all__) == {name for name in named if not name.startswith("_")} - helpers
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = dragoman.Nothing
 
 
 def test_importing_the_engine_imports_no_io_library() -> None:
@@ -235,11 +238,16 @@ print(*sys.modules)
     loaded = set(python(code).split())
     assert "dragoman_server.proxy.gateway" in loaded
     optional = (
+        *("dragoman.aio.upstream.aiohttp_transport", "dragoman.dialects.openai.forwarded_events"),
+        *("dragoman.dialects.responses.websocket", "dragoman.wire.multipart"),
         *("decimal", "sqlite3", "difflib", "importlib.metadata", "dragoman_bench", "dragoman.threads.thread"),
         *("dragoman_server.accounts.accounts", "dragoman_server.accounts.store.memory"),
+        *("dragoman_server.accounts.store.interface", "dragoman_server.accounts.usage.sink"),
+        *("dragoman_server.cli.check_config", "dragoman_server.cli.translate_files"),
         *("dragoman_server.cli.imports", "dragoman_server.cli.manage_keys", "dragoman_server.cli.replay_capture"),
         *("dragoman_server.endpoints.console", "dragoman_server.endpoints.stored_responses"),
         *("dragoman_server.endpoints.captures", "dragoman_server.endpoints.forward"),
+        "dragoman_server.endpoints.diagnostics",
         *("dragoman_server.endpoints.websocket", "dragoman_server.observability.captures"),
         "dragoman_server.observability.metrics_export",
         *("dragoman_server.observability.otlp", "dragoman_server.observability.tracing"),

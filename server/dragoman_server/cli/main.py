@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
-from dragoman_server.cli import check_config, shell_completion
+from dragoman_server.cli import shell_completion
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
 from dragoman_server.cli.describe_config import describe
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.parser import Parser
-from dragoman_server.cli.translate_files import KINDS, convert, kind_of
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
@@ -119,9 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
 
     check = commands.add_parser("check", help="validate and describe a configuration")
-    _add_config(check)
-    check_config.add_arguments(check)
-    check.set_defaults(run=lambda args: check_config.main(args, read_config, describe))
+    check.declare_later = _declare_check
 
     _add_later(commands, "schema", "print_schema", "print the JSON Schema of the configuration file, for editors")
     _add_later(commands, "keys", "manage_keys", "add, list and revoke the keys of clients")
@@ -133,11 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
     )
-    add_dialect(translate, "--from", dest="source", required=True, help="dialect of the input")
-    add_dialect(translate, "--to", dest="target", required=True, help="dialect to translate into")
-    translate.add_argument("--kind", choices=KINDS, help="kind of the input (default: detected)")
-    _add_translation(translate)
-    translate.set_defaults(run=_translate)
+    translate.declare_later = _declare_translate
 
     explain = commands.add_parser(
         "explain",
@@ -173,6 +166,24 @@ def _declare_run(run: argparse.ArgumentParser) -> None:
     add_log(run)
     run_agent.add_arguments(run)
     run.set_defaults(run=lambda args: run_agent.main(args, served_config, describe))
+
+
+def _declare_check(check: argparse.ArgumentParser) -> None:
+    from dragoman_server.cli import check_config
+
+    _add_config(check)
+    check_config.add_arguments(check)
+    check.set_defaults(run=lambda args: check_config.main(args, read_config, describe))
+
+
+def _declare_translate(translate: argparse.ArgumentParser) -> None:
+    from dragoman_server.cli.translate_files import KINDS
+
+    add_dialect(translate, "--from", dest="source", required=True, help="dialect of the input")
+    add_dialect(translate, "--to", dest="target", required=True, help="dialect to translate into")
+    translate.add_argument("--kind", choices=KINDS, help="kind of the input (default: detected)")
+    _add_translation(translate)
+    translate.set_defaults(run=_translate)
 
 
 def _declare_explain(explain: argparse.ArgumentParser) -> None:
@@ -276,6 +287,8 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _translate(args: argparse.Namespace) -> int:
+    from dragoman_server.cli.translate_files import convert, kind_of
+
     source, target = Dialect(args.source), Dialect(args.target)
     data = _input(args)
     kind = args.kind or kind_of(data)

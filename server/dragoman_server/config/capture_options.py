@@ -15,7 +15,7 @@ _MOST = {"number": 100_000, "exchange_bytes": 2**30, "total_bytes": 2**50, "open
 _AGE_MAX = 3660.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CaptureOptions:
     """The choice of the exchanges that are captured, and the limits. Without a `directory`, nothing is captured.
 

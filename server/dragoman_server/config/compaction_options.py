@@ -14,7 +14,7 @@ SHARE: Final = 0.8
 """Share of the context window for a request with `context_management` that has no threshold."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompactionOptions:
     """The way in which conversations are compacted, and when.
 

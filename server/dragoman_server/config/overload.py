@@ -10,7 +10,7 @@ def _bound(default: float, doc: str) -> Any:
     return field(default=default, metadata={"doc": doc})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Overload:
     """Bounds of one process. Above one of them it rejects new requests, and is not ready. 0 is no bound."""
 

@@ -76,7 +76,7 @@ class Auth(StrEnum):
     PASSTHROUGH = "passthrough"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Provider:
     """An upstream.
 

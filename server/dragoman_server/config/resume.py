@@ -14,7 +14,7 @@ def _option(default: Any, doc: str) -> Any:
     return field(default=default, metadata={"doc": doc})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ResumeOptions:
     """Streams that clients may resume after their connection broke (`proxy.resumable`)."""
 

@@ -17,7 +17,7 @@ TARGETS_MAX = 64
 _DEFAULT_ATTEMPTS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RouteTarget:
     """One provider of a route with several.
 
@@ -49,7 +49,7 @@ def target_problems(at: str, targets: Sequence[RouteTarget], providers: Mapping[
             yield f"{here}.priority", f"expected 1 (first) or more; got {target.priority}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetryOptions:
     """The table `[retries]`: further attempts of a request, and pauses of providers that fail. Times are in seconds."""
 

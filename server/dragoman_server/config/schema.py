@@ -41,7 +41,7 @@ SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}
 """Dialect → name of the simulated upstream's provider."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Route:
     """Maps a model name, glob or `/regex/` to a provider.
 
@@ -165,7 +165,7 @@ def _glob(pattern: str) -> str:
     return "".join(out)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Models:
     """Targets of Claude's model names (mapping §12.2): `big` and `small` are a model name or `provider/model`.
 
@@ -197,7 +197,7 @@ _MINIMUM = {"head": 1024, "unread": 1024}
 _OFF_AT_ZERO = frozenset({"early_reply"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Server:
     """Settings of the listening side and of connections to upstreams.
 
@@ -313,7 +313,7 @@ def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
             yield f"server.cors_origins[{index}]", f'{expected}; got "{origin}"'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Config:
     """The whole configuration of a gateway. `models_listed` are additional names for `GET /v1/models`.
 

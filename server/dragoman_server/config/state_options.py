@@ -26,7 +26,7 @@ _MOST_SECONDS = 60.0
 _NUMBERS = ("max_bytes", "max_bytes_per_key", "max_responses", "max_chain", "background_bytes")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateOptions:
     """Where responses are stored for clients of the Responses API, how many, and for how long.
 

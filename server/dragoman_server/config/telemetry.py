@@ -15,7 +15,7 @@ INTERVAL_MAX = 3600.0
 _MODULE = "opentelemetry.exporter.otlp.proto.http"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Telemetry:
     """The traces and metrics that OpenTelemetry gets, and the collector that receives them.
 

@@ -15,7 +15,7 @@ def _option(default: Any, doc: str) -> Any:
     return field(default=default, metadata={"doc": doc})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WebSocketOptions:
     """The WebSocket of `/v1/responses`. `enabled` applies at once, the other options to new connections."""
 

@@ -217,7 +217,8 @@ class TokenCounts:
 
     async def _fetched(self, request: web.Request, wanted: _CountRequest, call: UpstreamRequest) -> _Counted:
         """Request the upstream's count."""
-        status, headers, body = await self._gateway.fetch(call, self._gateway.config.server.limits.reply_body, request)
+        limit = self._gateway.config.server.limits.reply_body
+        status, headers, body = await self._gateway.upstream.fetch(call, limit, request)
         endpoint, direction = COUNT_ENDPOINTS[wanted.provider.dialect], wanted.translation.direction
         if not 200 <= status < 300:
             failure = wanted.translation.error(status, body, headers).failure

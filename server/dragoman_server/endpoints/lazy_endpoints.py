@@ -13,6 +13,7 @@ from dragoman_server.proxy.gateway import Endpoint, Gateway
 
 if TYPE_CHECKING:
     from dragoman_server.endpoints.captures import CaptureEndpoints
+    from dragoman_server.endpoints.diagnostics import Diagnostics
     from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
     from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
 
@@ -41,6 +42,17 @@ def captures(gateway: Gateway) -> LazyEndpoints[CaptureEndpoints]:
         from dragoman_server.endpoints.captures import CaptureEndpoints
 
         return CaptureEndpoints(gateway)
+
+    return LazyEndpoints(create)
+
+
+def diagnostics(gateway: Gateway) -> LazyEndpoints[Diagnostics]:
+    """Return the endpoints of receipts, explanations and metrics."""
+
+    def create() -> Diagnostics:
+        from dragoman_server.endpoints.diagnostics import Diagnostics
+
+        return Diagnostics(gateway)
 
     return LazyEndpoints(create)
 

@@ -27,7 +27,7 @@ SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 """Upper ends of the buckets for short times: lags, and single tokens."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Family:
     """One family of metrics. Values of labels are dialects, names of the configuration, and Dragoman's own words.
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,15 +19,10 @@ from dragoman import BUILD, Dialect, DragomanError, Failure, Json, UpstreamUnrea
 from dragoman.aio import (
     DEFECT,
     STOPPING,
-    AiohttpTransport,
     ClientGone,
     HijackableConnection,
-    Http11Transport,
     StreamTimers,
     Transport,
-    Upload,
-    UpstreamRequest,
-    UpstreamResponse,
 )
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY
@@ -39,7 +33,6 @@ from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, reque
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
-from dragoman_server.observability.pools import add_pools
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.auth import Caller
@@ -55,15 +48,16 @@ from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.open_websockets import OpenWebSockets
-from dragoman_server.proxy.prepare_request import Send, prepare_request
+from dragoman_server.proxy.prepare_request import prepare_request
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import RunInBackground, identify
 from dragoman_server.proxy.shared_pauses import SharedPauses
 from dragoman_server.proxy.stream_recorder import StreamRecorder
+from dragoman_server.proxy.upstream_calls import UpstreamCalls
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.routing_state import RoutingState
-from dragoman_server.routing.upstream_models import BODY_MAX, UpstreamModels
+from dragoman_server.routing.upstream_models import UpstreamModels
 from dragoman_server.workers.peer_workers import PeerWorkers
 
 if TYPE_CHECKING:
@@ -130,7 +124,9 @@ class Gateway:
         self.routing = RoutingState(config, totals)
         self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
         self.stored: StoredResponses | None = None
+        """The stored responses; None if none are kept."""
         self.background: BackgroundRuns | None = None
+        """The responses that run in the background; None if none may."""
         if config.state.kind != STATE_OFF:
             from dragoman_server.proxy.stored_responses import StoredResponses
 
@@ -140,19 +136,18 @@ class Gateway:
 
                 self.background = BackgroundRuns(config.state, self._heartbeat, self.stored, self.answer_into)
                 self.stored.check_background = self.background.check_room
-        """The stored responses; None if none are kept."""
         self._state = config.state
         self.compactions = Compactions(config.state, self._answer)
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
-        self._upstream, self.new_id = upstream, new_id
+        self._open = OpenRequests()
+        self.upstream, self.new_id = UpstreamCalls(upstream, self._open), new_id
         self.upstream_requests = UpstreamRequests(sender or new_id())
-        self._upstream_models = UpstreamModels(self._fetch_list)
+        self._upstream_models = UpstreamModels(self.upstream.fetch_list)
         self.known_models = KnownModels(self._upstream_models, self.upstream_requests.get_headers)
         mask_logs(config)
-        self._open = OpenRequests()
         self.websockets = OpenWebSockets()
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
         answer = self._answer_detachable if lines else self._answer
@@ -224,12 +219,7 @@ class Gateway:
         Raises ConfigError if the file cannot be used.
         """
         self._instruments.open()
-        if self._upstream is None:
-            server = self.config.server
-            if server.transport == "aiohttp":
-                self._upstream = AiohttpTransport(server.connections, trust_env=True)
-            else:
-                self._upstream = Http11Transport(server.connections)
+        self.upstream.open(self.config.server)
         self._share_pauses()
 
     def _share_pauses(self) -> None:
@@ -265,9 +255,7 @@ class Gateway:
         if self.stored is not None:
             await self.stored.close()
         await self._instruments.close()
-        if self._upstream is not None:
-            await self._upstream.close()
-            self._upstream = None
+        await self.upstream.close()
 
     # --- endpoints -----------------------------------------------------------------------------------------------
 
@@ -378,7 +366,7 @@ class Gateway:
         return self.config.server.timeouts.heartbeat
 
     def _add_connections(self, totals: Totals) -> None:
-        add_pools(self._upstream, totals)
+        self.upstream.add_pools(totals)
         totals.put(OPEN_WEBSOCKETS, (), len(self.websockets))
 
     def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
@@ -403,26 +391,6 @@ class Gateway:
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
 
-    async def fetch(
-        self, call: UpstreamRequest, limit: int, request: web.Request | None = None
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request, and return status, headers and body of a response of up to `limit` bytes.
-
-        `request` is the client's. Without one, `stop` does not wait for the response. Raises
-        UpstreamError and LimitExceeded.
-        """
-        if self._upstream is None:
-            raise UpstreamUnreachable("the gateway is not open")
-        timers = self._open.add(request, call.timeouts) if request is not None else StreamTimers(call.timeouts)
-        try:
-            answer = await self._upstream.open(call, timers)
-            try:
-                return answer.status, answer.headers, await answer.read(limit)
-            finally:
-                await answer.close()
-        finally:
-            self._open.remove(timers)
-
     def new_receipt(self, request: web.Request, endpoint: str = "", client: Dialect = Dialect.CHAT) -> Receipt:
         """Return the receipt of a request, which is counted as open. `endpoint` is that of a forwarded one."""
         receipt = Receipt(self.new_id(), client, int(self.now()), endpoint=endpoint)
@@ -431,37 +399,3 @@ class Gateway:
             receipt.trace = tracer.begin(request.headers, endpoint)
         self.metrics.opened(receipt)
         return receipt
-
-    @property
-    def transport(self) -> Transport:
-        """The transport. Raises UpstreamUnreachable if the gateway is not open."""
-        if self._upstream is None:
-            raise UpstreamUnreachable("the gateway is not open")
-        return self._upstream
-
-    @asynccontextmanager
-    async def opened(
-        self, call: UpstreamRequest, request: web.Request, upload: Upload | None = None, send: Send | None = None
-    ) -> AsyncIterator[tuple[UpstreamResponse, StreamTimers]]:
-        """Send a request, with the body `upload` if there is one, and close its response at the end of the block.
-
-        `request` is the client's; `stop` waits for the block. `send` takes the place of the transport. Raises
-        UpstreamError, and what `upload` and `send` raise.
-        """
-        transport = self.transport
-        timers = self._open.add(request, call.timeouts)
-        try:
-            if upload is None:
-                answer = await (send or transport.open)(call, timers)
-            else:
-                answer = await transport.open_upload(call, upload, timers)
-            try:
-                yield answer, timers
-            finally:
-                await answer.close()
-        finally:
-            self._open.remove(timers)
-
-    async def _fetch_list(self, call: UpstreamRequest) -> tuple[int, bytes]:
-        status, _, body = await self.fetch(call, BODY_MAX)
-        return status, body

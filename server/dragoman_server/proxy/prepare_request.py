@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from dragoman import quote
-from dragoman.aio import StreamTimers, UpstreamRequest, UpstreamResponse
+from dragoman.aio import UpstreamRequest
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange, OpenStream
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.resolve_request import resolve_request
+from dragoman_server.proxy.upstream_calls import Send
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.gateway import Gateway
 
 log = logging.getLogger("dragoman")
-Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
-"""Sends a request upstream and returns the response, as `Transport.open` does."""
 
 
 async def prepare_request(
@@ -63,7 +62,7 @@ async def prepare_request(
         receipt.cache = gateway.prompt_cache.compare(
             translation, payload, request.headers, receipt.owner, receipt.request_id
         )
-    transport = gateway.transport
+    transport = gateway.upstream.transport
     parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
     if receipt.capture is None:
         exchange = Exchange(*parts, limits=limits, open_stream=open_stream)

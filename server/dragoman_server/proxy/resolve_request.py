@@ -140,13 +140,19 @@ async def resolve_request(
         target = loaded.router.resolve(model, receipt.client)
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
-    step = None
+    given, step = payload, None
     if compactions is not None and receipt.client is Dialect.RESPONSES:
         step = compactions.step(request, payload, target, stores=stored is not None)
         if step is not None:
             payload = step.payload
     if stored is not None and stored.serves(receipt.client, target):
-        payload, body = await stored.prepare(request, receipt, payload, body, loaded.config.server.limits.request_body)
+        most = loaded.config.server.limits.request_body
+        try:
+            payload, body = await stored.prepare(request, receipt, payload, body, most)
+        except RunInBackground as wanted:
+            if step is not None:
+                wanted.payload = given  # it is compacted when it is handled in the background
+            raise
     if compactions is not None and compactions.encrypts and receipt.client is Dialect.RESPONSES:
         payload, body = compactions.decrypted(receipt, payload, body)
     if step is not None and compactions is not None:

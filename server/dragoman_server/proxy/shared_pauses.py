@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dragoman_server.accounts.store.interface import StoreError
+from dragoman.threads import StoreError
 from dragoman_server.routing.routing_state import RoutingState
 
 if TYPE_CHECKING:

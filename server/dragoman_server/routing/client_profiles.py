@@ -18,7 +18,7 @@ AGENT_MAX = 256
 """Longest user agent that is cached, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClientProfile:
     """One client.
 

@@ -157,12 +157,22 @@ class _NoTransport:
 
 
 class _NoConnection:
-    """Takes the place of a connection's protocol."""
+    """Takes the place of a connection's protocol, also for copies of a request whose body is there (`with_body`)."""
+
+    connected = True
+    _reading_paused = False
 
     def __init__(self, request: web.Request) -> None:
         self.transport = _NoTransport(request.transport)
         self.ssl_context, self.peername = request.protocol.ssl_context, request.protocol.peername
+        self.sockname = request.protocol.sockname
         self.close = request.protocol.close
+
+    def pause_reading(self) -> None:
+        """Return at once: nothing is read."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Return at once."""
 
 
 def without_connection(request: web.Request, headers: Mapping[str, str], body: bytes) -> web.Request:

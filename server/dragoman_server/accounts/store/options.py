@@ -16,7 +16,7 @@ _SCHEMES = ("redis", "rediss", "unix")
 _MOST_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreOptions:
     """Where limits, budgets and keys are kept.
 

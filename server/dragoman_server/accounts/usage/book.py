@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dragoman import Usage
-from dragoman_server.accounts.usage.jsonl_file import JsonlFile
 from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import row_of
-from dragoman_server.accounts.usage.sink import RowFile, RowSink
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.exchange_record import ExchangeRecord
 from dragoman_server.observability.metric_families import USAGE_DROPPED, Totals
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+    from dragoman_server.accounts.usage.sink import RowSink
 
 _CLOSE = 5.0
 """Seconds that the last rows have when the gateway closes."""
@@ -29,7 +30,7 @@ class UsageBook:
         self._totals = totals
         self.prices = prices
         self._path = options.file
-        self._sink = RowSink(_file(options), self._drop) if options.kind != OFF else None
+        self._sink = _sink(options, self._drop) if options.kind != OFF else None
 
     @property
     def writes(self) -> bool:
@@ -68,9 +69,14 @@ class UsageBook:
         self._totals.add(USAGE_DROPPED, (), rows)
 
 
-def _file(options: UsageOptions) -> RowFile:
-    if options.kind == JSONL:
-        return JsonlFile(options.file, options.max_bytes, options.files)
-    from dragoman_server.accounts.usage.sqlite_file import SqliteFile  # a megabyte, which few gateways need
+def _sink(options: UsageOptions, dropped: Callable[[int], None]) -> RowSink:
+    """Return the sink of a gateway that writes rows. The modules are imported for such gateways only."""
+    from dragoman_server.accounts.usage.sink import RowSink
 
-    return SqliteFile(options.file, options.keep_days)
+    if options.kind == JSONL:
+        from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+
+        return RowSink(JsonlFile(options.file, options.max_bytes, options.files), dropped)
+    from dragoman_server.accounts.usage.sqlite_file import SqliteFile  # a megabyte
+
+    return RowSink(SqliteFile(options.file, options.keep_days), dropped)

@@ -14,7 +14,7 @@ STDOUT = "-"
 _DEFAULT_PATHS = {JSONL: "usage.jsonl", SQLITE: "usage.db"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UsageOptions:
     """Where the usage of each exchange is written.
 

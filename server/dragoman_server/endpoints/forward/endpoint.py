@@ -99,16 +99,16 @@ class ForwardedEndpoints:
             call = receipt.trace.start_attempt(call, target.provider, translation.upstream_model)
         if candidate is None:
             del client
-            async with gateway.opened(call, request, upload) as (answer, timers):
+            async with gateway.upstream.opened(call, request, upload) as (answer, timers):
                 return await ForwardedReply(request, receipt, translation, limits).send(answer, timers)
         exchange = Exchange(receipt.client, translation, target.provider.name, receipt, loaded.upstream_warnings)
         attempts = ForwardAttempts(
             *(request, client, upload, receipt, exchange, loaded, target, ranking, candidate),
-            *(gateway.routing, gateway.transport, requests, time.time),
+            *(gateway.routing, gateway.upstream.transport, requests, time.time),
             estimates=gateway.usage.writes,
         )
         del client
-        async with gateway.opened(call, request, send=attempts.open) as (answer, timers):
+        async with gateway.upstream.opened(call, request, send=attempts.open) as (answer, timers):
             return await ForwardedReply(request, receipt, exchange.translation, limits).send(answer, timers)
 
     def _finish(self, receipt: Receipt, sent: Sent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -179,6 +180,32 @@ async def test_a_stored_conversation_is_compacted(upstream: Dialect) -> None:
         assert any(LONG in text for text in sent_texts(state.sent()))
         compacted = await state.sdk.responses.compact(model=MODEL, previous_response_id=third.id)
         assert compacted.output[-1].type == "compaction"
+
+
+@UPSTREAMS
+@pytest.mark.parametrize("stream", [False, True])
+async def test_compaction_in_the_background(upstream: Dialect, stream: bool) -> None:
+    async with stateful(upstream) as state:
+        items: Any = [user("Read the files."), *loop(12), user("What is in them?")]
+        for more, kinds in (
+            ({"input": items, "context_management": THRESHOLD}, ["compaction", "message"]),
+            ({"input": [*items, {"type": "compaction_trigger"}]}, ["compaction"]),
+        ):
+            reply = await state.sdk.responses.create(model=MODEL, background=True, stream=stream, **more)
+            response: Any = None
+            if stream:
+                response = [event async for event in reply][-1].response
+            else:
+                for _ in range(2000):
+                    response = await state.sdk.responses.retrieve(reply.id)
+                    if response.status not in ("queued", "in_progress"):
+                        break
+                    await asyncio.sleep(0.01)
+            assert (response.status, [item.type for item in response.output]) == ("completed", kinds)
+            await state.sdk.responses.create(model=MODEL, previous_response_id=response.id, input="Go on.")
+            texts = sent_texts(state.sent())
+            assert [texts[0], texts[-1]] == ["Read the files.", "Go on."]
+            assert not any(LONG in text for text in texts)
 
 
 @UPSTREAMS

@@ -107,16 +107,25 @@ class ItemsReader:
             elif kind is None and "role" in item:
                 self._message(item, at)
             elif kind == COMPACTION and unwrap_history(item) is not None:
-                self._expand(items[: number + 1])
+                number = self._expand(items)
             elif kind != TRIGGER or all(unwrap_history(later) is None for later in items[number:]):
                 _reject(item, at)  # but not a trigger that has been answered
 
-    def _expand(self, items: list[Any]) -> None:
-        """Read the items up to a compacted history again, with what it stands for in place of those it covers."""
+    def _expand(self, items: list[Any]) -> int:
+        """Read the items up to the last compacted history again, with what it stands for in place of those it covers.
+
+        Returns its index.
+        """
+        last = len(items) - 1
+        while unwrap_history(items[last]) is None:
+            last -= 1
         self._builder.restart(self._first)
         self._losses.rewind(self._mark)
-        for place, item, _ in expand(items):
-            at, kind = ("input", place), item.get("type")
+        for place, item, _ in expand(items[: last + 1]):
+            at = ("input", place)
+            if type(item) is not dict:
+                raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
+            kind = item.get("type")
             reader = _READERS.get(kind) if type(kind) is str else None
             if reader is not None:
                 reader(self, item, at)
@@ -124,6 +133,7 @@ class ItemsReader:
                 self._message(item, at)
             else:
                 _reject(item, at)
+        return last
 
     # --- messages -----------------------------------------------------------------------------------------------------
 

@@ -392,6 +392,9 @@ async def test_without_connection() -> None:
     assert copy.transport.get_extra_info("peername") == transport.get_extra_info("peername")
     assert copy.transport.get_extra_info("socket", 7) == 7
     assert copy.remote == remote
+    again = internals.with_body(copy, {"host": "y"}, b'{"a":1}')  # of which there can be further copies
+    assert await again.json() == {"a": 1}
+    assert again.transport is copy.transport
     assert await copy.json() == {}
 
 

@@ -210,6 +210,12 @@ def test_a_compacted_history_is_read_in_place_of_what_it_covers() -> None:
     assert rows == []
     _, rows = read(phased, {"type": "compaction", "encrypted_content": wrap_history(CompactedHistory("Sum."), "m")})
     assert rows == [(LossCode.PHASE, "input[0].phase")]
+    # An item after it, and another history.
+    second = CompactedHistory("Two.", [USER], (), frozenset(map(digest, [*old, USER, ASSISTANT, new])))
+    again = {"type": "compaction", "encrypted_content": wrap_history(second, "m")}
+    request, rows = read(*old, item, phased, again, new)
+    assert shape(request) == shape(read(summary_message("Sum."), USER, summary_message("Two."), new)[0])
+    assert param(item, "no object", again) == "input[1]"
     wrong = CompactedHistory("Sum.", [{"type": "no_such_item"}])
     assert param(USER, {"type": "compaction", "encrypted_content": wrap_history(wrong, "m")}) == "input[1].type"
 
