@@ -27,7 +27,7 @@ output = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Additions to `config`: lines in `[server]`, and tables.
+    """The lines in `[server]` and the tables that are added to a configuration.
 
     With `log`, the gateway writes a line for each request.
     """
