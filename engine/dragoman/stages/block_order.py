@@ -23,9 +23,30 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_codec import dumps
 
 ORDERED = frozenset((BlockStart, BlockEnd, Opaque))
-"""The events that `BlockOrder.overlaps` reads. Any other event may be written at once."""
+"""The events that `OpenBlock.overlaps` reads. Any other event may be written at once."""
 _PROSE = frozenset((BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING))
 _OPAQUE = BlockKind.OPAQUE
+
+
+class OpenBlock:
+    """The block of a stream that is open, for as long as blocks do not overlap."""
+
+    __slots__ = ("block",)
+
+    def __init__(self) -> None:
+        self.block: _Block | None = None
+
+    def overlaps(self, event: Event) -> bool:
+        """True if this event of `ORDERED` starts a block while another is open. If not, it is recorded as written."""
+        if isinstance(event, BlockStart):
+            if self.block is not None:
+                return True
+            self.block = _Block(event.index, event.kind, event.index)
+        elif isinstance(event, BlockEnd):
+            self.block = None
+        elif self.block is not None:
+            self.block.shown = True
+        return False
 
 
 class BlockOrder:
@@ -34,12 +55,11 @@ class BlockOrder:
     A block that starts while another is open is held back until that one ends. With `prose_ends` an open text, refusal
     or reasoning ends instead when the next block starts, and what still comes of it becomes a block of its own, whose
     index is below 0; an opaque block whose payload is still to come is overtaken. At most `limits.reply_body`
-    characters are held back; more end the stream in an error.
+    characters are held back; more end the stream in an error. `open_block` is the block that is open at the beginning.
     """
 
     __slots__ = (
         "_aside",
-        "_current",
         "_held_back",
         "_limit",
         "_minted",
@@ -48,14 +68,16 @@ class BlockOrder:
         "_queue",
         "_shut",
         "_size",
+        "open_block",
     )
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, prose_ends: bool = False) -> None:
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, open_block: OpenBlock | None = None, *, prose_ends: bool = False
+    ) -> None:
+        self.open_block = open_block or OpenBlock()
         self._limit = limits.reply_body
         self._prose_ends = prose_ends
         self._size = 0
-        self._current: _Block | None = None
-        """The block that is open."""
         self._queue: list[_Block] = []
         self._held_back: dict[int, _Block] = {}
         """Held blocks that have not ended, by index."""
@@ -71,18 +93,6 @@ class BlockOrder:
     def busy(self) -> bool:
         """True if blocks overlap: further events must then pass through `feed`."""
         return bool(self._queue or self._aside or self._shut or self._moved)
-
-    def overlaps(self, event: Event) -> bool:
-        """True if this event of `ORDERED` starts a block while another is open. If not, it is recorded as written."""
-        if isinstance(event, BlockStart):
-            if self._current is not None:
-                return True
-            self._current = _Block(event.index, event.kind, event.index)
-        elif isinstance(event, BlockEnd):
-            self._current = None
-        elif self._current is not None:
-            self._current.shown = True
-        return False
 
     def feed(self, events: list[Event]) -> list[Event]:
         """Returns the events that may be written now, with one open block at a time."""
@@ -104,17 +114,17 @@ class BlockOrder:
         while self._steps_aside(out):
             self._advance(out)
         block = _Block(event.index, event.kind, source)
-        if self._current is None:
-            self._current = block
+        if self.open_block.block is None:
+            self.open_block.block = block
             out.append(event)
         else:
-            block.events.append(event)
+            block.events = [event]
             self._queue.append(block)
             self._held_back[event.index] = block
 
     def _steps_aside(self, out: list[Event]) -> bool:
         """Ends or defers the open block for the next one. Returns False if none is open, or if it has to end first."""
-        current = self._current
+        current = self.open_block.block
         if current is None:
             return False
         if not self._prose_ends:
@@ -127,18 +137,18 @@ class BlockOrder:
             self._aside[current.index] = current
         else:
             return False
-        self._current = None
+        self.open_block.block = None
         return True
 
     def _advance(self, out: list[Event]) -> None:
         """Emits held blocks, up to one that has not ended."""
-        while self._queue and (self._current is None or self._steps_aside(out)):
+        while self._queue and (self.open_block.block is None or self._steps_aside(out)):
             block = self._queue.pop(0)
             self._size -= block.size
             out += block.take()
             if not block.ended:
                 del self._held_back[block.index]
-                self._current = block
+                self.open_block.block = block
 
     def _pass(self, event: BlockContent, out: list[Event]) -> None:
         """Processes an event of a block that has started."""
@@ -153,11 +163,11 @@ class BlockOrder:
         if source in self._moved:
             event = moved(event, self._moved.pop(source) if type(event) is BlockEnd else self._moved[source])
         index = event.index
-        current = self._current
+        current = self.open_block.block
         if current is not None and index == current.index:
             out.append(event)
             if type(event) is BlockEnd:
-                self._current = None
+                self.open_block.block = None
                 self._advance(out)
             elif type(event) is Opaque:
                 current.shown = True
@@ -172,7 +182,7 @@ class BlockOrder:
         if block.ended and self._held_back.pop(index, None) is None:
             del self._aside[index]
             self._queue.append(block)
-            if self._current is None:
+            if self.open_block.block is None:
                 self._advance(out)
 
 
@@ -188,7 +198,8 @@ class _Block:
         self.shown = self.ended = False
         self.size = 0
         """Characters held."""
-        self.events: list[Event] = []
+        self.events: list[Event] | None = None
+        """The events held, if any were."""
         self._text: StringIO | None = None
         """Held text since the last of `events`: one buffer, as a piece of one character takes 100 bytes as an event."""
 
@@ -201,7 +212,7 @@ class _Block:
             size = self._text.write(text)
         else:
             self._end_text()
-            self.events.append(event)
+            self._add(event)
             self.ended = type(event) is BlockEnd
             self.shown |= type(event) is Opaque
             size = _size(event)
@@ -211,14 +222,19 @@ class _Block:
     def take(self) -> list[Event]:
         """Returns the held events and forgets them."""
         self._end_text()
-        events, self.events, self.size = self.events, [], 0
+        events, self.events, self.size = self.events or [], None, 0
         return events
+
+    def _add(self, event: Event) -> None:
+        if self.events is None:
+            self.events = []
+        self.events.append(event)
 
     def _end_text(self) -> None:
         if self._text is not None:
             text, self._text = self._text.getvalue(), None
             if text:
-                self.events.append(Delta(self.index, text))
+                self._add(Delta(self.index, text))
 
 
 def _size(event: Opaque | Annotation | Logprobs | BlockEnd) -> int:

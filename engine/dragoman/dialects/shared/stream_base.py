@@ -26,7 +26,7 @@ from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.block_order import ORDERED, BlockOrder
+from dragoman.stages.block_order import ORDERED, BlockOrder, OpenBlock
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
@@ -207,7 +207,7 @@ class StreamReader:
 class StreamWriter:
     """Writes canonical events as frames. `phase` moves by the table `WRITER`; `done` is True after `End` or `Error`."""
 
-    __slots__ = ("_filter", "_nulls", "_order", "_reorder", "context", "done", "phase")
+    __slots__ = ("_filter", "_nulls", "_open_block", "_order", "context", "done", "phase")
 
     writes: ClassVar[Writes]
     """The method that writes each type of event other than a delta."""
@@ -223,11 +223,12 @@ class StreamWriter:
         self._filter = self._nulls
         """Applied to the events before they are written; None most of the time."""
         order = context.knobs.block_order
-        self._order: BlockOrder | None = None
+        self._open_block: OpenBlock | None = None
         """Detects blocks that overlap. None if they may, or while they do."""
         if order == "sequential" or (order == "auto" and self.one_open):
-            self._order = BlockOrder(context.limits, prose_ends=order == "auto")
-        self._reorder = self._order
+            self._open_block = OpenBlock()
+        self._order: BlockOrder | None = None
+        """Puts overlapping blocks in order. None until there are any."""
 
     def feed(self, events: list[Event], /) -> FrameBatch:
         """Returns the frames of the events. A run of texts is encoded already: as bytes among the frames, or instead of
@@ -261,7 +262,7 @@ class StreamWriter:
                     self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
                 else:
-                    if kind in ORDERED and self._order is not None and self._order.overlaps(event):
+                    if kind in ORDERED and self._open_block is not None and self._open_block.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
                     if kind in _STRUCTURAL:
@@ -296,10 +297,12 @@ class StreamWriter:
 
     def _write_in_order(self, events: list[Event], overlapping: Event, out: Frames) -> None:
         """Writes the rest of a batch, from the event on that starts a block while another is open."""
-        order = self._order
-        assert order is not None
+        context, order = self.context, self._order
+        if order is None:
+            order = BlockOrder(context.limits, self._open_block, prose_ends=context.knobs.block_order == "auto")
+            self._order = order
         at = next(at for at, event in enumerate(events) if event is overlapping)
-        self._order = self._filter = None
+        self._open_block = self._filter = None
         written = self.feed(order.feed(events[at:]))
         self._filter = self._in_order
         out += [written] if isinstance(written, bytes) else written
@@ -308,11 +311,11 @@ class StreamWriter:
         """Puts the events of a stream in order in which blocks overlap, or did until the last batch."""
         if self._nulls is not None:
             events = self._nulls(events)
-        order = self._reorder
+        order = self._order
         assert order is not None
         if order.busy:
             return order.feed(events)
-        self._filter, self._order = self._nulls, order
+        self._filter, self._open_block = self._nulls, order.open_block
         return events
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
