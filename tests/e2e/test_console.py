@@ -48,6 +48,7 @@ async def test_the_flag_serves_it() -> None:
         aiohttp.ClientSession() as session,
     ):
         url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
+        await up.says(rf"console: {url}/ui/")
         async with session.get(f"{url}/ui") as response:
             assert "Dragoman console" in await response.text()
         assert (await get(session, f"{url}/ui/api/exchanges"))["rows"] == []

@@ -245,6 +245,7 @@ def _serve(args: argparse.Namespace) -> int:
         async with running(config, drain=config.server.stop_drain) as up:
             on_hangup(lambda: reload(up.gateway, load))
             print_line(f"dragoman listens on {up.url}")
+            _print_console(up.url, up.config)
             describe(up.config)
             notify("READY=1")
             async with watching(watch, lambda: reload(up.gateway, load)):
@@ -266,6 +267,7 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
 
     def announce(url: str, config: Config) -> None:
         print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
+        _print_console(url, config)
         describe(config)
 
     watch = FileWatch(args.config) if args.watch else None
@@ -277,6 +279,11 @@ def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
             return await supervisor.run()
 
     return run_loop(supervise())
+
+
+def _print_console(url: str, config: Config) -> None:
+    if config.server.ui:
+        print_line(f"  console: {url}/ui/")
 
 
 def _demo(args: argparse.Namespace) -> int:

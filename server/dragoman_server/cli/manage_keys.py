@@ -127,13 +127,13 @@ def _add(args: argparse.Namespace) -> int:
     async def put(store: Store) -> None:
         found = await store.keys()
         if found is not None and named(found.records, args.name) is not None:
-            raise ConfigError(args.name, f"exists already: dragoman keys revoke {args.name}")
+            raise ConfigError(args.name, "is the name of a key already; choose another, or revoke that key first")
         await store.put_key(record)
 
     _with_store(options, put)
     print(key)
     print(
-        f"added {describe_key(record)}. The key above is not kept anywhere; it is valid within",
+        f"added {describe_key(record)}. Keep the key: it is not stored. Gateways accept it within",
         file=sys.stderr,
         end=" ",
     )

@@ -29,7 +29,8 @@ def cost_units(prices: Prices | None, usage: Usage, model: str, provider: str | 
 
 
 def money(units: int) -> str:
-    """Return a cost for messages, such as `12.50`."""
+    """Return a cost for messages, such as `12.50`, or `0.000282` where two digits would show nothing."""
     from decimal import Decimal
 
-    return f"{Decimal(units) / UNITS:.2f}"
+    cost = Decimal(units) / UNITS
+    return f"{cost:.2f}" if not 0 < cost < 1 else f"{cost:.6f}".rstrip("0").ljust(4, "0")

@@ -72,7 +72,10 @@ class Store(Protocol):
         ...
 
     async def remove_key(self, key: str) -> bool:
-        """Remove the key with this id and its counters. Returns False if no key has it."""
+        """Remove the key with this id. Returns False if no key has it.
+
+        Its counters stay: gateways admit its requests for some seconds more.
+        """
         ...
 
     async def cool(self, name: str, seconds: float) -> None:

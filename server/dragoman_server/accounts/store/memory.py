@@ -141,8 +141,7 @@ class MemoryStore:
         self._version += 1
 
     async def remove_key(self, key: str) -> bool:
-        """Remove a key and its counters."""
-        self._accounts.pop(key, None)
+        """Remove a key."""
         if self._keys.pop(key, None) is None:
             return False
         self._version += 1

@@ -171,11 +171,8 @@ class RedisStore:
             raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
 
     async def remove_key(self, key: str) -> bool:
-        """Remove a key and its counters."""
-        removed = bool(await self._run(scripts.REMOVE_KEY, (self._keys, self._version), (key,)))
-        async with self._client() as redis:
-            await redis.delete(self._state(key), self._leases(key))
-        return removed
+        """Remove a key."""
+        return bool(await self._run(scripts.REMOVE_KEY, (self._keys, self._version), (key,)))
 
     async def cool(self, name: str, seconds: float) -> None:
         """Let a cooldown last for at least `seconds`."""

@@ -13,6 +13,7 @@ from dragoman.threads import SqliteThread
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import KeyState, decide, settle
+from dragoman_server.accounts.limits.period import calendar
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
@@ -152,11 +153,13 @@ class SqliteStore:
         await self._run(work)
 
     async def remove_key(self, key: str) -> bool:
-        """Remove a key and its counters."""
+        """Remove a key, and all counters that have become void: of past months, and of buckets that are full again."""
 
         def work(db: sqlite3.Connection) -> bool:
-            db.execute("DELETE FROM counters WHERE key = ?", (key,))
-            db.execute("DELETE FROM leases WHERE key = ?", (key,))
+            now = self._now()
+            db.execute("DELETE FROM counters WHERE period != '' AND period < ?", (calendar(now / 1000).month,))
+            db.execute("DELETE FROM counters WHERE period = '' AND at < ?", (now - KEPT_MS,))
+            db.execute("DELETE FROM leases WHERE expires < ?", (now - KEPT_MS,))
             if not db.execute("DELETE FROM keys WHERE id = ?", (key,)).rowcount:
                 return False
             db.execute("UPDATE keys_version SET version = version + 1")

@@ -102,7 +102,7 @@ def test_a_table_for_the_configuration(
     ("words", "expected"),
     [
         (("add", "a b"), "a key's name has"),
-        (("add", "alice"), "exists already"),
+        (("add", "alice"), "is the name of a key already"),
         (("add", "configured"), "is in the configuration already"),
         (("add", "bob", "--expires", "soon"), "expected 2027-01-31"),
         (("add", "bob", "--expires", "2020-01-01"), "is in the past"),

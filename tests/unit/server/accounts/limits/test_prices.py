@@ -23,3 +23,5 @@ def test_costs_are_rounded_up_to_whole_units() -> None:
 def test_costs_are_shown_with_two_digits() -> None:
     assert money(12 * UNITS + UNITS // 2) == "12.50"
     assert money(0) == "0.00"
+    assert money(UNITS // 2) == "0.50"
+    assert money(282_000) == "0.000282"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from dragoman_server.accounts.limits.claim import Claim
 from dragoman_server.accounts.store.interface import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteStore
+from support.stores import Clock
 
 
 def options(folder: Path, seconds: float = 5.0) -> StoreOptions:
@@ -38,6 +40,27 @@ async def test_counters_survive_closing(tmp_path: Path) -> None:
         await store.open()
         assert (await store.admit(claim(str(number)))).spent == (7 * number,)
         await store.close()
+
+
+async def test_counters_that_are_void_go_when_a_key_is_removed(tmp_path: Path) -> None:
+    clock = Clock(1795000000.0)  # in November 2026
+    store = SqliteStore(options(tmp_path), clock)
+    await store.open()
+    await store.admit(claim("1"))
+    await store.remove_key("bob")
+    assert await counters(tmp_path) == [("daily_tokens", "2026-11-22"), ("requests", "")]
+    clock.now += 40 * 86400
+    await store.remove_key("bob")
+    assert await counters(tmp_path) == []
+    await store.close()
+
+
+async def counters(folder: Path) -> list[tuple[str, str]]:
+    def read() -> list[tuple[str, str]]:
+        with closing(sqlite3.connect(folder / "limits.db")) as db:
+            return db.execute("SELECT name, period FROM counters ORDER BY name").fetchall()
+
+    return await asyncio.to_thread(read)
 
 
 async def test_two_connections_share_a_file(tmp_path: Path) -> None:
