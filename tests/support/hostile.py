@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dragoman.reasoning.compacted_history import CompactedHistory, digest, wrap_history
+
 Json = dict[str, Any]
 Shape = Callable[[int], Json]
 
@@ -430,6 +432,11 @@ def _nested(n: int) -> Any:
     return value
 
 
+def _history(number: int) -> Json:
+    history = CompactedHistory(f"summary {number}", [USER], [SAID], frozenset([digest(number)]))
+    return {"type": "compaction", "encrypted_content": wrap_history(history, "m")}
+
+
 SHAPES: dict[str, dict[str, Shape]] = {
     "turns by turns": _turns(lambda n: [USER, SAID] * n + [USER]),
     "users": _turns(lambda n: [USER] * n),
@@ -527,6 +534,11 @@ SHAPES: dict[str, dict[str, Shape]] = {
             ]
         )
     },
+    "compacted histories": {"responses": lambda n: responses([item for i in range(n) for item in (USER, _history(i))])},
+    "answered triggers": {
+        "responses": lambda n: responses([*([{"type": "compaction_trigger"}] * n), _history(0), USER])
+    },
+    "unanswered triggers": {"responses": lambda n: responses([*([{"type": "compaction_trigger"}] * n), USER])},
     "free-text calls": {
         "chat": lambda n: _custom(n)["chat"],
         "responses": lambda n: _custom(n)["responses"],

@@ -90,19 +90,33 @@ def unwrap_history(item: Any) -> CompactedHistory | None:
 
 def expand(items: Sequence[Any]) -> list[ExpandedItem]:
     """Returns the items with those of `compaction` replaced by the history that they stand for."""
-    found: list[ExpandedItem] = []
-    for place, item in enumerate(items):
-        history = unwrap_history(item)
+    found: list[ExpandedItem] = []  # from the last to the first, so that each item is looked up once
+    covered: set[str] = set()
+    for place in range(len(items) - 1, -1, -1):
+        history = unwrap_history(items[place])
         if history is None:
-            found.append(ExpandedItem(place, item))
-            continue
-        if history.covered:
-            found = [each for each in found if digest(each.item) not in history.covered and not is_trigger(each.item)]
-        found += [ExpandedItem(place, each) for each in history.before]
-        if history.summary:
-            found.append(ExpandedItem(place, summary_message(history.summary), True))
-        found += [ExpandedItem(place, each) for each in history.after]
+            some = [ExpandedItem(place, items[place])]
+        else:
+            some = [ExpandedItem(place, each) for each in history.after]
+            some.reverse()
+            if history.summary:
+                some.append(ExpandedItem(place, summary_message(history.summary), True))
+            some += [ExpandedItem(place, each) for each in reversed(history.before)]
+        if covered:
+            some = [each for each in some if not is_trigger(each.item) and digest(each.item) not in covered]
+        found += some
+        if history is not None:
+            covered |= history.covered
+    found.reverse()
     return found
+
+
+def last_history(items: Sequence[Any]) -> int:
+    """Returns the index of the last item that stands for a history, or -1."""
+    last = len(items) - 1
+    while last >= 0 and unwrap_history(items[last]) is None:
+        last -= 1
+    return last
 
 
 def summary_message(summary: str) -> Json:

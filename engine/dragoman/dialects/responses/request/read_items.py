@@ -30,10 +30,12 @@ from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
-from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, unwrap_history
+from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, last_history, unwrap_history
 from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
+_UNKNOWN: Final = -2
+"""The index of the last history before it was looked up."""
 _INSTRUCTION: Final = Role.INSTRUCTION
 _USER: Final = Role.USER
 
@@ -95,7 +97,7 @@ class ItemsReader:
     def read(self, items: list[Any]) -> None:
         """Read the items in order. Raises `ClientRequestError`, `Unsupported` for items that no other dialect has."""
         self._first, self._mark = len(self.turns), len(self._losses)
-        number = -1
+        number, last = -1, _UNKNOWN
         while (number := self._builder.read_compact(items, number + 1)) < len(items):
             item, at = items[number], ("input", number)
             if type(item) is not dict:
@@ -108,17 +110,18 @@ class ItemsReader:
                 self._message(item, at)
             elif kind == COMPACTION and unwrap_history(item) is not None:
                 number = self._expand(items)
-            elif kind != TRIGGER or all(unwrap_history(later) is None for later in items[number:]):
-                _reject(item, at)  # but not a trigger that has been answered
+            else:
+                if last == _UNKNOWN:
+                    last = last_history(items)
+                if kind != TRIGGER or number > last:
+                    _reject(item, at)  # but not a trigger that has been answered
 
     def _expand(self, items: list[Any]) -> int:
         """Read the items up to the last compacted history again, with what it stands for in place of those it covers.
 
         Returns its index.
         """
-        last = len(items) - 1
-        while unwrap_history(items[last]) is None:
-            last -= 1
+        last = last_history(items)
         self._builder.restart(self._first)
         self._losses.rewind(self._mark)
         for place, item, _ in expand(items[: last + 1]):
