@@ -17,6 +17,7 @@ COMPILED = (
     "canonical/events.py",
     "canonical/reply_events.py",
     "dialects/chat/",
+    "dialects/convert_request.py",
     "dialects/messages/",
     "dialects/openai/",
     "dialects/responses/",

@@ -26,8 +26,10 @@ from dragoman.dialects.directions import DIRECTIONS
 from dragoman.errors import DragomanError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
-from dragoman.tokens import Counter, by_body, by_characters, by_vocabulary
-from dragoman.tokens.counter import PromptSize
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.by_vocabulary import by_vocabulary
+from dragoman.tokens.counter import Counter, PromptSize
 from dragoman.wire.json_codec import dumps, loads
 
 FIXTURES = Path(__file__).parents[2] / "tests" / "fixtures"

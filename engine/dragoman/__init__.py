@@ -18,7 +18,7 @@ gateways do not use them:
                    BUILTIN_PROFILES VENDOR_PROFILES StoredReply
     its results    Loss LossCode Losses Usage Violation ErrorResponse
     errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
-    token counts   TokenCounter TokenEstimate CountEndpoint COUNT_ENDPOINTS
+    token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event
@@ -35,8 +35,6 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.canonical.events import Event, Usage
 from dragoman.canonical.request import EFFORTS, Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
-from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
 from dragoman.dialects.directions import DIRECTIONS, Direction, direction
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
@@ -81,6 +79,8 @@ from dragoman.wire.sse import Frame as SSEFrame
 from dragoman.wire.sse import Parser as SSEParser
 
 if TYPE_CHECKING:
+    from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
+    from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
     from dragoman.dialects.openai.forwarded_events import ForwardedEvents
     from dragoman.dialects.responses.websocket.client_frame import (
         RESPONSE_CREATE,
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         stream_id_tail,
         warm_up_frames,
     )
+    from dragoman.tokens.by_vocabulary import vocabulary_installed
     from dragoman.wire.multipart import FormField, boundary_of
 
 BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
@@ -180,6 +181,7 @@ __all__ = (
     "stream_id_tail",
     "tidy",
     "translate",
+    "vocabulary_installed",
     "warm_up_frames",
 )
 
@@ -190,14 +192,20 @@ _MODULES: Final = {
     "FormField": "wire.multipart",
     "ForwardedEvents": "dialects.openai.forwarded_events",
     "OutputItems": "dialects.responses.websocket.output_items",
+    "PromptAgreement": "dialects.common_prompt_prefix",
+    "PromptDigest": "dialects.common_prompt_prefix",
+    "TokenCounter": "dialects.count_tokens",
+    "TokenEstimate": "dialects.count_tokens",
     "boundary_of": "wire.multipart",
+    "conversation_digest": "dialects.common_prompt_prefix",
     "error_frame": "dialects.responses.websocket.server_frames",
     "join_items": "dialects.responses.websocket.client_frame",
     "steer_failed_frame": "dialects.responses.websocket.server_frames",
     "stream_id_tail": "dialects.responses.websocket.server_frames",
+    "vocabulary_installed": "tokens.by_vocabulary",
     "warm_up_frames": "dialects.responses.websocket.server_frames",
 }
-"""The modules of the names of forwarding and the WebSocket. Each is imported when one of its names is first used."""
+"""The modules of the names that most gateways do not use. Each is imported when one of its names is first used."""
 
 
 def __getattr__(name: str) -> Any:

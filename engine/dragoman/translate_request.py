@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
-from dragoman.canonical.request import Json, Request
+from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
-from dragoman.dialects.shared.request_size import check_parts, check_stops
-from dragoman.errors import ClientRequestError, LimitExceeded, TooMany
+from dragoman.errors import ClientRequestError, LimitExceeded
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import Losses
-from dragoman.policies import apply
-from dragoman.policies.token_budget import fit_budget
 from dragoman.profiles.profile import Profile, builtin_profile
-from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext, StoredReply
-from dragoman.stages.null_arguments import nullable
-from dragoman.tokens.by_body_size import by_body
-from dragoman.tools.bridge import bridge_tools
-from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
-from dragoman.tools.names import NameTable, all_valid
 from dragoman.translation import Translation
-from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.json_codec import loads
 
 __all__ = ("Translation", "forward", "parse_body", "translate")
 
@@ -101,10 +93,9 @@ def translate(
     if stored is not None:
         stored.losses = losses
     target = upstream_model or model
-    family = profile.family or direction.upstream.dialect
-    rewritten = direction.passthrough and (profile.rewrite or stored is not None)
-    if direction.passthrough and not rewritten:
+    if direction.passthrough and not profile.rewrite and stored is None:
         check_keys(body, payload)
+        family = profile.family or direction.upstream.dialect
         strip = knobs.request_noise == "strip" and not profile.billing_line
         body = restore(direction.client, body, payload, family, losses, strip_noise=strip)
         losses.stop_rejecting()
@@ -115,60 +106,16 @@ def translate(
             if counted is not None:
                 body, context.remove_usage = counted, True
         return Translation(direction, rename_model(body, payload, target), stream, context, target)
-    dialect = direction.upstream.dialect
-    names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
-    try:
-        conversation = direction.client.prompt[1]
-        check_parts(len(body), payload, conversation, limits)
-        request: Request = direction.client.read_request(payload, losses, knobs, limits)
-        distinct, settled, ids, whole, calls = pair_calls(request.turns)
-        if calls > limits.calls:
-            raise TooMany((conversation,), f"{calls} tool calls", "calls", limits.calls)
-        if len(request.tools) > limits.tools:
-            raise TooMany(("tools",), f"{len(request.tools)} tools", "tools", limits.tools)
-        if request.stop:
-            check_stops(request, limits)
-        names.ids_fit = distinct and all_valid(ids, profile.call_id_max)
-        if not distinct and dialect is not Dialect.CHAT:  # Chat pairs results with calls by their place
-            deduplicate_call_ids(request, losses)
-        if stored is not None and rewritten:
-            request.store = False  # it is stored here, and must not be stored by the upstream too
-        if knobs.null_arguments == "strip":
-            context.nullable = nullable(request.tools)
-        if ids or request.tools or request.tool_choice is not None:
-            context.tools = bridge_tools(request, whole, profile, knobs, losses)
-        apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
-        if knobs.token_budget != "off":
-            fit_budget(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
-        written = direction.upstream.write_request(
-            request, model=target, profile=profile, knobs=knobs, losses=losses, names=names
-        )
-        sent = dumps(written)
-    except RecursionError:
-        raise ClientRequestError("", "the body is nested too deeply") from None
-    losses.stop_rejecting()
-    if stored is not None:
-        stream = stream or stored.stream
-        for row in stored.evicted:
-            losses.add(*row)
-    context.names = names.back
-    context.include_usage = request.include_usage
-    context.logprobs = request.logprobs
-    context.echo = request.echo
-    if direction.client.restore_reasoning is not None:
-        context.envelope = Envelope(family, target)
-    context.input_estimate = by_body(request, sent, dialect)
-    if request.stop:
-        context.sent_stops = _stops_sent(written)
-        if knobs.stop_emulation == "on":
-            already = frozenset(context.sent_stops)
-            context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in already)
-    return Translation(direction, sent, stream, context, target, rewritten)
+    sent, stream = _converter()(direction, body, payload, context, upstream_model=target, stream=stream)
+    return Translation(direction, sent, stream, context, target, direction.passthrough)
 
 
-def _stops_sent(written: Json) -> tuple[str, ...]:
-    stops = written.get("stop") or written.get("stop_sequences") or ()
-    return (stops,) if type(stops) is str else tuple(stops)
+@cache
+def _converter() -> Callable[..., tuple[bytes, bool]]:
+    """Imports `convert_request` at the first use: gateways whose requests all pass through do not need it."""
+    from dragoman.dialects.convert_request import convert_request
+
+    return convert_request
 
 
 def forward(

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 from aiohttp.web import AbstractResource
 
-from dragoman import Dialect, DragomanError, FailureKind
+from dragoman import Dialect, DragomanError, FailureKind, vocabulary_installed
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints import lazy_endpoints
-from dragoman_server.endpoints.count_tokens import TokenCounts
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
@@ -76,7 +75,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     """Add the endpoints. If the application is the gateway `alone`, each response has its name as `server`."""
     prefix = prefix.rstrip("/")
     others = set(app.router.resources())
-    counting = TokenCounts(gateway)
+    counting, compacting = lazy_endpoints.token_counts(gateway), lazy_endpoints.compactions(gateway)
     chat, messages, responses = gateway.chat, gateway.messages, gateway.responses
     if gateway.config.server.resume.seconds:
         from dragoman_server.proxy.resumable.streams import ResumableStreams
@@ -88,9 +87,9 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         ("chat/completions", chat),
         ("messages", messages),
         ("responses", responses),
-        ("messages/count_tokens", counting.messages),
-        ("responses/input_tokens", counting.responses),
-        ("responses/compact", gateway.compactions.compact),
+        ("messages/count_tokens", counting.endpoint(lambda it: it.messages)),
+        ("responses/input_tokens", counting.endpoint(lambda it: it.responses)),
+        ("responses/compact", compacting.endpoint(lambda it: it.compact)),
         *lazy_endpoints.forwarded(gateway).items(),
     ):
         for form in _FORMS:
@@ -136,7 +135,8 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         app.router.add_route("*", f"{prefix}/{{path:.*}}", _unknown_path, expect_handler=handle_expect)
 
     async def life(_: web.Application) -> AsyncIterator[None]:
-        await counting.warm()
+        if vocabulary_installed():
+            await counting.create().warm()
         gateway.open()
         await gateway.named_keys.open()
         if gateway.stored is not None:

@@ -15,14 +15,14 @@ from conformance.samples import PNG
 from conformance.served import Served, anthropic_sdk, openai_sdk, serving
 from dragoman.dialects import Dialect
 from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS
-from dragoman.tokens import VOCABULARY, installed
+from dragoman.tokens.by_vocabulary import VOCABULARY, vocabulary_installed
 from dragoman_server.endpoints.count_tokens import ESTIMATE
 from support.gateways import CHAT, MESSAGES, config_for, gate, with_limits
 from support.samples import dump, read_error
 
 RESPONSES = Dialect.RESPONSES
 ALL = list(Dialect)
-OWN = VOCABULARY if installed() else "characters"
+OWN = VOCABULARY if vocabulary_installed() else "characters"
 TOOLS: list[Any] = [
     {
         "name": "read",

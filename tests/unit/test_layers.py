@@ -37,6 +37,7 @@ LAYERS = (
         "dragoman.dialects.passthrough_request",
         "dragoman.dialects.common_prompt_prefix",
     ),
+    ("dragoman.dialects.convert_request",),
     ("dragoman.translation",),
     ("dragoman.translate_request",),
     ("dragoman",),

@@ -137,6 +137,7 @@ def test_the_public_names() -> None:
         "stream_id_tail",
         "tidy",
         "translate",
+        "vocabulary_installed",
         "warm_up_frames",
     )
     assert all(hasattr(dragoman, name) for name in dragoman.__all__)

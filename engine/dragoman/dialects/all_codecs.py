@@ -6,11 +6,13 @@ Its package is imported at the first use: few gateways serve all dialects, and e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dragoman.dialects import Dialect
-from dragoman.dialects.codec import Codec
 from dragoman.dialects.lazy_mapping import LazyMapping
+
+if TYPE_CHECKING:
+    from dragoman.dialects.codec import Codec
 
 
 def _codec_of(dialect: Dialect) -> Codec:

@@ -11,7 +11,10 @@ from dragoman.errors import ClientRequestError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import Losses
-from dragoman.tokens import VOCABULARY, Counter, by_body, by_characters, by_vocabulary, installed
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.by_vocabulary import VOCABULARY, by_vocabulary, vocabulary_installed
+from dragoman.tokens.counter import Counter
 from dragoman.wire.json_codec import loads
 
 
@@ -30,7 +33,7 @@ class TokenCounter:
     """
 
     def __init__(self) -> None:
-        self.exact = installed()
+        self.exact = vocabulary_installed()
         """True if a vocabulary is installed."""
         self._counter = Counter(by_vocabulary if self.exact else by_characters)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
-from dragoman.dialects.codec import Codec
 from dragoman.dialects.lazy_mapping import LazyMapping
+
+if TYPE_CHECKING:
+    from dragoman.dialects.codec import Codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dragoman.canonical.request import Json
-from dragoman.dialects.codec import Codec
 from dragoman.errors import ClientRequestError
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import TAG
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.json_edit import find_values, put, repeated_key
+
+if TYPE_CHECKING:
+    from dragoman.dialects.codec import Codec
 
 _TAG = TAG.encode()
 

@@ -20,8 +20,8 @@ from dragoman.losses import LossCode, Losses
 from dragoman.policies.evict_images import PLACEHOLDER
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
-from dragoman.tokens import Counter, by_characters
-from dragoman.tokens.counter import PROOF, PromptSize
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.counter import PROOF, Counter, PromptSize
 from dragoman.tokens.media import image_tokens
 
 SHARE = 0.8

@@ -12,8 +12,8 @@ from dragoman.canonical.request import Image, Inline, Json, Url
 from dragoman.dialects import Dialect
 from dragoman.policies.evict_images import PLACEHOLDER
 from dragoman.policies.token_budget import HEAD, TAIL, VERBOSE
-from dragoman.tokens import Counter, by_characters
-from dragoman.tokens.counter import PROOF
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.counter import PROOF, Counter
 from dragoman.tokens.media import image_tokens
 from dragoman.wire.json_codec import dumps
 

@@ -15,7 +15,7 @@ VOCABULARY = "o200k_base"
 _loaded: list[Any] = []
 
 
-def installed() -> bool:
+def vocabulary_installed() -> bool:
     """True if the `tokens` extra is installed. Imports nothing."""
     return find_spec("toktok") is not None
 

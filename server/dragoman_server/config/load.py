@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -45,8 +46,8 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     """
     name, text = os.fspath(path), ""
     try:
-        # utf-8-sig: editors on Windows may begin a file with a byte order mark.
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        # Editors on Windows may begin a file with a byte order mark.
+        text = Path(path).read_bytes().removeprefix(BOM_UTF8).decode()
         data = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(name, f"cannot be read: {error.strerror}") from error

@@ -155,7 +155,7 @@ class TokenCounts:
             complete=_with_max_tokens,
             clock=time.time,
             stored=gateway.stored,
-            compactions=gateway.compactions,
+            compactions=gateway.compactions if client is Dialect.RESPONSES else None,
         )
         return _CountRequest(resolved.target.provider, resolved.translation)
 

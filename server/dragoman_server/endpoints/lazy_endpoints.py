@@ -13,9 +13,11 @@ from dragoman_server.proxy.gateway import Endpoint, Gateway
 
 if TYPE_CHECKING:
     from dragoman_server.endpoints.captures import CaptureEndpoints
+    from dragoman_server.endpoints.count_tokens import TokenCounts
     from dragoman_server.endpoints.diagnostics import Diagnostics
     from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
     from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
+    from dragoman_server.proxy.compaction import Compactions
 
 T = TypeVar("T")
 
@@ -24,13 +26,13 @@ class LazyEndpoints(Generic[T]):
     """The endpoints of an object that `create` imports and returns. It is called once, at their first request."""
 
     def __init__(self, create: Callable[[], T]) -> None:
-        self._create = cache(create)
+        self.create = cache(create)
 
     def endpoint(self, find: Callable[[T], Endpoint]) -> Endpoint:
         """Return a handler that passes each request to the one that `find` returns for the object."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await find(self._create())(request)
+            return await find(self.create())(request)
 
         return handle
 
@@ -71,6 +73,22 @@ def forwarded(gateway: Gateway) -> Mapping[str, Endpoint]:
         return endpoints.endpoint(lambda it: it.paths[path])
 
     return {path: handler(path) for path in FORWARDED}
+
+
+def token_counts(gateway: Gateway) -> LazyEndpoints[TokenCounts]:
+    """Return the endpoints that count tokens."""
+
+    def create() -> TokenCounts:
+        from dragoman_server.endpoints.count_tokens import TokenCounts
+
+        return TokenCounts(gateway)
+
+    return LazyEndpoints(create)
+
+
+def compactions(gateway: Gateway) -> LazyEndpoints[Compactions]:
+    """Return the endpoint that compacts conversations."""
+    return LazyEndpoints(lambda: gateway.compactions)
 
 
 def websocket(gateway: Gateway) -> LazyEndpoints[ResponsesWebSocket]:

@@ -32,6 +32,7 @@ from dragoman_server.config.state_options import UPSTREAM, StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.resolve_request import CONTINUED
+from dragoman_server.proxy.upstream_request import COMPACT
 from dragoman_server.routing.router import Target
 
 Row = tuple[LossCode, tuple[str | int, ...], str]
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 Answer = Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]]
 """Handles a request."""
-COMPACT: Final = web.RequestKey("dragoman.compact", bool)
-"""Set for requests to `POST /v1/responses/compact`."""
 _INTERNAL: Final = web.RequestKey("dragoman.compact.internal", bool)
 """Set for requests of the gateway to itself."""
 _TRIGGER: Final = "compaction_trigger"
@@ -55,7 +54,6 @@ PAUSE: Final = 60.0
 """Seconds after a summary that failed, for which none is requested before other replies of the same model."""
 _MODELS: Final = 1024
 """Most models whose failures are kept, as their names come from clients."""
-_PATH: Final = "responses/compact"
 
 
 class CompactingTurn(NamedTuple):
@@ -280,11 +278,6 @@ class Compactions:
         self._failed.pop(model, None)
         held: str = json_loads(reply)["output"][0]["encrypted_content"]
         return held if self._cipher is None else self._cipher.decrypt(held, _owner(receipt)) or ""
-
-
-def path_of(incoming: web.Request, path: str) -> str:
-    """Return the path at an upstream that gets the client's own body; `path` is that of its dialect."""
-    return _PATH if incoming.get(COMPACT, False) else path
 
 
 def _checked(payload: Json, receipt: Receipt, loaded: LoadedConfig) -> list[Any]:

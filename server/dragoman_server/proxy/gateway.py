@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -36,7 +36,6 @@ from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Total
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.auth import Caller
-from dragoman_server.proxy.compaction import Compactions
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
 from dragoman_server.proxy.exchange import OpenStream, add_loss_header
@@ -51,7 +50,6 @@ from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.prepare_request import prepare_request
 from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.resolve_request import RunInBackground, identify
-from dragoman_server.proxy.shared_pauses import SharedPauses
 from dragoman_server.proxy.stream_recorder import StreamRecorder
 from dragoman_server.proxy.upstream_calls import UpstreamCalls
 from dragoman_server.proxy.upstream_request import SENDER, UpstreamRequests
@@ -62,7 +60,9 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.background import BackgroundRuns
+    from dragoman_server.proxy.compaction import Compactions
     from dragoman_server.proxy.resumable.streams import ResumableStreams
+    from dragoman_server.proxy.shared_pauses import SharedPauses
     from dragoman_server.proxy.stored_responses import StoredResponses
 
 log = logging.getLogger("dragoman")
@@ -122,7 +122,7 @@ class Gateway:
         self.captures = instruments.captures
         totals = self.metrics.totals
         self.routing = RoutingState(config, totals)
-        self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
+        self._shared_pauses: SharedPauses | None = None
         self.stored: StoredResponses | None = None
         """The stored responses; None if none are kept."""
         self.background: BackgroundRuns | None = None
@@ -137,7 +137,6 @@ class Gateway:
                 self.background = BackgroundRuns(config.state, self._heartbeat, self.stored, self.answer_into)
                 self.stored.check_background = self.background.check_room
         self._state = config.state
-        self.compactions = Compactions(config.state, self._answer)
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
@@ -175,6 +174,13 @@ class Gateway:
     def router(self) -> Router:
         """The router of new requests."""
         return self.loaded.router
+
+    @cached_property
+    def compactions(self) -> Compactions:
+        """The compaction of conversations. Only requests of the Responses API need it."""
+        from dragoman_server.proxy.compaction import Compactions
+
+        return Compactions(self._state, self._answer)
 
     def reconfigure(self, config: Config) -> None:
         """Serve new requests by `config`. Open requests keep the configuration that they began with.
@@ -225,6 +231,10 @@ class Gateway:
     def _share_pauses(self) -> None:
         """Share pauses of providers, if there are routes that make any, and a store that others may use."""
         if self.router.has_plans and self.named_keys.accounts is not None and self.config.store.kind != MEMORY:
+            if self._shared_pauses is None:
+                from dragoman_server.proxy.shared_pauses import SharedPauses
+
+                self._shared_pauses = SharedPauses(self.routing, lambda: self.named_keys.accounts)
             self._shared_pauses.start()
 
     def leave(self) -> None:
@@ -246,7 +256,8 @@ class Gateway:
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
         await self._upstream_models.close()
-        await self._shared_pauses.close()
+        if self._shared_pauses is not None:
+            await self._shared_pauses.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dragoman.threads import StoreError
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
@@ -50,11 +49,14 @@ class NamedKeys:
 
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""
-        if self.accounts is not None:
-            try:
-                await self.accounts.open()
-            except StoreError as error:
-                raise ConfigError("store", str(error)) from None
+        if self.accounts is None:
+            return
+        from dragoman_server.accounts.store.interface import StoreError  # with the accounts, not before
+
+        try:
+            await self.accounts.open()
+        except StoreError as error:
+            raise ConfigError("store", str(error)) from None
 
     def configure(self, config: Config) -> bool:
         """Use the named keys of a new configuration. Returns False if its store needs a restart."""
@@ -62,14 +64,14 @@ class NamedKeys:
             return self.accounts.configure(tuple(config.keys.values()), config.store)
         if config.named_keys:
             self.accounts = self._accounts_of(config)
-            self._opening = asyncio.get_running_loop().create_task(self._open_later(self.accounts))
+            self._opening = asyncio.get_running_loop().create_task(self._open_later())
         return True
 
-    async def _open_later(self, accounts: Accounts) -> None:
+    async def _open_later(self) -> None:
         try:
-            await accounts.open()
-        except StoreError as error:
-            log.error("the store of limits and keys cannot be used: %s", error)
+            await self.open()
+        except ConfigError as error:
+            log.error("limits and named keys cannot be used: %s", error)
 
     async def close(self) -> None:
         """Settle what is pending, and close the store."""

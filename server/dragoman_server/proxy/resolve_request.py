@@ -19,7 +19,6 @@ from dragoman import (
     Dialect,
     Json,
     Translation,
-    conversation_digest,
     parse_body,
     translate,
 )
@@ -118,8 +117,8 @@ async def resolve_request(
 
     Each step is recorded in the receipt, so that a later error can be reported with what is known. `loaded` is fixed
     here: a reload may replace the gateway's while the body arrives. With `routing`, a request with a plan goes to the
-    candidate that is the best at the moment. With `stored`, it may continue a stored response, and with `compactions`
-    its conversation may be compacted. Raises DragomanError.
+    candidate that is the best at the moment. With `stored`, it may continue a stored response. `compactions` is given
+    for requests of the Responses API, whose conversations may be compacted. Raises DragomanError.
     """
     headers = request.headers
     if (known := loaded.client_profiles.recognise(headers)) is not None:
@@ -141,7 +140,7 @@ async def resolve_request(
     if complete is not None:
         payload = complete(payload, receipt.client, target.provider)
     given, step = payload, None
-    if compactions is not None and receipt.client is Dialect.RESPONSES:
+    if compactions is not None:
         step = compactions.step(request, payload, target, stores=stored is not None)
         if step is not None:
             payload = step.payload
@@ -153,7 +152,7 @@ async def resolve_request(
             if step is not None:
                 wanted.payload = given  # it is compacted when it is handled in the background
             raise
-    if compactions is not None and compactions.encrypts and receipt.client is Dialect.RESPONSES:
+    if compactions is not None and compactions.encrypts:
         payload, body = compactions.decrypted(receipt, payload, body)
     if step is not None and compactions is not None:
         target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
@@ -178,6 +177,8 @@ def _translate_for_plan(
     """Translate a request for the best candidate of a plan that can express it. Raises DragomanError."""
     conversation = None
     if plan.balance == STICKY and len(plan.candidates) > 1:
+        from dragoman import conversation_digest
+
         conversation = conversation_digest(receipt.client, payload, receipt.owner)
     routing.budget.count_request()
     ranking = routing.ranking(plan, conversation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from aiohttp import web
 
@@ -10,9 +11,10 @@ from dragoman import Dialect, Translation
 from dragoman.aio import UpstreamRequest
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.proxy.auth import outbound_headers
-from dragoman_server.proxy.compaction import path_of
 from dragoman_server.proxy.loaded_config import LoadedConfig
 
+COMPACT: Final = web.RequestKey("dragoman.compact", bool)
+"""Set for requests to `POST /v1/responses/compact`. An upstream that gets the client's own body gets it there."""
 SENDER = "x-dragoman-sender"
 """Header with a random value of the gateway, by which it recognises a request of its own that came back to it."""
 
@@ -38,8 +40,9 @@ class UpstreamRequests:
             return UpstreamRequest(*known, translation.body, translation.stream, timeouts)
         # `?beta=true` belongs to the body's dialect and is kept only where the body is.
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        path = translation.direction.upstream.dialect.path
-        url = provider.endpoint(path_of(request, path) if same else path, query)
+        compact = same and request.get(COMPACT, False)
+        path = "responses/compact" if compact else translation.direction.upstream.dialect.path
+        url = provider.endpoint(path, query)
         headers = self.headers(provider, request.headers, same_dialect=same)
         return UpstreamRequest(url, headers, translation.body, translation.stream, timeouts)
 

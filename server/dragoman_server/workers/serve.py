@@ -23,7 +23,7 @@ from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.observability.metric_families import RELOADS, Totals
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import connection_limits
-from dragoman_server.workers.listeners import cannot_listen
+from dragoman_server.workers.listeners import Listeners
 from dragoman_server.workers.systemd import notify
 
 log = logging.getLogger("dragoman")
@@ -79,14 +79,10 @@ async def listening(
     runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, backlog=server.backlog)
-        try:
-            await site.start()
-        except OSError as error:
-            raise cannot_listen((host, port), error) from None
-        bound = runner.addresses[0]
-        shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{bound[1]}"
+        listeners = Listeners(host, port, balanced=False)
+        for sock in listeners.groups[0]:  # each site closes its own
+            await web.SockSite(runner, sock, backlog=server.backlog).start()
+        yield listeners.url
     finally:
         await runner.cleanup()
 

@@ -34,7 +34,8 @@ from dragoman.losses import LossCode, Losses
 from dragoman.policies.evict_images import PLACEHOLDER
 from dragoman.policies.token_budget import HEAD, KEEP, LOWER, SHARE, TAIL, fit_budget
 from dragoman.profiles.profile import Profile, builtin_profile
-from dragoman.tokens import Counter, by_characters
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.counter import Counter
 from dragoman.wire.json_codec import dumps, loads
 
 ON = Knobs(token_budget="on")

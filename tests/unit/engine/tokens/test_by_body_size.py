@@ -15,7 +15,9 @@ from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
-from dragoman.tokens import Counter, by_body, by_characters
+from dragoman.tokens.by_body_size import by_body
+from dragoman.tokens.by_characters import by_characters
+from dragoman.tokens.counter import Counter
 from dragoman.translate_request import translate
 from dragoman.wire.json_codec import dumps, loads
 from support.paths import FIXTURES

@@ -16,8 +16,8 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
-from dragoman.tokens import Counter, by_characters
-from dragoman.tokens.by_characters import WHOLE
+from dragoman.tokens.by_characters import WHOLE, by_characters
+from dragoman.tokens.counter import Counter
 from support.paths import FIXTURES
 
 EXACT = json.loads((Path(__file__).parent / "exact.json").read_text("utf-8"))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.tokens import by_vocabulary, installed
+from dragoman.tokens.by_vocabulary import by_vocabulary, vocabulary_installed
 
 EXACT = json.loads((Path(__file__).parent / "exact.json").read_text("utf-8"))
 
-needs_vocabulary = pytest.mark.skipif(not installed(), reason="the extra `tokens` is not installed")
+needs_vocabulary = pytest.mark.skipif(not vocabulary_installed(), reason="the extra `tokens` is not installed")
 
 
 @needs_vocabulary

@@ -29,8 +29,7 @@ from dragoman.canonical.request import (
     Url,
 )
 from dragoman.dialects import Dialect
-from dragoman.tokens import Counter
-from dragoman.tokens.counter import PromptSize
+from dragoman.tokens.counter import Counter, PromptSize
 
 
 class Measure:
