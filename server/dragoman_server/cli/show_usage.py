@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman import json_dumps
@@ -74,15 +75,18 @@ def _print_table(group: str, found: dict[str, Sum]) -> None:
         print("no usage is booked", file=sys.stderr)
         return
     total = Sum()
-    rows = [(group, "exchanges", *COUNT_NAMES, "cost")]
+    # Few upstreams keep anything in a cache for an hour, and the table is wide.
+    hours = any(each.counts["cache_write_1h"] for each in found.values())
+    shown = [name for name in COUNT_NAMES if hours or name != "cache_write_1h"]
+    rows = [(group, "exchanges", *shown, "cost")]
     for name, each in found.items():
-        rows.append((name or "(none)", *_cells(each)))
+        rows.append((name or "(none)", *_cells(each, shown)))
         total.exchanges += each.exchanges
         total.cost += each.cost
         for count in COUNT_NAMES:
             total.counts[count] += each.counts[count]
     if len(found) > 1:
-        rows.append(("total", *_cells(total)))
+        rows.append(("total", *_cells(total, shown)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
@@ -100,6 +104,6 @@ def _print_table(group: str, found: dict[str, Sum]) -> None:
         print(f"of these exchanges: {', '.join(notes)}", file=sys.stderr)
 
 
-def _cells(each: Sum) -> tuple[str, ...]:
-    counts = (f"{each.counts[name]:,}" for name in COUNT_NAMES)
+def _cells(each: Sum, shown: Sequence[str]) -> tuple[str, ...]:
+    counts = (f"{each.counts[name]:,}" for name in shown)
     return f"{each.exchanges:,}", *counts, f"{each.cost / UNITS:,.4f}"

@@ -26,10 +26,12 @@ COUNTS = (
     ("input", "input_total"),
     ("cache_read", "cache_read"),
     ("cache_write", "cache_write"),
+    ("cache_write_1h", "cache_write_1h"),
     ("output", "output_total"),
     ("reasoning", "reasoning"),
 )
-"""Name of a count in a row → its attribute of the usage. `input` includes both counts of the cache."""
+"""Name of a count in a row → its attribute of the usage. `input` includes the counts of the cache, and `cache_write`
+includes `cache_write_1h`."""
 _UNKNOWN = (None,) * len(COUNTS)
 _COUNT_NAMES = {attribute: name for name, attribute in COUNTS}
 
@@ -37,7 +39,7 @@ _COUNT_NAMES = {attribute: name for name, attribute in COUNTS}
 def row_of(record: ExchangeRecord) -> Json:
     """Return the row of an exchange, as it is written to a JSONL file."""
     principal, cost = record.principal, record.cost
-    whole, read, written, output, reasoning = _counts(record.usage)
+    whole, read, written, hour, output, reasoning = _counts(record.usage)
     return {
         "time": rfc3339(record.created),
         "id": record.request_id,
@@ -58,6 +60,7 @@ def row_of(record: ExchangeRecord) -> Json:
         "input": whole,
         "cache_read": read,
         "cache_write": written,
+        "cache_write_1h": hour,
         "output": output,
         "reasoning": reasoning,
         "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated] if record.estimated else [],
@@ -72,7 +75,8 @@ def _counts(usage: Usage | None) -> Sequence[int | None]:
     """Return the counts of a row, in the order of `COUNTS`."""
     if usage is None:
         return _UNKNOWN
-    counts = (usage.input_total, usage.cache_read, usage.cache_write, usage.output_total, usage.reasoning)
+    read, written, hour = usage.cache_read, usage.cache_write, usage.cache_write_1h
+    counts = (usage.input_total, read, written, hour, usage.output_total, usage.reasoning)
     return [count if count is None or count < COUNT_MAX else COUNT_MAX for count in counts]
 
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from dragoman import Json
 from dragoman_server.accounts.usage.row import COUNTS, TEXTS, cost_units
 
-VERSION = 1
+VERSION = 2
+"""2 added `cache_write_1h`."""
 _DAY = 86_400
 _TIMEOUT = 10.0
 """Longest wait for another process's transaction, in seconds."""
@@ -61,6 +62,8 @@ class SqliteFile:
             # No write-ahead log: rows come in batches, and readers of the file need no other files.
             db.execute("BEGIN IMMEDIATE")
             db.execute(_SCHEMA)
+            if version == 1:
+                db.execute("ALTER TABLE usage ADD COLUMN cache_write_1h INTEGER")
             db.execute("CREATE INDEX IF NOT EXISTS usage_by_time ON usage (time)")
             db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute("COMMIT")

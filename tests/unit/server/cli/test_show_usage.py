@@ -58,6 +58,19 @@ def test_a_table_by_key(config: str, capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
+def test_the_table_shows_an_hours_cache_where_one_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = JsonlFile(str(tmp_path / "u"), 10**6, 2)
+    file.open()
+    counts = {"input": 90, "cache_write": 60, "cache_write_1h": 20}
+    file.write([{"time": "2026-11-23T00:00:00Z", "key": "ada", **counts}])
+    file.close()
+    config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
+    assert run(capsys, "-c", config)[1] == (
+        "key  exchanges  input  cache_read  cache_write  cache_write_1h  output  reasoning    cost\n"
+        "ada          1     90           0           60              20       0          0  0.0000\n"
+    )
+
+
 def test_json_by_day_since_a_date(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "-c", config, "--by", "day", "--since", "2026-11-22", "--json")
     data = json.loads(out)["data"]

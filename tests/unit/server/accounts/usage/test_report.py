@@ -34,7 +34,7 @@ def test_rows_of_both_files_have_the_same_sums(tmp_path: Path, record: Callable[
     assert [*found] == ["", "a", "b"]
     assert found["a"].as_json() == {
         "exchanges": 5,
-        **{"input": 400, "cache_read": 40, "cache_write": 0, "output": 28, "reasoning": 12},
+        **{"input": 400, "cache_read": 40, "cache_write": 0, "cache_write_1h": 0, "output": 28, "reasoning": 12},
         "cost": 0.3,
         "unpriced": 1,
         "estimated": 1,

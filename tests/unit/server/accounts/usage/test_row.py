@@ -33,6 +33,7 @@ def test_a_row_has_the_facts_of_its_exchange(record: Callable[..., Any]) -> None
         "input": 100,
         "cache_read": 10,
         "cache_write": None,
+        "cache_write_1h": None,
         "output": 7,
         "reasoning": 3,
         "estimated": [],

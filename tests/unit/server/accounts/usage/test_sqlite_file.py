@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from dragoman import Usage
 from dragoman_server.accounts.usage.row import row_of
-from dragoman_server.accounts.usage.sqlite_file import SqliteFile
+from dragoman_server.accounts.usage.sqlite_file import COLUMNS, SqliteFile
 
 
 def read(path: Path, query: str) -> list[Any]:
@@ -39,6 +40,25 @@ def test_an_exchange_is_in_the_file_once(tmp_path: Path, record: Callable[..., A
         file.write([row_of(record(1))])
         file.close()
     assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(1,)]
+
+
+def test_a_file_of_the_first_version_gets_the_column_of_an_hours_cache(
+    tmp_path: Path, record: Callable[..., Any]
+) -> None:
+    path = tmp_path / "u.db"
+    columns = ", ".join(name for name in COLUMNS if name != "cache_write_1h")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"CREATE TABLE usage ({columns.replace('id', 'id TEXT PRIMARY KEY', 1)}) WITHOUT ROWID")
+        db.execute("INSERT INTO usage (time, id, cache_write) VALUES ('2026-11-20T09:00:00Z', 'req_0', 5)")
+        db.execute("PRAGMA user_version = 1")
+        db.commit()
+    for _ in range(2):  # the second time it is of the present version
+        file = SqliteFile(str(path), 0)
+        file.open()
+        file.write([row_of(record(1, usage=Usage(input_total=100, cache_write=60, cache_write_1h=20)))])
+        file.close()
+    rows = read(path, "SELECT id, cache_write, cache_write_1h FROM usage ORDER BY id")
+    assert rows == [("req_0", 5, None), ("req_1", 60, 20)]
 
 
 def test_old_rows_are_deleted_once_a_day(tmp_path: Path, record: Callable[..., Any]) -> None:
