@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from dragoman_server.accounts.keys.record import KeyRecord, written_moment
+from dragoman_server.accounts.usage.options import OFF as USAGE_OFF
+from dragoman_server.accounts.usage.options import STDOUT
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.state_options import MEMORY, REDIS
+from dragoman_server.config.state_options import OFF as STATE_OFF
 from dragoman_server.observability.logs import print_line
 
 
@@ -38,6 +43,8 @@ def describe(config: Config) -> None:
         print_line(f"  key {describe_key(record)}")
     if config.store.holds_keys:
         print_line(f"  keys of clients are also read from the store ({config.store.kind})")
+    for line in _kept(config):
+        print_line(f"  {line}")
     for sentence in (*warn_if_exposed(config), *remarks(config)):
         print_line(f"  {sentence}")
 
@@ -53,6 +60,18 @@ def describe_key(record: KeyRecord) -> str:
     if record.capture:
         parts.append("captured")
     return "; ".join(parts)
+
+
+def _kept(config: Config) -> Iterator[str]:
+    """Yield where usage is booked and responses are stored."""
+    usage, state = config.usage, config.state
+    if usage.kind != USAGE_OFF:
+        yield f"usage is booked in {'standard output' if usage.file == STDOUT else usage.file} ({usage.kind})"
+    if state.kind == MEMORY:
+        yield "responses are stored in memory, until the gateway stops"
+    elif state.kind != STATE_OFF:
+        where = shown_url(state.url) if state.kind == REDIS else state.file
+        yield f"responses are stored in {where} ({state.kind}), a conversation for {state.ttl_days:g} days"
 
 
 def _target(target: RouteTarget) -> str:

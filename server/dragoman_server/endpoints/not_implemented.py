@@ -7,7 +7,7 @@ from aiohttp import web
 from dragoman import Dialect, FailureKind
 from dragoman_server.proxy.error_response import client_failure, error_response
 
-_SEND_ALL = "send the whole conversation as `input` with `store: false`"
+_INSTEAD = "send the whole conversation as `input` with `store: false`, or enable [state] in the configuration"
 
 
 def stored_objects(request_id: str, request: web.Request, *, stores: bool = False) -> web.Response:
@@ -19,8 +19,8 @@ def stored_objects(request_id: str, request: web.Request, *, stores: bool = Fals
     if stores:
         problem = "this gateway has no such endpoint of stored responses and conversations"
     elif "/conversations" in path:
-        problem = f"this gateway keeps no conversations; {_SEND_ALL}"
+        problem = f"this gateway keeps no conversations; {_INSTEAD}"
     else:
-        problem = f"this gateway keeps no responses; {_SEND_ALL}"
+        problem = f"this gateway keeps no responses; {_INSTEAD}"
     failure = client_failure(FailureKind.NOT_FOUND, f"{request.method} {path}: {problem}", 404)
     return error_response(Dialect.RESPONSES, failure, request_id)

@@ -61,3 +61,28 @@ def test_what_is_served_is_named_and_no_secret_is(tmp_path: Path, capsys: pytest
     assert f"key {describe_key(record)}" in text
     assert describe_key(record).startswith("team (")
     assert "models big-*; requests per minute 60; admin" in describe_key(record)
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ('[usage]\nkind = "jsonl"\npath = "-"', "  usage is booked in standard output (jsonl)\n"),
+        ('[usage]\nkind = "sqlite"\npath = "u.db"', "  usage is booked in u.db (sqlite)\n"),
+        ('[state]\nkind = "memory"', "  responses are stored in memory, until the gateway stops\n"),
+        (
+            '[state]\nkind = "sqlite"\npath = "r.db"\nttl_days = 7',
+            "  responses are stored in r.db (sqlite), a conversation for 7 days\n",
+        ),
+        (
+            '[state]\nkind = "redis"\nurl = "redis://:canary@cache:6379/0"',
+            "  responses are stored in redis://***@cache:6379/0 (redis), a conversation for 30 days\n",
+        ),
+    ],
+)
+def test_what_is_kept_is_named(table: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text(f"{TOML.replace('HASH', HASH)}\n{table}\n")
+    describe(load_config(path))
+    shown = capsys.readouterr()
+    assert line in shown.out + shown.err
+    assert "canary" not in shown.out + shown.err

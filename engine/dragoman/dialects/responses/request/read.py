@@ -27,8 +27,9 @@ from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 
-_NOT_STORED: Final = "no responses are stored here; send the whole conversation as `input`"
-_NO_CONVERSATIONS: Final = "no conversations are stored here; send the whole conversation as `input`"
+_INSTEAD: Final = "send the whole conversation as `input`, or enable [state] in the gateway's configuration"
+_NOT_STORED: Final = f"no responses are stored here; {_INSTEAD}"
+_NO_CONVERSATIONS: Final = f"no conversations are stored here; {_INSTEAD}"
 _REJECTED: Final[dict[str, str]] = {
     "previous_response_id": _NOT_STORED,
     "conversation": _NO_CONVERSATIONS,
