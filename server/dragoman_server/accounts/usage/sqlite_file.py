@@ -55,12 +55,12 @@ class SqliteFile:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with _as_value_error(self._path):
             db = sqlite3.connect(self._path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
+            # No write-ahead log: rows come in batches, and readers of the file need no other files.
+            db.execute("BEGIN IMMEDIATE")  # before the version is read: several workers open the file at once
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
                 db.close()
                 raise ValueError(f"{self._path} has schema version {version}, of a later Dragoman")
-            # No write-ahead log: rows come in batches, and readers of the file need no other files.
-            db.execute("BEGIN IMMEDIATE")
             db.execute(_SCHEMA)
             if version == 1:
                 db.execute("ALTER TABLE usage ADD COLUMN cache_write_1h INTEGER")

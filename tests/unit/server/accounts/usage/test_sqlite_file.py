@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -42,16 +44,20 @@ def test_an_exchange_is_in_the_file_once(tmp_path: Path, record: Callable[..., A
     assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(1,)]
 
 
-def test_a_file_of_the_first_version_gets_the_column_of_an_hours_cache(
-    tmp_path: Path, record: Callable[..., Any]
-) -> None:
-    path = tmp_path / "u.db"
+def write_first_version(path: Path) -> None:
     columns = ", ".join(name for name in COLUMNS if name != "cache_write_1h")
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"CREATE TABLE usage ({columns.replace('id', 'id TEXT PRIMARY KEY', 1)}) WITHOUT ROWID")
         db.execute("INSERT INTO usage (time, id, cache_write) VALUES ('2026-11-20T09:00:00Z', 'req_0', 5)")
         db.execute("PRAGMA user_version = 1")
         db.commit()
+
+
+def test_a_file_of_the_first_version_gets_the_column_of_an_hours_cache(
+    tmp_path: Path, record: Callable[..., Any]
+) -> None:
+    path = tmp_path / "u.db"
+    write_first_version(path)
     for _ in range(2):  # the second time it is of the present version
         file = SqliteFile(str(path), 0)
         file.open()
@@ -59,6 +65,23 @@ def test_a_file_of_the_first_version_gets_the_column_of_an_hours_cache(
         file.close()
     rows = read(path, "SELECT id, cache_write, cache_write_1h FROM usage ORDER BY id")
     assert rows == [("req_0", 5, None), ("req_1", 60, 20)]
+
+
+def test_workers_that_open_a_file_of_the_first_version_at_once(tmp_path: Path) -> None:
+    ready = Barrier(4)
+
+    def opened(path: Path) -> None:
+        ready.wait(10)
+        file = SqliteFile(str(path), 0)
+        file.open()
+        file.close()
+
+    with ThreadPoolExecutor(4) as workers:
+        for number in range(10):
+            path = tmp_path / f"{number}.db"
+            write_first_version(path)
+            assert [*workers.map(opened, [path] * 4)] == [None] * 4
+            assert read(path, "SELECT cache_write_1h FROM usage") == [(None,)]
 
 
 def test_old_rows_are_deleted_once_a_day(tmp_path: Path, record: Callable[..., Any]) -> None:
