@@ -162,7 +162,7 @@ def _field(node: ast.Assign | ast.AnnAssign, field: Field[Any] | None) -> str:
 def _method(node: Function, owner: str) -> str:
     decorators = {ast.unparse(item) for item in node.decorator_list}
     text = _documented(ast.get_docstring(node) or "")
-    if "property" in decorators:
+    if "property" in decorators or "cached_property" in decorators:
         returns = f": {ast.unparse(node.returns)}" if node.returns is not None else ""
         return f"##### `{owner}.{node.name}{returns}`\n\n{text}".rstrip()
     head = f"##### `{owner}.{node.name}`\n\n"

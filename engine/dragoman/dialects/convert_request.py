@@ -1,4 +1,4 @@
-"""The conversion of a request into another dialect: it is read, adapted to its upstream, and written."""
+"""The conversion of a request that does not pass through: it is read, adapted to its upstream, and written."""
 
 from __future__ import annotations
 

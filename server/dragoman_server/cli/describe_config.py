@@ -63,10 +63,10 @@ def describe_key(record: KeyRecord) -> str:
 
 
 def _kept(config: Config) -> Iterator[str]:
-    """Yield where usage is booked and responses are stored."""
+    """Yield where usage is written and responses are stored."""
     usage, state = config.usage, config.state
     if usage.kind != USAGE_OFF:
-        yield f"usage is booked in {'standard output' if usage.file == STDOUT else usage.file} ({usage.kind})"
+        yield f"usage is written to {'standard output' if usage.file == STDOUT else usage.file} ({usage.kind})"
     if state.kind == MEMORY:
         yield "responses are stored in memory, until the gateway stops"
     elif state.kind != STATE_OFF:

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
-from dragoman import Json, Translation
-
-if TYPE_CHECKING:
-    from dragoman import PromptAgreement, PromptDigest
+from dragoman import Json, PromptAgreement, PromptDigest, Translation
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 """Headers in which agents send the id of a session."""
@@ -43,8 +39,6 @@ class PromptCacheDiagnostics:
     ) -> Json:
         """Keep the prompt of a translated request, and return the result for its receipt. `payload` is the client's."""
         key = self._key(translation, payload, headers, owner)
-        from dragoman import PromptDigest
-
         prompt = PromptDigest.of(translation.direction.upstream.dialect, translation.body)
         earlier_prompts = self._known.pop(key, [])
         best: tuple[str, PromptAgreement] | None = None

@@ -11,6 +11,7 @@ from aiohttp import web
 from dragoman import Dialect, quote
 from dragoman.aio import UpstreamRequest
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange, OpenStream
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.resolve_request import resolve_request
@@ -86,8 +87,6 @@ async def prepare_request(
         transport = gateway.recorder.attach(request, receipt, exchange, transport)
     if ranking is None or candidate is None:
         return call, exchange, transport.open
-    from dragoman_server.proxy.attempts import Attempts  # imported for routes with several attempts
-
     attempts = Attempts(
         *(request, body, receipt, exchange, loaded, target, ranking, candidate),
         *(gateway.routing, transport, gateway.upstream_requests, gateway.now),

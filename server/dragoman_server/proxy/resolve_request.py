@@ -19,6 +19,7 @@ from dragoman import (
     Dialect,
     Json,
     Translation,
+    conversation_digest,
     parse_body,
     translate,
 )
@@ -177,8 +178,6 @@ def _translate_for_plan(
     """Translate a request for the best candidate of a plan that can express it. Raises DragomanError."""
     conversation = None
     if plan.balance == STICKY and len(plan.candidates) > 1:
-        from dragoman import conversation_digest
-
         conversation = conversation_digest(receipt.client, payload, receipt.owner)
     routing.budget.count_request()
     ranking = routing.ranking(plan, conversation)

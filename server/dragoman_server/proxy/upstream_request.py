@@ -14,7 +14,7 @@ from dragoman_server.proxy.auth import outbound_headers
 from dragoman_server.proxy.loaded_config import LoadedConfig
 
 COMPACT: Final = web.RequestKey("dragoman.compact", bool)
-"""Set for requests to `POST /v1/responses/compact`. An upstream that gets the client's own body gets it there."""
+"""Set for requests to `POST /v1/responses/compact`. A body that passes through goes to the upstream's own endpoint."""
 SENDER = "x-dragoman-sender"
 """Header with a random value of the gateway, by which it recognises a request of its own that came back to it."""
 

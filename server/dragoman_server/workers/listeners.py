@@ -1,8 +1,8 @@
-"""The listening sockets of an address that several processes share.
+"""The listening sockets of an address, which several processes may share.
 
-The supervisor binds them, all workers inherit them, and none is closed before the end: closing a listening socket
-resets the connections in its accept queue. A worker that exits therefore only stops accepting, and the next worker that
-accepts from the same socket takes over the queue.
+A gateway of one process binds its own. A supervisor binds them for all workers, which inherit them, and closes none
+before the end: closing a listening socket resets the connections in its accept queue. A worker that exits only stops
+accepting, and the next worker that accepts from the same socket takes over the queue.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _resolved(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
 def _bind(family: int, address: tuple[object, ...], reuse_port: bool) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # on Windows it would let other processes take over the port
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -76,15 +76,15 @@ async def listening(
     """
     server, totals = server or Server(), totals or Totals()
     bounds = connection_limits(server, totals)
-    runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
-    await runner.setup()
-    try:
-        listeners = Listeners(host, port, balanced=False)
-        for sock in listeners.groups[0]:  # each site closes its own
-            await web.SockSite(runner, sock, backlog=server.backlog).start()
-        yield listeners.url
-    finally:
-        await runner.cleanup()
+    with closing(Listeners(host, port, balanced=False)) as listeners:
+        runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
+        await runner.setup()
+        try:
+            for sock in listeners.groups[0]:
+                await web.SockSite(runner, sock, backlog=server.backlog).start()
+            yield listeners.url
+        finally:
+            await runner.cleanup()
 
 
 @asynccontextmanager

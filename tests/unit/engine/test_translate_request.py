@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -17,25 +16,9 @@ from dragoman.errors import (
     UpstreamStatusError,
 )
 from dragoman.translate_request import parse_body
+from support.short_requests import BODIES, CHAT, CHAT_REPLY, CROSS, MESSAGES, Json, raw
 
-Json = dict[str, Any]
-MESSAGES: Json = {"model": "client", "max_tokens": 64, "messages": [{"role": "user", "content": "Hi"}]}
-CHAT: Json = {"model": "client", "messages": [{"role": "user", "content": "Hi"}]}
-BODIES = {"messages": MESSAGES, "chat": CHAT}
-CROSS = [("messages", "chat"), ("chat", "messages")]
 SAME = [("messages", "messages"), ("chat", "chat")]
-CHAT_REPLY: Json = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "up",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "One END two"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
-}
-
-
-def raw(body: Json) -> bytes:
-    return json.dumps(body).encode()
 
 
 @pytest.mark.parametrize(("client", "upstream"), SAME)

@@ -66,8 +66,8 @@ def test_what_is_served_is_named_and_no_secret_is(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("table", "line"),
     [
-        ('[usage]\nkind = "jsonl"\npath = "-"', "  usage is booked in standard output (jsonl)\n"),
-        ('[usage]\nkind = "sqlite"\npath = "u.db"', "  usage is booked in u.db (sqlite)\n"),
+        ('[usage]\nkind = "jsonl"\npath = "-"', "  usage is written to standard output (jsonl)\n"),
+        ('[usage]\nkind = "sqlite"\npath = "u.db"', "  usage is written to u.db (sqlite)\n"),
         ('[state]\nkind = "memory"', "  responses are stored in memory, until the gateway stops\n"),
         (
             '[state]\nkind = "sqlite"\npath = "r.db"\nttl_days = 7',

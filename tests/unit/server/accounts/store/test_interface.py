@@ -168,7 +168,7 @@ async def test_keys_are_kept_with_a_version(store: Store) -> None:
 
 
 async def test_a_removed_key_is_gone_and_has_no_new_budget(store: Store) -> None:
-    """Gateways admit it until they read the keys again: its counters must not begin anew."""
+    """Gateways admit it until they read the keys again: its counters must stay."""
     record = KeyRecord("alice", KeyHash.of(new_key()))
     await store.put_key(record)
     assert not (await store.admit(claim("1", key=record.id, budget=100))).rejected
