@@ -309,19 +309,23 @@ class Translation:
 
     # --- headers and errors ------------------------------------------------------------------------------------------
 
-    def reply_headers(self, headers: Mapping[str, str], *, now: float | None = None) -> dict[str, str]:
+    def reply_headers(
+        self, headers: Mapping[str, str], *, now: float | None = None, rate_limits: bool = True
+    ) -> dict[str, str]:
         """Returns the headers of the client's response for those of the upstream's response.
 
         These are `retry-after` and its relatives, the rate limits in the client dialect's terms, and the request id:
         the upstream's if it sent one, else the translation's. All others are dropped. `now` is the time in Unix
         seconds, by which durations and times are converted into each other; by default the translation's `clock`
-        is read.
+        is read. Without `rate_limits` those are left out, for a server that sends its own.
         """
         context, client = self.context, self.direction.client.dialect
         if now is None:
             now = context.clock() if context.clock is not None else float(context.created)
         upstream = self.direction.upstream.dialect
-        found = error_headers.reply_headers(upstream, client, headers, now=now, secrets=context.secrets)
+        found = error_headers.reply_headers(
+            upstream, client, headers, now=now, secrets=context.secrets, rate_limits=rate_limits
+        )
         if context.request_id:
             found.setdefault(client.request_id_header, context.request_id)
         return found

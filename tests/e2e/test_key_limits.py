@@ -91,6 +91,21 @@ async def test_replies_carry_the_limits_of_the_key(client: Dialect, stream_reply
         await response.read()
 
 
+@pytest.mark.parametrize("client", DIALECTS, ids=str)
+async def test_limits_of_the_upstream_are_not_mixed_with_those_of_the_key(client: Dialect) -> None:
+    key, record = made(requests_per_minute=60)
+    upstream = [("x-ratelimit-remaining-tokens", "9"), ("x-request-id", "req_upstream")]
+    async with (
+        ScriptedServer(answer(200, dump(reply(CHAT)), headers=upstream)) as server,
+        gate(keyed(server.url, CHAT, record)) as entrance,
+        entrance.post(client, headers=bearer(key)) as response,
+    ):
+        assert response.headers[client.request_id_header] == "req_upstream"
+        limits = [name.lower() for name in response.headers if "ratelimit" in name.lower()]
+        assert len(limits) == 3, limits
+        assert not [name for name in limits if "tokens" in name]
+
+
 async def test_the_limit_is_free_again_after_the_time_that_was_told() -> None:
     clock = Clock()
     key, record = made(requests_per_minute=3)

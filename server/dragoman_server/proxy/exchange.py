@@ -216,7 +216,7 @@ class Exchange:
         return headers
 
     def _headers(self, answer: UpstreamResponse) -> dict[str, str]:
-        headers = self.translation.reply_headers(answer.headers)
+        headers = self.translation.reply_headers(answer.headers, rate_limits=not self.limits)
         headers[OWN_ID] = self.receipt.request_id
         if self.limits:
             headers.update(self.limits)

@@ -97,7 +97,13 @@ def request_id(source: Dialect, headers: Mapping[str, str]) -> str | None:
 
 
 def reply_headers(
-    source: Dialect, target: Dialect, headers: Mapping[str, str], *, now: float, secrets: Sequence[str] = ()
+    source: Dialect,
+    target: Dialect,
+    headers: Mapping[str, str],
+    *,
+    now: float,
+    secrets: Sequence[str] = (),
+    rate_limits: bool = True,
 ) -> dict[str, str]:
     """Return the reply headers for a client of `target`.
 
@@ -110,9 +116,10 @@ def reply_headers(
         headers: the upstream's reply headers.
         now: the current time, in seconds since the epoch.
         secrets: texts to mask, such as the upstream's key.
+        rate_limits: False to leave out the rate limits.
     """
     values = list(headers.values())
-    found = [(rule, values[at]) for at, rule in _PLANS[source, target].of(tuple(headers))]
+    found = [(rule, values[at]) for at, rule in _PLANS[source, target, rate_limits].of(tuple(headers))]
     together = "".join([value for _, value in found])
     if not _is_readable(together):
         found = [(rule, value) for rule, value in found if _is_readable(value)]
@@ -220,12 +227,14 @@ _Rule = tuple[str, Callable[[str, float], str | None] | None]
 for the request id in the header of another vendor than the dialect's."""
 
 
-def _rule(source: Dialect, target: Dialect, name: str) -> _Rule | None:
+def _rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Rule | None:
     """Return what becomes of the upstream's header `name`; None if it is dropped."""
     name = _read_name(name)
     if name in RETRY:
         return name, None
     limits, client_limits = _LIMITS[source], _LIMITS[target]
+    if not rate_limits and name.startswith(limits):
+        return None
     if limits == client_limits:
         return (name, None) if name in _OWN[source] or name.startswith(limits) else None
     if name == source.request_id_header:
@@ -248,8 +257,8 @@ class _Plans:
     Limited in number and size, as upstreams choose the names.
     """
 
-    def __init__(self, source: Dialect, target: Dialect) -> None:
-        self._rules = _Cache(partial(_rule, source, target))
+    def __init__(self, source: Dialect, target: Dialect, rate_limits: bool) -> None:
+        self._rules = _Cache(partial(_rule, source, target, rate_limits))
         self._known: dict[tuple[str, ...], tuple[tuple[int, _Rule], ...]] = {}
 
     def of(self, names: tuple[str, ...]) -> tuple[tuple[int, _Rule], ...]:
@@ -263,4 +272,9 @@ class _Plans:
         return plan
 
 
-_PLANS = {(source, target): _Plans(source, target) for source in Dialect for target in Dialect}
+_PLANS = {
+    (source, target, rate_limits): _Plans(source, target, rate_limits)
+    for source in Dialect
+    for target in Dialect
+    for rate_limits in (True, False)
+}

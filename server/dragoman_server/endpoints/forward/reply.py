@@ -139,7 +139,7 @@ class ForwardedReply:
         return Sent(response, "failed", failure)
 
     def _headers(self, answer: UpstreamResponse, content_type: str) -> dict[str, str]:
-        headers = self.translation.reply_headers(answer.headers)
+        headers = self.translation.reply_headers(answer.headers, rate_limits=not self.limits)
         headers[OWN_ID] = self.receipt.request_id
         headers.update(self.limits)
         headers["Content-Type"] = content_type

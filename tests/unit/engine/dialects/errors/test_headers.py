@@ -118,6 +118,19 @@ def test_T78_rate_limits_to_openai() -> None:
     }
 
 
+@pytest.mark.parametrize(("source", "target"), [(a, b) for a in Dialect for b in Dialect])
+def test_rate_limits_can_be_left_out(source: Dialect, target: Dialect) -> None:
+    limits = {
+        "x-ratelimit-remaining-tokens": "5",
+        "x-ratelimit-other": "x",
+        "anthropic-ratelimit-tokens-remaining": "5",
+        "anthropic-ratelimit-unified-status": "x",
+    }
+    kept = {"retry-after": "3", source.request_id_header: "req_1"}
+    expected = {"retry-after": "3", target.request_id_header: "req_1"}
+    assert reply_headers(source, target, kept | limits, now=NOW, rate_limits=False) == expected
+
+
 @pytest.mark.parametrize(
     ("value", "time"),
     [
