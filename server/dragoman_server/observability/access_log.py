@@ -6,7 +6,6 @@ request, so the error's code or kind is logged instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from dragoman import (
     DragomanError,
     Failure,
     LimitExceeded,
-    LossCode,
+    Losses,
     Translation,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -26,76 +25,87 @@ from dragoman_server.observability.receipts import Receipt
 OWN_ERRORS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
 """Errors of upstreams whose messages are Dragoman's own, so they can be logged and shown."""
 _WORD_MAX = 40
-_NAMES = {"tokens_in": "input_total", "tokens_out": "output_total"}
+_COUNTS = {"tokens_in": "input_total", "tokens_out": "output_total"}
 
 
 @dataclass(slots=True)
 class RequestLine:
     """One request, passed to the logger as the message: `str` returns the text, `fields` the fields for JSON.
 
-    `summary` is the direction and the result, `cause` the reason of a failure, `note` an addition for the operator.
-    `duration` is the number of seconds since the request arrived, `first_event` that until the first event of a stream.
-    `estimated` names the token counts that are Dragoman's estimates. `endpoint` is that of a request which is forwarded
-    without translation.
+    `translation` is that of the receipt, which gives it up when the request ends. `duration` is the number of seconds
+    since the request arrived. `summary` is the direction and the result, `cause` the reason of a failure, `note` an
+    addition for the operator.
     """
 
-    request_id: str
+    receipt: Receipt
+    translation: Translation | None
+    duration: float
+    trace_id: str | None
     summary: str
     ended: str
     status: int
-    duration: float
-    client: str
-    upstream: str | None
-    model: str | None
-    upstream_model: str | None
-    stream: bool | None
-    first_event: float | None
-    tokens_in: int | None
-    tokens_out: int | None
-    estimated: tuple[str, ...]
-    provider: str | None
-    route: str
-    client_profile: str | None
-    losses: Mapping[LossCode, int]
     error: str | None
     cause: str
     note: str
-    trace_id: str | None = None
-    endpoint: str = ""
 
     def __str__(self) -> str:
-        line = f"{self.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
-        if self.first_event is not None:
-            line += f" first_event={self.first_event:.3f}"
-        if self.tokens_in is not None:
-            line += f" tokens_in={'~' if 'input_total' in self.estimated else ''}{self.tokens_in}"
-        if self.tokens_out is not None:
-            line += f" tokens_out={'~' if 'output_total' in self.estimated else ''}{self.tokens_out}"
-        if self.provider is not None:
-            line += f" provider={self.provider} route={quote(self.route)}"
-        if self.client_profile is not None:
-            line += f" client={self.client_profile}"
+        receipt, translation = self.receipt, self.translation
+        line = f"{receipt.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
+        if receipt.begun_at is not None:
+            line = f"{line} first_event={receipt.begun_at - receipt.opened_at:.3f}"
+        losses: Losses | None = None
+        if translation is not None:
+            losses = translation.context.losses
+            usage, estimated = translation.usage_and_estimates()
+            if usage is not None:
+                if usage.input_total is not None:
+                    line = f"{line} tokens_in={'~' if 'input_total' in estimated else ''}{usage.input_total}"
+                if usage.output_total is not None:
+                    line = f"{line} tokens_out={'~' if 'output_total' in estimated else ''}{usage.output_total}"
+        if receipt.provider is not None:
+            line = f"{line} provider={receipt.provider} route={quote(receipt.route)}"
+        if receipt.client_profile is not None:
+            line = f"{line} client={receipt.client_profile}"
         if self.trace_id is not None:
-            line += f" trace_id={self.trace_id}"
+            line = f"{line} trace_id={self.trace_id}"
         if self.cause:
-            line += f": {self.cause}"
-        if self.losses:
-            line += f"; losses: {', '.join(f'{code}={count}' for code, count in sorted(self.losses.items()))}"
+            line = f"{line}: {self.cause}"
+        if losses:
+            line = f"{line}; losses: {', '.join(f'{code}={count}' for code, count in sorted(losses.counts.items()))}"
         return line + self.note
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields for JSON, without empty ones."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        summary, cause, note = fields.pop("summary"), fields.pop("cause"), fields.pop("note")
-        fields["message"] = f"{summary}{cause and f': {cause}'}{note}"
-        for name in ("model", "upstream_model"):
-            fields[name] = fields[name] and quote(fields[name])
-        fields["duration"] = round(self.duration, 6)
-        fields["first_event"] = None if self.first_event is None else round(self.first_event, 6)
-        fields["estimated"] = [name for name, count in _NAMES.items() if count in self.estimated]
-        fields["losses"] = {str(code): count for code, count in self.losses.items()}
-        return {"event": "request"} | {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+        receipt, translation = self.receipt, self.translation
+        first_event = None if receipt.begun_at is None else round(receipt.begun_at - receipt.opened_at, 6)
+        usage, estimated = (None, ()) if translation is None else translation.usage_and_estimates()
+        losses = {} if translation is None else translation.losses.counts
+        fields = {
+            "event": "request",
+            "request_id": receipt.request_id,
+            "ended": self.ended,
+            "status": self.status,
+            "duration": round(self.duration, 6),
+            "client": receipt.client,
+            "upstream": None if translation is None else translation.direction.upstream.dialect,
+            "model": quote((receipt.model if translation is None else translation.model) or ""),
+            "upstream_model": None if translation is None else quote(translation.upstream_model),
+            "stream": None if translation is None else translation.stream,
+            "first_event": first_event,
+            "tokens_in": None if usage is None else usage.input_total,
+            "tokens_out": None if usage is None else usage.output_total,
+            "estimated": [name for name, count in _COUNTS.items() if count in estimated],
+            "provider": receipt.provider,
+            "route": receipt.route,
+            "client_profile": receipt.client_profile,
+            "losses": {str(code): count for code, count in losses.items()},
+            "error": self.error,
+            "trace_id": self.trace_id,
+            "endpoint": receipt.endpoint,
+            "message": f"{self.summary}{self.cause and f': {self.cause}'}{self.note}",
+        }
+        return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 def request_line(
@@ -109,45 +119,17 @@ def request_line(
     note: str = "",
 ) -> RequestLine:
     """Return the line of a request that has just ended. Its receipt must still have its translation."""
-    translation = receipt.translation
-    upstream = model = upstream_model = stream = tokens_in = tokens_out = None
-    estimated: tuple[str, ...] = ()
-    losses: Mapping[LossCode, int] = {}
-    if translation is not None:
-        context = translation.context
-        upstream, stream = translation.direction.upstream.dialect, translation.stream
-        model, upstream_model = context.model, translation.upstream_model
-        usage, estimated = translation.usage_and_estimates()
-        if usage is not None:
-            tokens_in, tokens_out = usage.input_total, usage.output_total
-        if context.losses:
-            losses = context.losses.counts
-    else:
-        model = receipt.model
     return RequestLine(
-        receipt.request_id,
+        receipt,
+        receipt.translation,
+        receipt.seconds(),
+        receipt.trace.trace_id if receipt.trace is not None else None,
         summary,
         ended,
         status,
-        receipt.seconds(),
-        receipt.client,
-        upstream,
-        model,
-        upstream_model,
-        stream,
-        receipt.begun_at - receipt.opened_at if receipt.begun_at is not None else None,
-        tokens_in,
-        tokens_out,
-        estimated,
-        receipt.provider,
-        receipt.route,
-        receipt.client_profile,
-        losses,
         None if error is None else error_word(error),
         cause,
         note,
-        receipt.trace.trace_id if receipt.trace is not None else None,
-        receipt.endpoint,
     )
 
 

@@ -119,17 +119,16 @@ class Metrics:
         if translation is None:
             return
         stream = "true" if translation.stream else "false"
-        receipt.duration = seconds = self.seconds(receipt)
+        seconds = self.seconds(receipt) if receipt.duration is None else receipt.duration
         observe(self._durations[client, provider, stream], seconds)
         context = translation.context
         if context.losses:
             for code, times in context.losses.counts.items():
                 self.totals.add(LOSSES, (code, route), times)
-        if (counted := receipt.usage_and_estimates()) is not None:
-            usage, estimated = counted
+        if (facts := receipt.facts) is not None and (usage := facts.usage) is not None:
             for kind, name in _USAGE:
                 if tokens := getattr(usage, name):
-                    self._tokens[provider, f"{kind}_estimated" if name in estimated else kind][0] += tokens
+                    self._tokens[provider, f"{kind}_estimated" if name in facts.estimated else kind][0] += tokens
             tokens = usage.output_total or 0
             if receipt.begun_at is not None and receipt.ended == "completed" and tokens > 1:
                 # Single gaps are not measured, as each chunk would pay for it.

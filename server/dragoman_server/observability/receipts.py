@@ -85,6 +85,21 @@ class AttemptRow(NamedTuple):
         }
 
 
+class Facts(NamedTuple):
+    """What an exchange that has ended was: its translation without what only an open one needs.
+
+    `estimated` are the names of the fields of `usage` that are estimates. `rest` has what few exchanges have, as in the
+    receipt's JSON: losses, violations, renames and the upstream's error.
+    """
+
+    upstream: Dialect
+    upstream_model: str
+    stream: bool
+    usage: Usage | None
+    estimated: tuple[str, ...]
+    rest: Json | None
+
+
 class ReceiptCounter(Protocol):
     """Counts what happens to a receipt's request."""
 
@@ -187,7 +202,7 @@ class Receipt:
     begun_at: float | None = None
     duration: float | None = None
     """Seconds from the arrival of a request to its end, if it was translated and has ended."""
-    _facts: Json | None = field(default=None, repr=False)
+    facts: Facts | None = field(default=None, repr=False)
     """The facts of the translation, once the reply has ended."""
 
     @property
@@ -212,8 +227,9 @@ class Receipt:
         if failure is not None:
             self.error = _error(failure, ours or ended == "rejected")
         if self.translation is not None:
+            self.duration = self.seconds()
             # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
-            self._facts = self._translated(self.translation)
+            self.facts = _facts_of(self.translation)
         if self.on_end is not None:
             self.on_end(self, failure)
         if self.settle is not None:
@@ -230,31 +246,35 @@ class Receipt:
         self.translation = None
 
     @property
-    def facts(self) -> Json:
-        """The facts of the translation of an ended request; empty while it is open."""
-        return self._facts or {}
-
-    def usage_and_estimates(self) -> tuple[Usage, tuple[str, ...]] | None:
-        """Return the usage of a complete receipt and the names of its fields that are estimates; None if unknown."""
-        return None if self._facts is None else self._facts.get("usage")
+    def usage(self) -> Usage | None:
+        """The usage of a complete receipt; None if it is open or has none."""
+        return self.facts.usage if self.facts is not None else None
 
     def record(self, failure: Failure | None, cost_of: CostOf | None = None) -> ExchangeRecord:
         """Return the record of the exchange, which has just ended with this failure, if any.
 
         `cost_of` returns the cost of tokens at an upstream's model of a provider, if it is known.
         """
-        translation, usage = self.translation, None
+        translation, facts = self.translation, self.facts
+        upstream: Dialect | None = None
+        upstream_model: str | None = None
+        stream: bool | None = None
+        usage: Usage | None = None
         estimated: tuple[str, ...] = ()
         losses: Mapping[LossCode, int] = {}
         cost: Decimal | None = None
-        if translation is not None:
+        if translation is not None and facts is not None:
             context = translation.context
+            upstream, upstream_model, stream = facts.upstream, translation.upstream_model, facts.stream
             failure = failure or context.failure
-            usage, estimated = self._booked(context.input_estimate)
-            if context.losses:
+            usage, estimated = facts.usage, facts.estimated
+            if (usage is None or usage.input_total is None) and context.input_estimate and self.reached_upstream:
+                usage = replace(usage or Usage(), input_total=context.input_estimate)
+                estimated = ("input_total", *estimated)
+            if facts.rest is not None and context.losses:
                 losses = dict(context.losses.counts)
             if cost_of is not None and usage is not None:
-                cost = cost_of(usage, translation.upstream_model, self.provider)
+                cost = cost_of(usage, upstream_model, self.provider)
         # By position: so many keywords would take four times as long.
         return ExchangeRecord(
             self.request_id,
@@ -264,13 +284,13 @@ class Receipt:
             self.principal,
             self.model,
             self.provider,
-            translation.direction.upstream.dialect if translation is not None else None,
-            translation.upstream_model if translation is not None else None,
+            upstream,
+            upstream_model,
             self.route,
             self.client_profile,
-            translation.stream if translation is not None else None,
+            stream,
             self.created,
-            self.seconds(),
+            self.seconds() if self.duration is None else self.duration,
             self.begun_at - self.opened_at if self.begun_at is not None else None,
             usage,
             estimated,
@@ -291,17 +311,10 @@ class Receipt:
             return False  # the client has disconnected in a pause or in a queue
         return self.begun_at is not None or self.ended in ("completed", "abandoned")
 
-    def _booked(self, input_estimate: int) -> tuple[Usage | None, tuple[str, ...]]:
-        """Return the usage of a complete receipt, with an estimate of the input if the upstream did not count it."""
-        usage, estimated = self.usage_and_estimates() or (None, ())
-        if not self.reached_upstream or (usage is not None and usage.input_total is not None) or not input_estimate:
-            return usage, estimated
-        return replace(usage or Usage(), input_total=input_estimate), ("input_total", *estimated)
-
     def json(self) -> bytes:
         """Return the body of `GET /v1/dragoman/receipts/{request_id}`."""
-        translation = self.translation
-        facts: dict[str, Any] = {
+        facts = self.facts if self.translation is None else _facts_of(self.translation)
+        shown: dict[str, Any] = {
             "object": "dragoman.receipt",
             "request_id": self.request_id,
             "created": self.created,
@@ -324,38 +337,42 @@ class Receipt:
             "renames": {},
         }
         if self.attempts:
-            facts["attempts"] = [row.json() for row in self.attempts]
-        more = self._facts if translation is None else self._translated(translation)
-        if more is not None:
-            error = facts["error"]
-            facts.update(more)
-            facts["error"] = error or facts["error"]
-            if (usage := facts["usage"]) is not None:
-                facts["usage"] = _counts(*usage)
-        return json_dumps(facts)
+            shown["attempts"] = [row.json() for row in self.attempts]
+        if facts is not None:
+            shown["upstream"], shown["stream"] = facts.upstream, facts.stream
+            shown["upstream_model"] = facts.upstream_model
+            if facts.usage is not None:
+                shown["usage"] = _counts(facts.usage, facts.estimated)
+            shown.update(facts.rest or {})
+            shown["error"] = self.error or shown["error"]
+        return json_dumps(shown)
 
-    def _translated(self, translation: Translation) -> Json:
-        context = translation.context
-        facts: dict[str, Any] = {
-            "upstream": translation.direction.upstream.dialect,
-            "upstream_model": translation.upstream_model[:TEXT_MAX],
-            "stream": translation.stream,
-        }
-        # Only facts that exist: receipts are kept for long, and few have any of these.
-        usage, estimated = translation.usage_and_estimates()
-        if usage is not None:
-            facts["usage"] = usage, estimated
-        if context.losses:
-            facts["losses"] = loss_rows(context.losses, TEXT_MAX, context.secrets)
-            facts["losses_total"] = len(context.losses)
-        if context.violation is not None:
-            facts["violations"] = [_violation(context.violation, context.secrets)]
-        if context.names or context.tools:
-            names = list(translation.renamed_tools.items())[:RENAMES_MAX]
-            facts["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
-        if context.failure is not None:
-            facts["error"] = _error(context.failure, ours=False)
-        return facts
+
+def _facts_of(translation: Translation) -> Facts:
+    context = translation.context
+    usage, estimated = translation.usage_and_estimates()
+    rest: Json | None = None
+    # Only what there is: receipts are kept for long, and few have any of this.
+    if context.losses or context.violation is not None or context.names or context.tools or context.failure is not None:
+        rest = _rest(translation)
+    model = translation.upstream_model[:TEXT_MAX]
+    return Facts(translation.direction.upstream.dialect, model, translation.stream, usage, estimated, rest)
+
+
+def _rest(translation: Translation) -> Json:
+    context = translation.context
+    rest: Json = {}
+    if context.losses:
+        rest["losses"] = loss_rows(context.losses, TEXT_MAX, context.secrets)
+        rest["losses_total"] = len(context.losses)
+    if context.violation is not None:
+        rest["violations"] = [_violation(context.violation, context.secrets)]
+    if context.names or context.tools:
+        names = list(translation.renamed_tools.items())[:RENAMES_MAX]
+        rest["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
+    if context.failure is not None:
+        rest["error"] = _error(context.failure, ours=False)
+    return rest
 
 
 def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:

@@ -59,7 +59,6 @@ def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:
     if translation is None:
         accounts.settle(admission, None, "", sent=False)
         return
-    usage, _ = receipt.usage_and_estimates() or (None, ())
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
     sent = receipt.reached_upstream
-    accounts.settle(admission, usage, translation.upstream_model, sent=sent, provider=receipt.provider)
+    accounts.settle(admission, receipt.usage, translation.upstream_model, sent=sent, provider=receipt.provider)

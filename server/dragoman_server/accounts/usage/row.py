@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dragoman import Json, Usage
 from dragoman_server.accounts.limits.period import rfc3339
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.observability.exchange_record import ExchangeRecord
 
 TEXT_MAX = 200
-"""Longest text of a row, in characters: clients choose the names of models."""
-COUNT_MAX = 2**53
-"""Largest count of a row: readers of JSON may round larger ones, and SQLite does not store those beyond 64 bits."""
+"""Longest text of a row that is not from the configuration, in characters: clients choose the names of models."""
 COST_MAX = 1e9
-"""Largest cost of a row, for the same reasons."""
+"""Largest cost of a row: SQLite stores no numbers beyond 64 bits, and readers of JSON may round large ones."""
 # fmt: off
 TEXTS = (
     "id", "key", "client", "client_profile", "model", "route", "provider", "upstream", "upstream_model", "ended",
@@ -32,52 +28,42 @@ COUNTS = (
 )
 """Name of a count in a row → its attribute of the usage. `input` includes the counts of the cache, and `cache_write`
 includes `cache_write_1h`."""
-_UNKNOWN = (None,) * len(COUNTS)
-_COUNT_NAMES = {attribute: name for name, attribute in COUNTS}
+_NAMES = {attribute: name for name, attribute in COUNTS}
+_UNKNOWN = Usage()
 
 
 def row_of(record: ExchangeRecord) -> Json:
     """Return the row of an exchange, as it is written to a JSONL file."""
-    principal, cost = record.principal, record.cost
-    whole, read, written, hour, output, reasoning = _counts(record.usage)
+    usage, cost, first_event = record.usage or _UNKNOWN, record.cost, record.first_event
     return {
         "time": rfc3339(record.created),
         "id": record.request_id,
-        "key": _text(record.key),
+        "key": record.key,
         "client": record.endpoint or record.client,
         "client_profile": record.client_profile,
         "model": _text(record.model),
-        "route": _text(record.route),
-        "provider": _text(record.provider),
+        "route": record.route,
+        "provider": record.provider,
         "upstream": record.upstream,
         "upstream_model": _text(record.upstream_model),
         "ended": record.ended,
         "error": record.error_kind,
-        "principal": _text(principal.id) if principal is not None else None,
+        "principal": _text(record.principal.id) if record.principal is not None else None,
         "status": record.status,
         "stream": record.stream,
         "attempts": record.attempts,
-        "input": whole,
-        "cache_read": read,
-        "cache_write": written,
-        "cache_write_1h": hour,
-        "output": output,
-        "reasoning": reasoning,
-        "estimated": [_COUNT_NAMES.get(name, name) for name in record.estimated] if record.estimated else [],
+        "input": usage.input_total,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "cache_write_1h": usage.cache_write_1h,
+        "output": usage.output_total,
+        "reasoning": usage.reasoning,
+        "estimated": [_NAMES.get(name, name) for name in record.estimated] if record.estimated else [],
         "partial": record.partial,
         "cost": min(float(cost), COST_MAX) if cost is not None else None,
         "duration": _rounded(record.duration),
-        "first_event": _rounded(record.first_event) if record.first_event is not None else None,
+        "first_event": _rounded(first_event) if first_event is not None else None,
     }
-
-
-def _counts(usage: Usage | None) -> Sequence[int | None]:
-    """Return the counts of a row, in the order of `COUNTS`."""
-    if usage is None:
-        return _UNKNOWN
-    read, written, hour = usage.cache_read, usage.cache_write, usage.cache_write_1h
-    counts = (usage.input_total, read, written, hour, usage.output_total, usage.reasoning)
-    return [count if count is None or count < COUNT_MAX else COUNT_MAX for count in counts]
 
 
 def _rounded(seconds: float) -> float:

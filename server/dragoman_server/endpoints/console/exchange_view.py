@@ -41,8 +41,8 @@ def own_view(gateway: Gateway, recorder: Recorder, request_id: str) -> Json | No
     receipt = gateway.receipts.of_any_client(request_id)
     if receipt is None:
         return None
-    usage = (receipt.usage_and_estimates() or (None, ()))[0]
-    cost = gateway.usage.cost(usage, receipt.facts.get("upstream_model"))
+    facts = receipt.facts
+    cost = gateway.usage.cost(facts.usage, facts.upstream_model) if facts is not None else None
     recording = recorder.get(request_id)
     view: dict[str, Any] = {
         "row": row_of(receipt),

@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from dragoman import Json, Usage
+from dragoman import Json
 from dragoman_server.endpoints.console.rows import SCAN_MAX
 from dragoman_server.observability.metric_families import (
     BREAKERS_OPEN,
@@ -122,12 +122,12 @@ def keys_of(receipts: Iterable[Receipt], cost_of: CostOf) -> list[Json]:
         name = receipt.key.name if receipt.key is not None else receipt.principal.id if receipt.principal else ""
         row = rows.setdefault(name[:300], {"name": name[:300], "requests": 0, "input": 0, "output": 0, "cost": None})
         row["requests"] += 1
-        usage: Usage | None = (receipt.usage_and_estimates() or (None, ()))[0]
-        if usage is None:
+        facts = receipt.facts
+        if facts is None or (usage := facts.usage) is None:
             continue
         row["input"] += usage.input_total or 0
         row["output"] += usage.output_total or 0
-        cost = cost_of(usage, receipt.facts.get("upstream_model", ""), receipt.provider)
+        cost = cost_of(usage, facts.upstream_model, receipt.provider)
         if cost is not None:
             row["cost"] = str(Decimal(row["cost"] or 0) + cost)
     return list(rows.values())

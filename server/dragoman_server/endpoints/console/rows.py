@@ -134,9 +134,9 @@ def row_of(receipt: Receipt) -> Json:
     if translation is not None:
         stream, upstream_model = translation.stream, translation.upstream_model
     else:
-        stream, upstream_model = facts.get("stream"), facts.get("upstream_model")
-        if (counted := receipt.usage_and_estimates()) is not None and counted[0] is not None:
-            tokens_in, tokens_out = counted[0].input_total, counted[0].output_total
+        stream, upstream_model = (None, None) if facts is None else (facts.stream, facts.upstream_model)
+        if (usage := receipt.usage) is not None:
+            tokens_in, tokens_out = usage.input_total, usage.output_total
     return {
         **_changes(receipt),
         "client": receipt.endpoint or receipt.client.value,
@@ -161,14 +161,14 @@ def row_of(receipt: Receipt) -> Json:
 def _upstream(receipt: Receipt) -> str | None:
     if receipt.translation is not None:
         return receipt.translation.direction.upstream.dialect.value
-    upstream = receipt.facts.get("upstream")
-    return str(upstream) if upstream is not None else None
+    return receipt.facts.upstream.value if receipt.facts is not None else None
 
 
 def _losses(receipt: Receipt) -> int:
     if (losses := receipt.losses) is not None:
         return len(losses)
-    return int(receipt.facts.get("losses_total", 0))
+    rest = receipt.facts.rest if receipt.facts is not None else None
+    return int(rest.get("losses_total", 0)) if rest is not None else 0
 
 
 def _key_name(receipt: Receipt) -> str | None:
