@@ -11,12 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from dragoman_bench.blast_reader import BlastReader
 from dragoman_bench.delays import Delays
 from dragoman_bench.load import Load, get_json
 from dragoman_bench.pacer import Pacer
 from dragoman_bench.plan import Plan
 from dragoman_bench.probe import probe
-from dragoman_bench.readers import BlastReader, SlowReceiver
+from dragoman_bench.readers import SlowReceiver
 from dragoman_bench.receiver import Receiver, Tally
 
 _ERRORS_BORNE = 1000
@@ -92,7 +93,7 @@ async def hold(load: Load) -> None:
         reader.cut()
     slow.clear()
     for neighbour in neighbours:
-        neighbour.end(load.tally)
+        await neighbour.end(load.tally)
     await get_json(plan.upstream, "/bench/finish")
     while left > 0:
         moved.clear()
@@ -130,7 +131,7 @@ async def _slow_readers(load: Load) -> list[SlowReceiver]:
 
 
 async def _neighbours(load: Load, alive: Callable[[], bool]) -> list[BlastReader]:
-    """Measure alone, then return the readers of the plan's neighbours, connected."""
+    """Measure alone, then start and return the readers of the plan's neighbours."""
     plan, tally, readers = load.plan, load.tally, list[BlastReader]()
     if not plan.neighbours:
         return readers
@@ -140,11 +141,11 @@ async def _neighbours(load: Load, alive: Callable[[], bool]) -> list[BlastReader
     load.alone, tally.delay = tally.delay, Delays()
     load.alone_lag, load.lag = load.lag, Delays()
     for model in plan.neighbours:
-        reader = partial(BlastReader, plan.request(model), comments=model.endswith("-c"))
+        comments = model.endswith("-c")
         try:
-            readers.append((await asyncio.get_running_loop().create_connection(reader, *plan.address))[1])
-        except OSError as error:
-            tally.error("connect", f"{error!r} at the neighbour {model}")
+            readers.append(await BlastReader.start(plan.address, plan.request(model), comments=comments))
+        except TimeoutError:
+            tally.error("connect", f"the reader of the neighbour {model} did not start")
     await asyncio.sleep(plan.warm)
     return readers
 

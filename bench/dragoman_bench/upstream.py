@@ -21,7 +21,7 @@ from typing import cast
 
 from dragoman_bench import scenarios
 from dragoman_bench.pacer import Pacer
-from dragoman_bench.processes import open_files_limit
+from dragoman_bench.processes import open_files_limit, run_when_idle
 from dragoman_bench.replies import Reply, chunk, head, reply
 from dragoman_bench.turn_replies import turn_reply
 from dragoman_bench.wire import PATHS, Script, read_script
@@ -36,8 +36,6 @@ _CLOSES = re.compile(rb"\r\nconnection:\s*close", re.IGNORECASE)
 _EXPECTS = re.compile(rb"\r\nexpect:\s*100-continue", re.IGNORECASE)
 _CHUNKED_END = b"0\r\n\r\n"
 _COMMENT = chunk(b": keep-alive\n\n")
-_BLAST_NICE = 10
-"""A blast shares a core with the paced streams, whose delays are measured."""
 
 
 @dataclass(slots=True)
@@ -156,7 +154,7 @@ class Stream:
         descriptor = self.connection.descriptor
         os.closerange(3, descriptor)  # the other connections are to end when the upstream closes them
         os.closerange(descriptor + 1, open_files_limit())
-        os.nice(_BLAST_NICE)
+        run_when_idle()  # it shares a core with the paced streams
         writable = select.poll()
         writable.register(descriptor, select.POLLOUT)
         try:
