@@ -7,14 +7,15 @@ import asyncio
 import gzip
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from math import isqrt
 from typing import Any, cast
 
 import pytest
+from httptools import HttpResponseParser
 
 from dragoman.aio.batch_slices import LINES, SLICE, WRITE_SLICE
-from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.connection import PART, Connection
 from dragoman.errors import StreamTruncated
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import Asked, Client
@@ -83,6 +84,74 @@ async def test_a_turn_has_two_slices_at_most(client: Client, body: bytes, framin
         assert max(map(len, batches)) <= SLICE
         assert max(batch.count(b"\n") for batch in batches) <= isqrt(SLICE * LINES) + 1
         assert max(Counter(turns).values()) <= AT_ONCE
+
+
+SMALL_CHUNKS = [b": %d\n\n" % number for number in range(20_000)]
+"""Some 130 kB, which need not arrive in one read."""
+
+
+async def test_a_long_read_of_small_chunks_is_parsed_in_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    if client.name == "aiohttp":
+        pytest.skip("aiohttp's own client parses a whole read")
+    by_turn: Counter[int] = Counter()
+
+    class Counted(HttpResponseParser):
+        def feed_data(self, data: Any) -> None:
+            by_turn[turns()] += len(data)
+            super().feed_data(data)
+
+    monkeypatch.setattr("dragoman.aio.upstream.http11.response_parser.HttpResponseParser", Counted)
+
+    async def handler(peer: Peer) -> None:
+        for _ in range(2):
+            await peer.request()
+            await peer.send(CHUNKED + b"".join(map(chunk, SMALL_CHUNKS)) + LAST_CHUNK)
+        await peer.gone.wait()
+
+    async with WireServer(handler) as server, counted_turns() as turns:
+        for _ in range(2):
+            assert await client.body(server.url) == b"".join(SMALL_CHUNKS)
+        assert len(server.peers) == 1, "the connection is used again"
+    assert max(by_turn.values()) <= 2 * PART
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [(b"zz\r\n", StreamTruncated), (LAST_CHUNK + b"HTTP/1.1 200 OK\r\n\r\n", None), (b"", StreamTruncated)],
+    ids=["malformed", "more than the body", "cut"],
+)
+async def test_an_end_in_a_later_part_of_a_read(client: Client, end: bytes, error: type[Exception] | None) -> None:
+    if client.name == "aiohttp":
+        pytest.skip("aiohttp's own client loses what it has read when the connection breaks")
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED + b"".join(map(chunk, SMALL_CHUNKS)) + end)
+        peer.half_close()
+        await peer.gone.wait()
+
+    async with WireServer(handler) as server:
+        for number in (1, 2):
+            async with client.ask(server.url) as asked:
+                batches: list[bytes] = []
+                with pytest.raises(error) if error is not None else nullcontext():
+                    await asked.pieces(batches)
+                assert b"".join(batches) == b"".join(SMALL_CHUNKS)
+            assert len(server.peers) == number, "the connection is not used again"
+
+
+async def test_a_reader_may_leave_between_two_parts_of_a_read(client: Client) -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED + b"".join(map(chunk, SMALL_CHUNKS)))
+        await peer.gone.wait()
+
+    async with WireServer(handler) as server:
+        for _ in range(2):
+            async with client.ask(server.url) as asked:
+                async for batch in asked.answer.batches():
+                    assert b"".join(SMALL_CHUNKS).startswith(batch)
+                    break
 
 
 async def test_an_end_that_comes_too_early_is_behind_all_slices(client: Client) -> None:

@@ -30,6 +30,10 @@ _JOINED = 64 * 1024
 """Bytes of a body that is copied to its head for one write: cheaper than a second buffer for the kernel."""
 _LONG_READ = 64 * 1024
 """Bytes of a read that pauses reading until it is taken: uvloop would read on, up to 32 times in a turn."""
+PART = 16 * 1024
+"""Bytes of a long read that are parsed at once, if they are in more than `_FEW` chunks. A read of 256 kB may have
+12,000 chunks, whose parsing takes some milliseconds."""
+_FEW = 32
 BROKEN = "upstream connection broke before the end of the stream"
 
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _DRAINING, _CLOSED = ConnectionPhase
@@ -64,7 +68,8 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """A connection to an upstream. `Http11Response` reads the body from `parser.pieces`.
 
-    `error` ends the response after these pieces. `unread` counts bytes that were not taken at once. `resume_reader` is
+    `error` ends the response after these pieces. `unread` counts bytes that were not taken at once. `unparsed` is the
+    rest of a long read, which `parse_part` parses when the pieces before it were taken; else None. `resume_reader` is
     the callback set by `on_arrival`; `parked_reader` is the same callback while the reader waits for it, else None.
     """
 
@@ -82,6 +87,7 @@ class Connection(asyncio.Protocol):
         "parser",
         "phase",
         "resume_reader",
+        "unparsed",
         "unread",
     )
 
@@ -100,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._reading_paused = False
         self.phase = _NEW
         self.unread = 0
+        self.unparsed: memoryview | None = None
         self.error: BaseException | None = None
         self.resume_reader: Callable[[], None] | None = None
         self.parked_reader: Callable[[], None] | None = None
@@ -196,13 +203,16 @@ class Connection(asyncio.Protocol):
         if self.error is None:
             self.error = error
         self.parser.pieces.clear()
+        self.unparsed = None
         self.abort()
         self._wake()
         if self._writable is not None:
             self.resume_writing()
 
     def resume_reading(self) -> None:
-        """Continue reading from the socket: all pieces were taken."""
+        """Continue reading from the socket: all pieces were taken. A long read is parsed to its end first."""
+        if self.unparsed is not None:
+            return
         self.unread = 0
         if self._reading_paused:
             self._reading_paused = False
@@ -214,13 +224,17 @@ class Connection(asyncio.Protocol):
         self.resume_reader = self.parked_reader = None
         self.error = None
         self.parser.pieces.clear()
+        rest, self.unparsed = self.unparsed, None
+        near = rest is None or len(rest) <= _DRAIN_BYTES
         if self.phase is _ENDED:
             self._return_to_pool()
-        elif self.phase is _BODY and finish and not self.parser.ends_with_close:
+        elif self.phase is _BODY and finish and near and not self.parser.ends_with_close:
             self._advance(_RELEASED_EARLY)
             self._bytes_left = _DRAIN_BYTES
             self._drain_timer = self._owner.loop.call_later(DRAIN_SECONDS, self.abort)
             self.resume_reading()
+            if rest is not None:
+                self.data_received(bytes(rest))
         else:
             self.abort()
 
@@ -270,13 +284,20 @@ class Connection(asyncio.Protocol):
         if self.phase is not _BODY:
             self._received_outside_body(data)
             return
+        if self.unparsed is not None:  # under TLS, some data arrives although reading is paused
+            self.unparsed = memoryview(bytes(self.unparsed) + data)
+            self.unread += len(data)
+            return
         parser = self.parser
         try:
-            parser.http.feed_data(data)
+            if len(data) > PART:
+                self._parse_long(data)
+            else:
+                parser.http.feed_data(data)
         except HttpParserError:
             self._reject_malformed()
         if parser.complete:
-            self._advance(_BODY_COMPLETE)
+            self._end_body()
         if parser.pieces:
             self._bytes_left = _OVERHEAD_BYTES
             resume = self.parked_reader
@@ -285,13 +306,11 @@ class Connection(asyncio.Protocol):
                 resume()
             else:
                 self._wake()
-            if parser.pieces:
+            if parser.pieces or self.unparsed is not None:
                 # Not taken at once: the reader waits for a future, writes to its client, or takes the read in slices.
                 self.unread = unread = self.unread + len(data)
-                full = unread > self._owner.options.unread or len(data) > _LONG_READ
-                if full and not self._reading_paused and self.phase is _BODY:
-                    self._reading_paused = True
-                    self._transport.pause_reading()
+                if unread > self._owner.options.unread or len(data) > _LONG_READ or self.unparsed is not None:
+                    self._pause_reading()
         elif self.phase is _BODY:
             self._bytes_left -= len(data)
             if self._bytes_left < 0:
@@ -299,6 +318,47 @@ class Connection(asyncio.Protocol):
                 self._wake()
         else:
             self._wake()
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self.phase is _BODY:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _parse_long(self, data: bytes) -> None:
+        """Parse a long read, or a part of it and keep the rest. Raises HttpParserError."""
+        whole = memoryview(data)
+        self.parser.http.feed_data(whole[:PART])
+        if len(self.parser.pieces) > _FEW:
+            self.unparsed = whole[PART:]
+        else:
+            self.parser.http.feed_data(whole[PART:])
+
+    def parse_part(self) -> None:
+        """Parse the next part of a long read, if there is any."""
+        rest = self.unparsed
+        if rest is None:
+            return
+        self.unparsed = rest[PART:] if len(rest) > PART else None
+        try:
+            self.parser.http.feed_data(rest[:PART])
+        except HttpParserError:
+            self._reject_malformed()
+        if self.parser.complete:
+            self._end_body()
+        elif self.parser.pieces:
+            self._bytes_left = _OVERHEAD_BYTES
+        else:
+            self._bytes_left -= PART
+            if self._bytes_left < 0:
+                self._reject_malformed()
+
+    def _end_body(self) -> None:
+        """The body is complete. What was received after it is no response, so the connection is not used again."""
+        if self.unparsed is not None:
+            self.unparsed = None
+            self.parser.keep_seconds = 0.0
+        if self.phase is _BODY:
+            self._advance(_BODY_COMPLETE)
 
     def _received_outside_body(self, data: bytes) -> None:
         if self.phase is _HEAD:
@@ -324,13 +384,19 @@ class Connection(asyncio.Protocol):
         parser, accepted = self.parser, self._bytes_left
         self._bytes_left -= len(data)
         try:
-            if self._bytes_left < 0:
-                parser.http.feed_data(data[:accepted])
-                if not parser.status:
-                    limit = self._owner.options.head
-                    raise UnacceptableResponse(f"the head of its reply exceeds the limit connections.head = {limit}")
-                data = data[accepted:]
-            parser.http.feed_data(data)
+            if len(data) > (part := min(PART, accepted)):
+                parser.http.feed_data(data[:part])
+                data, accepted = data[part:], accepted - part
+                if not parser.status and len(data) > accepted:
+                    parser.http.feed_data(data[:accepted])
+                    data = data[accepted:]
+            if self._bytes_left < 0 and not parser.status:
+                limit = self._owner.options.head
+                raise UnacceptableResponse(f"the head of its reply exceeds the limit connections.head = {limit}")
+            if len(data) > PART:
+                self._parse_long(data)
+            else:
+                parser.http.feed_data(data)
         except (HttpParserError, UnacceptableResponse) as error:
             if parser.status:
                 self._reject_malformed()
@@ -340,18 +406,21 @@ class Connection(asyncio.Protocol):
         if self.phase is _HEAD and parser.status:
             self._advance(_HEAD_COMPLETE)
             if parser.complete:
-                self._advance(_BODY_COMPLETE)
+                self._end_body()
         if self.phase is not _HEAD:
             self._bytes_left = _OVERHEAD_BYTES
             self._wake()
             if self._writable is not None:
                 self.resume_writing()
-            if parser.pieces:
+            if parser.pieces or self.unparsed is not None:
                 self.unread = len(data)
+                if self.unparsed is not None:
+                    self._pause_reading()
 
     def _reject_malformed(self) -> None:
         """Close the connection in a malformed body; after a complete one, only do not reuse it."""
         self.parser.keep_seconds = 0.0
+        self.unparsed = None
         if not self.parser.complete:
             self.error = StreamTruncated(BROKEN)
             self.abort()
@@ -379,6 +448,8 @@ class Connection(asyncio.Protocol):
         self._owner.discard(self)
 
     def _end(self, error: Exception | None) -> None:
+        while self.unparsed is not None:
+            self.parse_part()
         phase = self.phase
         self._advance(_CLOSE)
         self._cancel_drain_timer()

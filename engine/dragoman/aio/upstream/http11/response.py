@@ -125,6 +125,9 @@ class Http11Response:
                     timers.upstream_active = True
                     yield data
                     del data  # not kept while waiting for the next read
+                elif connection.unparsed is not None:
+                    await next_turn()
+                    connection.parse_part()
                 elif connection.error is not None:
                     raise connection.error
                 elif parser.complete:
