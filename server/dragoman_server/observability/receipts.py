@@ -86,7 +86,7 @@ class AttemptRow(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What an exchange that has ended was: its translation without what only an open one needs.
+    """The facts of an exchange that has ended: its translation without the parts that only an open one needs.
 
     `estimated` are the names of the fields of `usage` that are estimates. `rest` has what few exchanges have, as in the
     receipt's JSON: losses, violations, renames and the upstream's error.
