@@ -203,7 +203,6 @@ class Connection(asyncio.Protocol):
         if self.error is None:
             self.error = error
         self.parser.pieces.clear()
-        self.unparsed = None
         self.abort()
         self._wake()
         if self._writable is not None:
@@ -246,6 +245,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
+        self.unparsed = None
         self._cancel_drain_timer()
         if self.phase is not _CLOSED:
             self._advance(_CLOSE)

@@ -128,6 +128,8 @@ class Http11Response:
                 elif connection.unparsed is not None:
                     await next_turn()
                     connection.parse_part()
+                    if not pieces:
+                        connection.resume_reading()  # if it was the last part
                 elif connection.error is not None:
                     raise connection.error
                 elif parser.complete:

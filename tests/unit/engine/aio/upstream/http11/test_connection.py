@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +48,44 @@ async def test_the_split_of_the_bytes_does_not_matter(cuts: list[int], chunked: 
         assert await answer.read(1000) == (b"one" + b"two" * 9 if chunked else b"ok")
         await answer.close()
         assert await kept(made)
+
+
+@given(st.lists(st.integers(0, 420), max_size=4), st.sampled_from([b"", b"zz\r\n"]))
+async def test_the_split_of_a_long_read_does_not_matter(cuts: list[int], malformed: bytes) -> None:
+    texts = [b"%d" % number for number in range(50)]
+    wire = HEAD + b"".join(map(chunk, texts)) + (malformed or b"0\r\nx-trailer: y\r\n\r\n")
+    at = [0, *sorted(cut for cut in cuts if cut < len(wire)), len(wire)]
+    with patch.object(raw, "PART", 64), patch.object(raw, "_FEW", 2):
+        async with bench() as made:
+            pieces = [wire[at[i] : at[i + 1]] for i in range(len(at) - 1) if at[i] < at[i + 1]]
+            answer, _ = await made.answer(*pieces)
+            received = b""
+            with pytest.raises(StreamTruncated) if malformed else nullcontext():
+                async for batch in answer.batches():
+                    received += batch
+            assert received == b"".join(texts)
+            await answer.close()
+            assert await kept(made) is (not malformed)
+
+
+async def test_reading_goes_on_after_a_last_part_without_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "PART", 64)
+    monkeypatch.setattr(raw, "_FEW", 2)
+    async with bench() as made:
+        answer, connection = await made.answer(HEAD + chunk(b"one"))
+        batches = answer.batches()
+        assert await anext(batches) == b"one"
+        connection.data_received(chunk(b"x") * 32 + b"1\r")
+        assert made.wires[0].paused
+        got = b""
+        while len(got) < 32:
+            got += await anext(batches)
+        following = asyncio.ensure_future(anext(batches))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not made.wires[0].paused
+        connection.data_received(b"\ny\r\n" + LAST)
+        assert await following == b"y"
 
 
 async def test_what_came_before_it_broke_is_given_first() -> None:
