@@ -28,7 +28,7 @@ _WORD_MAX = 40
 _COUNTS = {"tokens_in": "input_total", "tokens_out": "output_total"}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)  # which would show the request
 class RequestLine:
     """One request, passed to the logger as the message: `str` returns the text, `fields` the fields for JSON.
 
