@@ -1,8 +1,8 @@
-"""A process that reads streams as fast as they are sent: `python -m dragoman_bench.blast_reader HOST PORT < REQUEST`.
+"""A process that reads streams as fast as they are sent: `python -m dragoman_bench.blast_reader HOST PORT [idle]`.
 
-The first line of stdin has the length of the request. It prints a line when it is connected. It sends the request, and
-again after each reply, until stdin ends; then it prints the number of bytes that it has received. A load client starts
-it by `BlastReader`: in the load client's own process it would delay the streams that are measured.
+The first line of stdin has the length of the request, which follows it. The process prints a line when it is connected.
+It sends the request, and again after each reply, until stdin ends; then it prints the number of bytes that it has
+received. A load client starts it by `BlastReader`: in its own process it would delay the streams that are measured.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ class BlastReader:
         self._comments = comments
 
     @classmethod
-    async def start(cls, address: tuple[str, int], request: bytes, *, comments: bool = False) -> BlastReader:
-        """Start the process, which sends the request to the gateway at `address`. Raises TimeoutError."""
+    async def start(
+        cls, address: tuple[str, int], request: bytes, *, idle: bool = False, comments: bool = False
+    ) -> BlastReader:
+        """Start the process, which sends the request to the gateway at `address`. Raises TimeoutError.
+
+        With `idle` it reads only while no other process wants its core.
+        """
         host, port = address
         pipe = asyncio.subprocess.PIPE
-        words = ("-m", "dragoman_bench.blast_reader", host, str(port))
+        words = ("-m", "dragoman_bench.blast_reader", host, str(port), *(("idle",) if idle else ()))
         process = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=pipe, stdout=pipe)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -83,10 +88,11 @@ def read(sock: socket.socket, request: bytes, stop: int) -> int:
 
 def main() -> None:
     """Read streams until stdin ends."""
-    run_when_idle()
     request = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
     with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as sock:
         print("connected", flush=True)
+        if sys.argv[3:] == ["idle"]:
+            run_when_idle()
         print(read(sock, request, sys.stdin.fileno()), flush=True)
 
 

@@ -19,6 +19,7 @@ from dragoman_bench.plan import Plan
 from dragoman_bench.probe import probe
 from dragoman_bench.readers import SlowReceiver
 from dragoman_bench.receiver import Receiver, Tally
+from dragoman_bench.wire import read_script
 
 _ERRORS_BORNE = 1000
 _RETRY_AFTER = 0.05
@@ -141,9 +142,11 @@ async def _neighbours(load: Load, alive: Callable[[], bool]) -> list[BlastReader
     load.alone, tally.delay = tally.delay, Delays()
     load.alone_lag, load.lag = load.lag, Delays()
     for model in plan.neighbours:
-        comments = model.endswith("-c")
+        request = plan.request(model)
+        script = read_script(request)
+        idle, comments = (script.is_blast, script.comments) if script is not None else (False, False)
         try:
-            readers.append(await BlastReader.start(plan.address, plan.request(model), comments=comments))
+            readers.append(await BlastReader.start(plan.address, request, idle=idle, comments=comments))
         except TimeoutError:
             tally.error("connect", f"the reader of the neighbour {model} did not start")
     await asyncio.sleep(plan.warm)

@@ -8,10 +8,8 @@ from typing import Any, Literal
 from dragoman_bench.agent_request import agent_request
 from dragoman_bench.plan import LONGEST, Mode, Plan, Slow
 from dragoman_bench.processes import open_files_limit
-from dragoman_bench.wire import NUMBERS, Script
+from dragoman_bench.wire import ENDLESS, Script
 
-ENDLESS = NUMBERS - 1
-"""Number of events of a stream that the upstream ends on request."""
 _PACE_MS = 25
 _TEXT = 32
 """Bytes of a delta's text: a mark and a word. A real token has four to six bytes; the frame dominates the cost."""

@@ -106,7 +106,7 @@ class Stream:
             self.connection.write(first + self._end())
             return
         self.connection.write(first)
-        if script.comments or (script.events == scenarios.ENDLESS and not script.pace_ms):
+        if script.is_blast:
             self._fork_blast()
         elif script.pace_ms:
             share = self.serial * 0.6180339887498949 % 1.0

@@ -25,6 +25,9 @@ CLOCK = 10**12
 NUMBERS = 10**6
 """Maximum number of deltas of a stream; the digits before are the stream's number, modulo 10,000."""
 
+ENDLESS = NUMBERS - 1
+"""Number of deltas of a stream that the upstream ends on request."""
+
 TERMINAL = {"chat": b"[DONE]", "messages": b'"message_stop"', "responses": b'"response.completed"'}
 REPEATING = re.compile(
     rb'"response\.(?:(?:output|reasoning|reasoning_summary)_text\.done|(?:content|reasoning_summary)_part\.done'
@@ -63,6 +66,11 @@ class Script:
             raise ValueError(f"a stream has 1 to {NUMBERS - 1} events, not {self.events}")
         if self.batch < 1:
             raise ValueError("a write has at least one event: -b1 or more")
+
+    @property
+    def is_blast(self) -> bool:
+        """True if it is sent as fast as it is read, and does not end."""
+        return self.comments or (self.events == ENDLESS and not self.pace_ms)
 
     @property
     def model(self) -> str:

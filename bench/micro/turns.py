@@ -32,8 +32,7 @@ from dragoman import BUILD
 from dragoman_bench.agent_request import agent_request
 from dragoman_bench.gateways.dragoman import config
 from dragoman_bench.plan import Plan
-from dragoman_bench.scenarios import ENDLESS
-from dragoman_bench.wire import Script, request
+from dragoman_bench.wire import ENDLESS, Script, request
 from dragoman_server.config.load import load_config
 from dragoman_server.workers.serve import running
 

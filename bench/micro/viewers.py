@@ -21,9 +21,8 @@ from dragoman_bench.gateways.dragoman import config
 from dragoman_bench.gateways.launch import free_port, launch, own_module
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import cpu_ns, resident_bytes
-from dragoman_bench.scenarios import ENDLESS
 from dragoman_bench.upstream import serve
-from dragoman_bench.wire import Script
+from dragoman_bench.wire import ENDLESS, Script
 
 _PACE_MS = 250
 _ROWS = 100
