@@ -28,13 +28,13 @@ _WORD_MAX = 40
 _COUNTS = {"tokens_in": "input_total", "tokens_out": "output_total"}
 
 
-@dataclass(slots=True, repr=False)  # which would show the request
+@dataclass(slots=True, repr=False)  # a repr would show the request
 class RequestLine:
     """One request, passed to the logger as the message: `str` returns the text, `fields` the fields for JSON.
 
-    `translation` is that of the receipt, which gives it up when the request ends. `duration` is the number of seconds
-    since the request arrived. `summary` is the direction and the result, `cause` the reason of a failure, `note` an
-    addition for the operator.
+    `translation` is that of the receipt, which drops it when the request ends. `duration` is the time in seconds since
+    the request arrived. `summary` is the direction and the result, `cause` the reason of a failure, `note` an addition
+    for the operator.
     """
 
     receipt: Receipt

@@ -271,7 +271,7 @@ class Receipt:
             if (usage is None or usage.input_total is None) and context.input_estimate and self.reached_upstream:
                 usage = replace(usage or Usage(), input_total=context.input_estimate)
                 estimated = ("input_total", *estimated)
-            if facts.rest is not None and context.losses:
+            if context.losses:
                 losses = dict(context.losses.counts)
             if cost_of is not None and usage is not None:
                 cost = cost_of(usage, upstream_model, self.provider)

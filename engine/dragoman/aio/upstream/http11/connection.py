@@ -34,6 +34,7 @@ PART = 16 * 1024
 """Bytes of a long read that are parsed at once, if they are in more than `_FEW` chunks. A read of 256 kB may have
 12,000 chunks, whose parsing takes some milliseconds."""
 _FEW = 32
+"""Most chunks in the first part of a long read whose rest is parsed at once."""
 BROKEN = "upstream connection broke before the end of the stream"
 
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _DRAINING, _CLOSED = ConnectionPhase
@@ -281,12 +282,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Process one network read."""
+        if self.unparsed is not None:  # data that arrives although reading is paused
+            self._parse_rest()
         if self.phase is not _BODY:
             self._received_outside_body(data)
-            return
-        if self.unparsed is not None:  # under TLS, some data arrives although reading is paused
-            self.unparsed = memoryview(bytes(self.unparsed) + data)
-            self.unread += len(data)
             return
         parser = self.parser
         try:
@@ -351,6 +350,11 @@ class Connection(asyncio.Protocol):
             self._bytes_left -= PART
             if self._bytes_left < 0:
                 self._reject_malformed()
+
+    def _parse_rest(self) -> None:
+        """Parse all parts of a long read that are left."""
+        while self.unparsed is not None:
+            self.parse_part()
 
     def _end_body(self) -> None:
         """The body is complete. What was received after it is no response, so the connection is not used again."""
@@ -448,8 +452,7 @@ class Connection(asyncio.Protocol):
         self._owner.discard(self)
 
     def _end(self, error: Exception | None) -> None:
-        while self.unparsed is not None:
-            self.parse_part()
+        self._parse_rest()
         phase = self.phase
         self._advance(_CLOSE)
         self._cancel_drain_timer()
