@@ -113,7 +113,8 @@ class Compactions:
 
         `stores` is True if the gateway stores responses. Raises ClientRequestError.
         """
-        whole = incoming.get(COMPACT, False)
+        # The length first: most requests carry nothing, and a key that is missing costs an exception.
+        whole = len(incoming) > 0 and incoming.get(COMPACT, False)
         given: Any = payload.get("input")
         last = given[-1] if type(given) is list and given else None
         triggered = type(last) is dict and last.get("type") == _TRIGGER
