@@ -15,6 +15,7 @@ from dragoman_bench.delays import Delays
 from dragoman_bench.plan import Plan
 from dragoman_bench.processes import cpu_ns, memory_bytes, tree
 from dragoman_bench.receiver import Receiver, Tally
+from dragoman_bench.stamped_connection import StampedConnection
 
 _CONNECT_WITHIN = 10.0
 _ASK_WITHIN = 10.0
@@ -116,6 +117,21 @@ class Load:
             if sock is not None:
                 sock.close()
             return None
+
+    async def connect_stamped(self, make: Callable[[], Receiver]) -> Receiver | None:
+        """Open a connection whose data has the kernel's times. On failure, count an error and return None."""
+        sock = socket.socket()
+        sock.setblocking(False)
+        try:
+            async with asyncio.timeout(_CONNECT_WITHIN):
+                await asyncio.get_running_loop().sock_connect(sock, self.plan.address)
+        except (OSError, TimeoutError) as error:
+            self.tally.error("connect", repr(error))
+            sock.close()
+            return None
+        receiver = make()
+        StampedConnection(sock, receiver)
+        return receiver
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Start a task, which is cancelled at the end of the load."""

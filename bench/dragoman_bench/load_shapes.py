@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from dragoman_bench import stamped_connection
 from dragoman_bench.blast_reader import BlastReader
 from dragoman_bench.delays import Delays
 from dragoman_bench.load import Load, get_json
@@ -74,12 +75,13 @@ async def hold(load: Load) -> None:
             await moved.wait()
 
     slow = await _slow_readers(load)
+    connect = load.connect_stamped if plan.neighbours and stamped_connection.AVAILABLE else load.connect
     started = time.monotonic()
     for number in range(plan.streams):
         if (wait := started + number / plan.ramp_per_s - time.monotonic()) > 0:
             await asyncio.sleep(wait)
         await settled(plan.opening - 1)
-        receiver = await load.connect(lambda: Receiver(plan.dialect, load.tally, done))
+        receiver = await connect(lambda: Receiver(plan.dialect, load.tally, done))
         if receiver is None:
             left -= 1
             continue

@@ -1,6 +1,6 @@
 """A client's connection: sends a request and checks the reply to its end.
 
-The hot path is `data_received`, which shares its core with the upstream.
+The hot path is `receive`, which shares its core with the upstream.
 """
 
 from __future__ import annotations
@@ -157,8 +157,11 @@ class Receiver(asyncio.Protocol):
         self._complete = self._status >= 200
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data, and look for deltas and the end."""
-        now = time.monotonic_ns()
+        """Called by the event loop."""
+        self.receive(data, time.monotonic_ns())
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Parse the data that arrived at `now` (monotonic ns), and look for deltas and the end."""
         self.tally.received += len(data)
         if self._parser is None or not self.active:
             if self.transport is not None:

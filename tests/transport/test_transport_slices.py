@@ -7,11 +7,12 @@ import asyncio
 import gzip
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from math import isqrt
 from typing import Any, cast
 
 import pytest
+from aiohttp.client_proto import ResponseHandler
 from httptools import HttpResponseParser
 
 from dragoman.aio.batch_slices import LINES, SLICE, WRITE_SLICE
@@ -91,15 +92,19 @@ SMALL_CHUNKS = [b": %d\n\n" % number for number in range(20_000)]
 
 
 async def test_a_long_read_of_small_chunks_is_parsed_in_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    if client.name == "aiohttp":
-        pytest.skip("aiohttp's own client parses a whole read")
     by_turn: Counter[int] = Counter()
+    parse = ResponseHandler.data_received
+
+    def counted(self: ResponseHandler, data: bytes) -> None:
+        by_turn[turns()] += len(data)
+        parse(self, data)
 
     class Counted(HttpResponseParser):
         def feed_data(self, data: Any) -> None:
             by_turn[turns()] += len(data)
             super().feed_data(data)
 
+    monkeypatch.setattr(ResponseHandler, "data_received", counted)
     monkeypatch.setattr("dragoman.aio.upstream.http11.response_parser.HttpResponseParser", Counted)
 
     async def handler(peer: Peer) -> None:
@@ -217,8 +222,9 @@ async def test_a_compressed_stream_is_expanded_in_slices(client: Client) -> None
         assert max(Counter(turns).values()) <= AT_ONCE
 
 
-async def test_a_first_event_waits_for_two_turns_of_a_stream_without_a_pause(client: Client) -> None:
-    """Not for what came before it: its neighbour has sent a megabyte by then."""
+@pytest.mark.parametrize("streams", [1, 5])
+async def test_a_first_event_waits_for_few_slices_of_streams_without_a_pause(client: Client, streams: int) -> None:
+    """Not for what came before it: its neighbours have sent megabytes by then. They share the turns."""
     both = asyncio.Event()
     sent_in = 0
     fast: list[bytes] = []
@@ -247,12 +253,13 @@ async def test_a_first_event_waits_for_two_turns_of_a_stream_without_a_pause(cli
             slow_in = len(fast)
             super().append(batch)
 
-    async with WireServer(blasting, quiet) as server, client.ask(server.url) as first:
-        reading = asyncio.create_task(first.pieces(fast))
+    async with WireServer(*[blasting] * streams, quiet) as server, AsyncExitStack() as stack:
+        asked = [await stack.enter_async_context(client.ask(server.url)) for _ in range(streams)]
+        reading = [asyncio.create_task(each.pieces(fast)) for each in asked]
         async with client.ask(server.url) as second:
             assert b"".join(await second.pieces(Noted())) == b"data: first\n\n"
-        await reading
-        assert b"".join(fast) == TEXTS * 5
+        await asyncio.gather(*reading)
+        assert len(b"".join(fast)) == len(TEXTS) * 5 * streams
         assert slow_in - sent_in <= 3 * AT_ONCE, f"{slow_in - sent_in} slices came before it"
 
 

@@ -53,7 +53,9 @@ def main(
         describe(config)
         for attempt in attempts or ():
             print(f"  provider {attempt.provider}: {attempt.message} ({attempt.seconds:.2f} s)", file=sys.stderr)
-        print("the configuration is valid" if ok else "an upstream did not answer as expected", file=sys.stderr)
+        failed = sum(not attempt.ok for attempt in attempts or ())
+        advice = f"{failed} of the providers did not answer as expected: check base_url, api_key and the network"
+        print("the configuration is valid" if ok else advice, file=sys.stderr)
     return 0 if ok else 1
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for spec in fields(KeyLimits):
         kind = float if spec.name.endswith("_cost") else int
         add.add_argument(
-            f"--{spec.name.replace('_', '-')}", type=kind, default=0, metavar="N", help="default: no limit"
+            f"--{spec.name.replace('_', '-')}",
+            type=partial(_limit, kind),
+            default=0,
+            metavar="N",
+            help="default: no limit",
         )
     add.add_argument("--expires", metavar="WHEN", help="a date, a time (RFC 3339), or a duration: 12h, 30d, 8w")
     add.add_argument("--admin", action="store_true", help="may use the endpoints that show the gateway's state")
@@ -65,6 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("name", metavar="NAME", help="name or id of the key")
     _add_file(revoke)
     revoke.set_defaults(run=_revoke)
+
+
+def _limit(kind: type[int] | type[float], text: str) -> float:
+    """Return the limit that an option sets. Raises ValueError, and ArgumentTypeError for 0, which would be no limit."""
+    value = kind(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError("0 would be no limit: leave the option out for that")
+    return value
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:

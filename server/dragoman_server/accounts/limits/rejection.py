@@ -75,7 +75,8 @@ def _budget_message(budget: BudgetClaim, spent: int) -> str:
         used, most, needed = money(spent), money(limit), money(amount)
     else:
         used, most, needed = f"{spent} tokens", str(limit), str(amount)
-    return f"this API key has used {used} of {most} for this {span} (UTC), and the request needs about {needed}"
+    state = f"this API key has used {used} of {most} for this {span} (UTC), and the request needs about {needed}"
+    return f"{state}; try again in the next {span}"
 
 
 def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio.batch_slices import LINES, SLICE, WRITE_SLICE, next_turn, slice_end, write_slices
+from dragoman.aio.batch_slices import LINES, SLICE, WRITE_SLICE, slice_end, write_slices
 
 SHORT = st.sampled_from([b"\n", b":\n\n", b"data: {}\n\n", b"x\n"])
 LONG = st.sampled_from([b"data: " + b"x" * 200 + b"\n\n", b"y" * 50_000, b"\r\n" + b"z" * 99])
@@ -42,14 +42,6 @@ def test_a_slice_of_equal_events_has_so_many_lines(line: bytes) -> None:
 def test_a_slice_of_long_lines_is_long() -> None:
     data = (b"data: " + b"x" * 5000 + b"\n\n") * 20
     assert slice_end(data, 0) == 6 * 5008
-
-
-async def test_others_have_a_turn() -> None:
-    order: list[str] = []
-    asyncio.get_running_loop().call_soon(order.append, "other")
-    await next_turn()
-    order.append("next")
-    assert order == ["other", "next"]
 
 
 @pytest.mark.parametrize("length", [0, 1, WRITE_SLICE, WRITE_SLICE + 1, 2 * WRITE_SLICE, 3 * WRITE_SLICE + 7])

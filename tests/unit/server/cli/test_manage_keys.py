@@ -42,6 +42,15 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return status, out, err
 
 
+@pytest.mark.parametrize("option", ["--daily-cost", "--requests-per-minute"])
+def test_a_limit_of_zero_is_refused(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be none, and the key unlimited."""
+    with pytest.raises(SystemExit) as ended:
+        main(["keys", "add", "alice", "-c", written(tmp_path), option, "0"])
+    assert ended.value.code == 2
+    assert f"argument {option}: 0 would be no limit: leave the option out for that" in capsys.readouterr().err
+
+
 def test_a_key_is_added_listed_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path)
     options = ("--model", "gpt-*", "--model", "m", "--requests-per-minute", "60", "--daily-cost", "1.5")

@@ -8,7 +8,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import cast
 
-from dragoman.aio.batch_slices import LONG_BODY, SMALL, next_turn, slice_end
+from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
+from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.decompress import Decompressor, decompressor

@@ -10,7 +10,8 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 
-from dragoman.aio.batch_slices import WRITE_SLICE, next_turn
+from dragoman.aio.batch_slices import WRITE_SLICE
+from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.http11.connection import Connection

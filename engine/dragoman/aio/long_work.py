@@ -1,0 +1,62 @@
+"""Long work in parts: each turn of the event loop has at most one part, whatever the number of fast streams.
+
+So the others wait for one part, and the fast ones share the turns in the order in which they come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from weakref import WeakKeyDictionary
+
+Callback = Callable[[], object]
+
+
+class LongWork:
+    """The parts that wait for a turn of one event loop."""
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callback] = deque()
+        """The first one is scheduled."""
+
+    def add(self, part: Callback) -> None:
+        """Call `part` in a turn after this one."""
+        self._waiting.append(part)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        part = self._waiting.popleft()
+        if self._waiting:
+            self._loop.call_soon(self._run)
+        part()
+
+
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, LongWork] = WeakKeyDictionary()
+
+
+def long_work(loop: asyncio.AbstractEventLoop) -> LongWork:
+    """Return the long work of an event loop."""
+    found = _OF_LOOPS.get(loop)
+    if found is None:
+        found = _OF_LOOPS[loop] = LongWork(loop)
+    return found
+
+
+async def next_turn() -> None:
+    """Wait for a turn of the event loop that has no other part. Works in a task, and in an `InlineTask` unlike
+    `asyncio.sleep(0)`."""
+    loop = asyncio.get_running_loop()
+    turn = loop.create_future()
+    long_work(loop).add(partial(_end, turn))
+    await turn
+
+
+def _end(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
