@@ -35,10 +35,7 @@ async def prepare_request(
     caller = await gateway.admit(request)
     receipt.owner, receipt.principal, receipt.key = caller
     gateway.receipts.file(receipt)
-    if gateway.captures is not None:
-        from dragoman_server.proxy.captured_exchange import begin_recording
-
-        receipt.capture = begin_recording(gateway.captures, request, receipt.request_id, caller)
+    gateway.begin_capture(request, receipt, caller)
     loaded = gateway.loaded
     target, translation, body, payload, ranking, candidate = await resolve_request(
         request,
