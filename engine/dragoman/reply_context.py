@@ -95,3 +95,5 @@ class ReplyContext:
     """The reply's token counts, or None while they are unknown."""
     output_text: int = 0
     """The characters of a translated stream so far: texts, reasoning and arguments (see `tokens.stream_usage`)."""
+    response_id: str | None = None
+    """The id of the response in a reply of the Responses API that passes through, once it is known; else None."""

@@ -10,6 +10,7 @@ from dragoman.canonical.events import Error, Event, StopReason, Usage, expand_ru
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json, Text
+from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
@@ -154,6 +155,14 @@ class Translation:
         """The first violation of the client dialect's grammar in a stream, or None."""
         return self.context.violation
 
+    @property
+    def response_id(self) -> str | None:
+        """The id of the response in a reply of the Responses API that passes through, or None.
+
+        It is known once a whole reply was translated, and once the first event of a stream was read.
+        """
+        return self.context.response_id
+
     # --- a streamed reply --------------------------------------------------------------------------------------------
 
     @property
@@ -247,6 +256,7 @@ class Translation:
         if self.passthrough:
             payload = _json_object(body)
             context.usage = self.direction.upstream.read_usage(payload.get("usage"))
+            self._note_id(payload.get("id"))
             if payload.get("error"):
                 body = redact_json(body, context.secrets)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
@@ -287,7 +297,13 @@ class Translation:
         For an upstream that answers a request for a stream with plain JSON. Raises as `reply` does.
         """
         reply = self._read_reply(body, headers)
+        if self.passthrough:
+            self._note_id(reply.id)
         return self._encoder().feed(self.direction.client.writer(self.context).feed(events_of(reply)))
+
+    def _note_id(self, response_id: object) -> None:
+        if self.direction.client.dialect is Dialect.RESPONSES and type(response_id) is str:
+            self.context.response_id = response_id
 
     def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
         context, upstream = self.context, self.direction.upstream

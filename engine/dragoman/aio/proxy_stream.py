@@ -144,6 +144,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         if debug:
             source = logged_batches(source, f"{context.request_id} received")
         opening, ended = await _first_bytes(source, stages, context.limits.sse_frame)
+        context.response_id = stages.observer.response_id()
         timers.stream_started()
         batches = _pass_through(opening, ended, source, stages, context, timers)
         if debug:

@@ -92,6 +92,10 @@ class Observer:
         """Observes one frame by its JSON object."""
         raise NotImplementedError
 
+    def response_id(self) -> str | None:
+        """Returns the id of the response (Responses), or None if it is not known or the dialect has none."""
+        return None
+
     def on_template(self, count: int, number: int) -> None:
         """Observes `count` frames like the last one, with other texts. `number` is the last one's sequence number."""
 

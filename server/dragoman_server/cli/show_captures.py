@@ -87,7 +87,7 @@ def _list(args: argparse.Namespace) -> int:
 def _line(summary: Json) -> str:
     """Return a summary in one line."""
     created = datetime.fromtimestamp(summary["created"], UTC).strftime("%Y-%m-%d %H:%M:%S")
-    way = f"{summary['client']}→{summary['upstream'] or '?'}"
+    way = summary.get("endpoint") or f"{summary['client']}→{summary['upstream'] or '?'}"
     notes = [f"key {summary['key']}"] if summary["key"] else []
     notes += [word for word in ("texts", "truncated") if summary[word]]
     more = f" ({', '.join(notes)})" if notes else ""
@@ -120,7 +120,10 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _print_part(title: str, part: Json) -> None:
-    print(f"\n{title}, {part['bytes']} bytes{' (truncated)' if part['truncated'] else ''}")
+    kept = " (truncated)" if part["truncated"] else ""
+    if omitted := part.get("omitted"):
+        kept = f" of {quote(omitted)} (not kept)"
+    print(f"\n{title}, {part['bytes']} bytes{kept}")
     for name, value in part["headers"]:
         print(f"   {quote(name)}: {quote(value)}")
     print()

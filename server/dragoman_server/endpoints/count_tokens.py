@@ -154,6 +154,7 @@ class TokenCounts:
             *(request, receipt, gateway.loaded, gateway.bodies, gateway.hooks),
             complete=_with_max_tokens,
             clock=time.time,
+            issuers=gateway.routing.issuers,
             stored=gateway.stored,
             compactions=gateway.compactions if client is Dialect.RESPONSES else None,
         )

@@ -58,6 +58,7 @@ from dragoman_server.routing.outcomes import (
     outcome_of_status,
 )
 from dragoman_server.routing.plan import Candidate
+from dragoman_server.routing.response_issuers import issuer_of
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState, overloaded
 
@@ -365,7 +366,10 @@ class Attempts:
         context = resolved.translation.context
         if self._estimates and not context.input_estimate:
             context.input_estimate = estimate_by_size(resolved.translation.body)
-        self._exchange.translation, self._exchange.provider = resolved.translation, provider.name
+        exchange = self._exchange
+        exchange.translation, exchange.provider = resolved.translation, provider.name
+        if exchange.expected is not None:
+            exchange.expected.issuer = issuer_of(candidate)
         return call
 
     def _record(self, outcome: Outcome, seconds: float) -> None:

@@ -24,12 +24,13 @@ from dragoman_server.observability.captures.captures import HEADER, Captures
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.recording_transport import RecordingTransport
 from dragoman_server.observability.known_secrets import configured_secrets
+from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import Caller, inbound_key
 from dragoman_server.proxy.exchange import STREAM_STATUS, Exchange, event_stream
 from dragoman_server.proxy.web_origins import may_capture
 
 
-def begin_recording(captures: Captures, request: web.Request, request_id: str, caller: Caller) -> Recording | None:
+def begin_recording(captures: Captures, request: web.Request, receipt: Receipt, caller: Caller) -> Recording | None:
     """Return the recording of a request that was admitted, or None if it is not captured."""
     headers = request.headers
     value = headers.get(HEADER)
@@ -40,7 +41,7 @@ def begin_recording(captures: Captures, request: web.Request, request_id: str, c
     secrets, key = configured_secrets(), inbound_key(headers)
     if key is not None and is_secret(key):
         secrets += (key,)
-    recording = captures.record(request_id, reason, secrets)
+    recording = captures.record(receipt.request_id, reason, secrets, receipt.endpoint)
     if recording is not None:
         recording.requested(request.method, request.path_qs, headers.items())
     return recording

@@ -33,6 +33,7 @@ from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
 from dragoman_server.proxy.error_response import OWN_ID, web_response
+from dragoman_server.routing.response_issuers import ExpectedResponse
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
@@ -63,6 +64,8 @@ class Exchange:
     """Records the batches of a stream that are sent, if it is recorded (`proxy.stream_recorder`)."""
     open_stream: OpenStream | None = None
     """Replaces the response to the request as the receiver of the stream."""
+    expected: ExpectedResponse | None = None
+    """The response that the upstream is to store, if a later request that continues it must go to the same one."""
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
@@ -128,6 +131,7 @@ class Exchange:
         """Translate a reply that is not streamed."""
         body = await answer.read(self.translation.context.limits.reply_body)
         written = self.translation.reply(body, answer.headers)
+        self._note_issuer()
         if (stored := self.translation.context.stored) is not None:
             written = await keep_reply(stored, written)
         self._finish_receipt("completed", "completed", answer.status)
@@ -160,6 +164,7 @@ class Exchange:
     ) -> web.StreamResponse:
         answer.headers = _NO_HEADERS
         stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
+        self._note_issuer()
         if self.record is not None:
             stream = stream._replace(batches=self.record(stream.batches))
         downstream = await self._started()
@@ -186,6 +191,7 @@ class Exchange:
         body = await answer.read(translation.context.limits.reply_body)
         started = await self._started()
         written = translation.replay(body, answer.headers)
+        self._note_issuer()
         if (stored := translation.context.stored) is not None:
             written = await keep_reply(stored, written)
         add_loss_header(headers, translation.losses)
@@ -196,6 +202,12 @@ class Exchange:
         response = event_stream(headers)
         self._finish_receipt("answered without a stream", "completed", response.status)
         return await self._send_stream(request, response, written)
+
+    def _note_issuer(self) -> None:
+        """Keep the provider that issued the response, before the client learns the response's id."""
+        if self.expected is not None:
+            self.expected.issued(self.translation.response_id)
+            self.expected = None
 
     async def _send_stream(self, request: web.Request, response: EventStream, written: bytes) -> web.StreamResponse:
         """Send a whole stream at once."""

@@ -402,6 +402,13 @@ class Gateway:
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
 
+    def begin_capture(self, request: web.Request, receipt: Receipt, caller: Caller) -> None:
+        """Begin the recording of a request that was admitted, if it is to be captured. Its end must close it."""
+        if self.captures is not None:
+            from dragoman_server.proxy.captured_exchange import begin_recording
+
+            receipt.capture = begin_recording(self.captures, request, receipt, caller)
+
     def new_receipt(self, request: web.Request, endpoint: str = "", client: Dialect = Dialect.CHAT) -> Receipt:
         """Return the receipt of a request, which is counted as open. `endpoint` is that of a forwarded one."""
         receipt = Receipt(self.new_id(), client, int(self.now()), endpoint=endpoint)

@@ -16,6 +16,7 @@ from dragoman_server.proxy.exchange import Exchange, OpenStream
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
 from dragoman_server.proxy.resolve_request import resolve_request
 from dragoman_server.proxy.upstream_calls import Send
+from dragoman_server.routing.plan import Candidate
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.gateway import Gateway
@@ -34,10 +35,7 @@ async def prepare_request(
     caller = await gateway.admit(request)
     receipt.owner, receipt.principal, receipt.key = caller
     gateway.receipts.file(receipt)
-    if gateway.captures is not None:
-        from dragoman_server.proxy.captured_exchange import begin_recording
-
-        receipt.capture = begin_recording(gateway.captures, request, receipt.request_id, caller)
+    gateway.begin_capture(request, receipt, caller)
     loaded = gateway.loaded
     target, translation, body, payload, ranking, candidate = await resolve_request(
         request,
@@ -83,6 +81,9 @@ async def prepare_request(
             *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
             *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
         )
+    if receipt.client is Dialect.RESPONSES and loaded.router.has_plans:
+        created_at = candidate or Candidate(provider, translation.upstream_model)
+        exchange.expected = gateway.routing.issuers.expect(receipt.owner, payload, created_at)
     if gateway.recorder is not None:
         transport = gateway.recorder.attach(request, receipt, exchange, transport)
     if ranking is None or candidate is None:

@@ -30,6 +30,7 @@ from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import LONG_BODY, RequestBodies, apply_header_overrides, read_model
 from dragoman_server.routing.plan import STICKY, Candidate, Plan
+from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState
 
@@ -111,6 +112,7 @@ async def resolve_request(
     complete: Complete | None = None,
     clock: Callable[[], float] | None = None,
     routing: RoutingState | None = None,
+    issuers: ResponseIssuers | None = None,
     stored: StoredResponses | None = None,
     compactions: Compactions | None = None,
 ) -> ResolvedRequest:
@@ -118,7 +120,8 @@ async def resolve_request(
 
     Each step is recorded in the receipt, so that a later error can be reported with what is known. `loaded` is fixed
     here: a reload may replace the gateway's while the body arrives. With `routing`, a request with a plan goes to the
-    candidate that is the best at the moment. With `stored`, it may continue a stored response. `compactions` is given
+    candidate that is the best at the moment; without it to the first one, or with `issuers` to the provider that has
+    the response which the request continues. With `stored`, it may continue a stored response. `compactions` is given
     for requests of the Responses API, whose conversations may be compacted. Raises DragomanError.
     """
     headers = request.headers
@@ -161,6 +164,10 @@ async def resolve_request(
         await asyncio.sleep(0)
     if target.plan is not None and routing is not None:
         return _translate_for_plan(request, receipt, loaded, target, target.plan, body, payload, routing, clock)
+    if target.plan is not None and issuers is not None and receipt.client is Dialect.RESPONSES:
+        eligible = issuers.eligible([*target.plan.candidates], receipt.owner, payload)
+        first = min(eligible, key=lambda each: each.priority)
+        target = target._replace(provider=first.provider, upstream_model=first.upstream_model)
     return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
 
 
@@ -181,6 +188,8 @@ def _translate_for_plan(
         conversation = conversation_digest(receipt.client, payload, receipt.owner)
     routing.budget.count_request()
     ranking = routing.ranking(plan, conversation)
+    if receipt.client is Dialect.RESPONSES:
+        ranking = routing.issuers.eligible(ranking, receipt.owner, payload)
     usable = routing.usable(ranking)
     if not usable:
         raise routing.unavailable(ranking)

@@ -64,14 +64,19 @@ class UpstreamCalls:
 
     @asynccontextmanager
     async def opened(
-        self, call: UpstreamRequest, request: web.Request, upload: Upload | None = None, send: Send | None = None
+        self,
+        call: UpstreamRequest,
+        request: web.Request,
+        upload: Upload | None = None,
+        send: Send | None = None,
+        transport: Transport | None = None,
     ) -> AsyncIterator[tuple[UpstreamResponse, StreamTimers]]:
         """Send a request, with the body `upload` if there is one, and close its response at the end of the block.
 
-        `request` is the client's; `stop` waits for the block. `send` takes the place of the transport. Raises
-        UpstreamError, and what `upload` and `send` raise.
+        `request` is the client's; `stop` waits for the block. `send` takes the place of the transport, and `transport`
+        that of the gateway's own. Raises UpstreamError, and what `upload` and `send` raise.
         """
-        transport = self.transport
+        transport = transport or self.transport
         timers = self._open.add(request, call.timeouts)
         try:
             if upload is None:

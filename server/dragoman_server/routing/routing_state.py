@@ -25,6 +25,7 @@ from dragoman_server.observability.metric_families import (
 from dragoman_server.routing.circuit_breaker import CircuitBreaker
 from dragoman_server.routing.outcomes import Blame, Outcome
 from dragoman_server.routing.plan import Candidate, Plan
+from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.retry_budget import RetryBudget
 from dragoman_server.routing.slots import Slots
 
@@ -57,7 +58,8 @@ class ProviderState:
 class RoutingState:
     """The providers' state. `clock` returns seconds from any origin, `random` numbers from 0 up to 1.
 
-    `totals` are the counters to add to. `share`, if it is set, is called with each pause that begins here.
+    `totals` are the counters to add to. `share`, if it is set, is called with each pause that begins here. `issuers`
+    has the providers that store responses which clients may continue.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class RoutingState:
         self.random = random
         self.totals = totals
         self.share: Share | None = None
+        self.issuers = ResponseIssuers()
         self._options: RetryOptions = config.retries
         self._config = config
         self._providers: dict[str, ProviderState] = {}

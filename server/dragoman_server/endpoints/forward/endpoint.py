@@ -13,7 +13,7 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Failure
+from dragoman import Dialect, DragomanError, Failure, Translation
 from dragoman.aio import DEFECT, ClientGone
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.endpoints.forward.attempts import ForwardAttempts
@@ -66,6 +66,8 @@ class ForwardedEndpoints:
             response = error_response(receipt.client, failure, receipt.request_id)
             summary = without_reply(receipt, "failed by a defect")
             log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
+            if receipt.capture is not None:
+                receipt.capture.replied_whole(response)
             receipt.end("failed", response.status, failure, ours=True)
             return response
         finally:
@@ -74,16 +76,21 @@ class ForwardedEndpoints:
                     summary = without_reply(receipt, "abandoned")
                     log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
                 receipt.end("abandoned", CLIENT_GONE)
+            if receipt.capture is not None:
+                receipt.capture.close(receipt)
+                receipt.capture = None
 
     async def _forward(self, request: web.Request, receipt: Receipt) -> Sent:
         """Send the request upstream and the reply to the client. Raises DragomanError before the reply has begun."""
         gateway, endpoint = self._gateway, receipt.endpoint
-        receipt.owner, receipt.principal, receipt.key = await gateway.admit(request)
+        caller = await gateway.admit(request)
+        receipt.owner, receipt.principal, receipt.key = caller
         gateway.receipts.file(receipt)
+        gateway.begin_capture(request, receipt, caller)
         loaded = gateway.loaded
         if (known := loaded.client_profiles.recognise(request.headers)) is not None:
             receipt.client_profile = known.name
-        client = await read_body(request, endpoint, gateway.bodies, loaded.config.server.limits)
+        client = await read_body(request, receipt, gateway.bodies, loaded.config.server.limits)
         receipt.model = client.model or None
         target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
         target, ranking, candidate = choose_candidate(target, receipt, gateway.routing)
@@ -97,19 +104,24 @@ class ForwardedEndpoints:
         call, upload = upstream_request(requests, request, loaded, target, translation, client, endpoint)
         if receipt.trace is not None:
             call = receipt.trace.start_attempt(call, target.provider, translation.upstream_model)
+        transport = gateway.upstream.transport
+        if receipt.capture is not None:
+            from dragoman_server.endpoints.forward.captured_reply import recording_transport
+
+            transport = recording_transport(transport, receipt, receipt.capture)
         if candidate is None:
             del client
-            async with gateway.upstream.opened(call, request, upload) as (answer, timers):
-                return await ForwardedReply(request, receipt, translation, limits).send(answer, timers)
+            async with gateway.upstream.opened(call, request, upload, transport=transport) as (answer, timers):
+                return await _reply(request, receipt, translation, limits).send(answer, timers)
         exchange = Exchange(receipt.client, translation, target.provider.name, receipt, loaded.upstream_warnings)
         attempts = ForwardAttempts(
             *(request, client, upload, receipt, exchange, loaded, target, ranking, candidate),
-            *(gateway.routing, gateway.upstream.transport, requests, time.time),
+            *(gateway.routing, transport, requests, time.time),
             estimates=gateway.usage.writes,
         )
         del client
         async with gateway.upstream.opened(call, request, send=attempts.open) as (answer, timers):
-            return await ForwardedReply(request, receipt, exchange.translation, limits).send(answer, timers)
+            return await _reply(request, receipt, exchange.translation, limits).send(answer, timers)
 
     def _finish(self, receipt: Receipt, sent: Sent) -> None:
         """Log the request's line and complete the receipt."""
@@ -131,6 +143,8 @@ class ForwardedEndpoints:
         # A failure before the exchange is the gateway's own: nothing was sent upstream.
         ended = "rejected" if receipt.translation is None else "failed"
         response = error_response(Dialect.CHAT, failure, receipt.request_id)
+        if receipt.capture is not None:
+            receipt.capture.replied_whole(response)
         level, note = self._gateway.loaded.upstream_warnings.level(receipt.provider, failure)
         if log.isEnabledFor(level):
             summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
@@ -138,3 +152,14 @@ class ForwardedEndpoints:
             log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
         receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
         return response
+
+
+def _reply(
+    request: web.Request, receipt: Receipt, translation: Translation, limits: Mapping[str, str]
+) -> ForwardedReply:
+    """Return what sends the reply, and records it if the exchange is captured."""
+    if receipt.capture is None:
+        return ForwardedReply(request, receipt, translation, limits)
+    from dragoman_server.endpoints.forward.captured_reply import CapturedReply
+
+    return CapturedReply(request, receipt, translation, limits, recording=receipt.capture)

@@ -89,7 +89,7 @@ class ForwardedReply:
         if events:
             headers["Cache-Control"] = "no-cache"
             headers["X-Accel-Buffering"] = "no"
-        response = web.StreamResponse(status=answer.status, headers=headers)
+        response = self._stream_response(answer.status, headers)
         if stream is None and (length := _length(answer.headers)) is not None:
             response.content_length = length
         async with aclosing(answer.batches()) as batches:
@@ -125,6 +125,9 @@ class ForwardedReply:
                 if stream is not None:
                     self.translation.record_usage(stream.usage)
         return Sent(response, "completed")
+
+    def _stream_response(self, status: int, headers: dict[str, str]) -> web.StreamResponse:
+        return web.StreamResponse(status=status, headers=headers)
 
     async def _cut(
         self, response: web.StreamResponse, client: _ClientConnection, failure: Failure, *, events: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
@@ -41,6 +41,9 @@ from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState
 
+if TYPE_CHECKING:
+    from dragoman_server.observability.captures.recording import Recording
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 ONLY_PROVIDER = "only"
 """The route of a request without a model, which goes to the only provider that serves its endpoint."""
@@ -60,20 +63,27 @@ class ClientBody(NamedTuple):
     """The part of a form that was not read yet."""
 
 
-async def read_body(request: web.Request, endpoint: str, bodies: RequestBodies, limits: Limits) -> ClientBody:
+async def read_body(request: web.Request, receipt: Receipt, bodies: RequestBodies, limits: Limits) -> ClientBody:
     """Read a request's body as far as its model's name. Raises DragomanError."""
+    endpoint, capture = receipt.endpoint, receipt.capture
     if request.content_type == FORM_TYPE:
         if endpoint not in FORMS:
             raise DragomanError(unsupported(f"/v1/{endpoint} takes no form: send JSON"))
-        return await _read_form(request, bodies, limits)
+        return await _read_form(request, bodies, limits, capture)
     body = await bodies.read(request)
+    if capture is not None:
+        capture.received(body)
     payload = parse_body(body, limits)
     return ClientBody(body, read_model(payload) if payload.get("model") is not None else "", payload)
 
 
-async def _read_form(request: web.Request, bodies: RequestBodies, limits: Limits) -> ClientBody:
+async def _read_form(
+    request: web.Request, bodies: RequestBodies, limits: Limits, capture: Recording | None
+) -> ClientBody:
     form = FormField(boundary_of(request.headers["content-type"]), "model")
     rest = bodies.pieces(request, limits.upload)
+    if capture is not None:
+        rest = capture.measured(rest, FORM_TYPE)
     held: list[bytes] = []
     size = 0
     async for piece in rest:

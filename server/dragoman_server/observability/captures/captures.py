@@ -19,6 +19,7 @@ from dragoman_server.observability.receipts import Receipt
 
 HEADER = "x-dragoman-capture"
 """Header of a request that is to be captured."""
+_FACTS = ("created", "endpoint", "client", "upstream", "model", "provider", "stream")
 OFF_WORDS = frozenset(("", "0", "false", "no", "off"))
 """Values of the header that ask for no capture."""
 _CLOSE_SECONDS = 5.0
@@ -78,14 +79,18 @@ class Captures:
             return "key"
         return "share" if options.share and self._chance() < options.share else None
 
-    def record(self, request_id: str, reason: str, secrets: tuple[str, ...]) -> Recording | None:
-        """Return the recording of a new exchange, or None if too many are open or wait to be written."""
+    def record(self, request_id: str, reason: str, secrets: tuple[str, ...], endpoint: str = "") -> Recording | None:
+        """Return the recording of a new exchange, or None if too many are open or wait to be written.
+
+        `endpoint` is the path of a forwarded endpoint below `/v1`, empty for others.
+        """
         with self._lock:
             if self._open >= self.options.open:
                 self._totals.add(CAPTURES, ("dropped",))
                 return None
             self._open += 1
-        return Recording(request_id, reason, self.options.exchange_bytes, self._clock, secrets, self._ended)
+        limit = self.options.exchange_bytes
+        return Recording(request_id, reason, limit, self._clock, secrets, self._ended, endpoint)
 
     def _ended(self, recording: Recording, receipt: Receipt) -> None:
         facts = json_loads(receipt.json())
@@ -103,7 +108,7 @@ def _summary(facts: Json) -> Json:
     """Return what the summary of a capture has from the receipt."""
     error = facts["error"]
     return {
-        **{name: facts[name] for name in ("created", "client", "upstream", "model", "provider", "stream")},
+        **{name: facts[name] for name in _FACTS},
         **{name: facts[name] for name in ("ended", "status")},
         "error": None if error is None else error["kind"],
     }

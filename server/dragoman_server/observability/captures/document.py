@@ -16,6 +16,8 @@ from dragoman_server.observability.captures.mask_secrets import mask_secrets, sh
 from dragoman_server.observability.captures.recording import Pieces, RecordedAttempt, Recording
 
 VERSION: Final = 1
+_TYPE_MAX: Final = 200
+"""Longest type of a body that is kept, in characters."""
 _TIMES: Final = 6
 """Decimal places of times in seconds."""
 
@@ -46,7 +48,7 @@ class CaptureDocument:
                     "method": recording.method,
                     "path": shown_target(recording.path, self._secrets),
                     "headers": shown_headers(recording.client_headers, self._secrets),
-                    **self._body(request, recording.request_size),
+                    **self._body(request, recording.request_size, recording.request_omitted),
                 },
                 "reply": {
                     "status": recording.reply_status,
@@ -82,7 +84,7 @@ class CaptureDocument:
             "request": {
                 "url": shown_target(attempt.url, self._secrets),
                 "headers": shown_headers(attempt.headers.items(), self._secrets),
-                **self._body(attempt.body, attempt.body_size),
+                **self._body(attempt.body, attempt.body_size, attempt.omitted),
             },
             "reply": None
             if attempt.status is None
@@ -100,13 +102,16 @@ class CaptureDocument:
         data = {**asdict(failure), "headers": {}}
         return {name: redact(value, self._secrets) if type(value) is str else value for name, value in data.items()}
 
-    def _body(self, body: bytes, size: int) -> Json:
-        return {"bytes": size, "truncated": len(body) < size, **_written(self._masked(body))}
+    def _body(self, body: bytes, size: int, omitted: str) -> Json:
+        part: Json = {"bytes": size, "truncated": len(body) < size, **_written(self._masked(body))}
+        if omitted:
+            part["omitted"] = redact(omitted[:_TYPE_MAX], self._secrets)
+        return part
 
     def _pieces(self, pieces: Pieces, name: str) -> Json:
         body = b"".join(pieces.data)
         parts = [[time, len(data)] for time, data in zip(_rounded(pieces.times), pieces.data, strict=True)]
-        return {name: parts, **self._body(body, pieces.size)}
+        return {name: parts, **self._body(body, pieces.size, pieces.omitted)}
 
     def _masked(self, body: bytes) -> bytes:
         """Return a body without credentials and, by default, without texts. Its length stays."""
@@ -115,8 +120,8 @@ class CaptureDocument:
         return bytes(buffer)
 
     def _replay(self, translation: Translation | None) -> Json | None:
-        """Return what the translation depends on, apart from the requests and replies."""
-        if translation is None:
+        """Return what the translation depends on, apart from the requests and replies; None if there was none."""
+        if translation is None or self._recording.endpoint:
             return None
         context, readings = translation.context, self._recording.readings
         return {

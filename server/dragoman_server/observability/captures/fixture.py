@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from dragoman import Dialect, json_dumps
-from dragoman_server.observability.captures.replay import NotReplayable, captured_upstream_reply
+from dragoman_server.observability.captures.replay import NotReplayable, captured_upstream_reply, check_translated
 from dragoman_server.observability.captures.store import Capture
 
 MODEL: Final = "upstream-model"
@@ -25,6 +25,7 @@ def write_fixture(capture: Capture, folder: Path, name: str | None = None) -> Pa
     name = name or capture.summary["id"]
     if not _NAME.match(name):
         raise NotReplayable("the name of a fixture has letters, digits, '_' and '-'")
+    check_translated(capture)
     body = captured_upstream_reply(capture)
     if capture.exchange["attempts"][-1]["reply"]["truncated"]:
         raise NotReplayable("its reply is truncated")

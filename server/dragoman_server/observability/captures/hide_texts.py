@@ -39,9 +39,14 @@ _CODE: Final = re.compile(rb"[a-z0-9_]{0,100}\Z")
 _NAME: Final = re.compile(rb"[A-Za-z_$][A-Za-z0-9_$.-]{0,99}\Z")
 """A member's name that can be one of the protocol."""
 _OPAQUE: Final = frozenset(
-    b"arguments metadata logit_bias variables bytes token_ids prompt_token_ids tokens env headers embedding".split()
+    b"arguments metadata logit_bias variables bytes token_ids prompt_token_ids tokens env headers embedding documents"
+    b" document".split()
 )
 """Members whose values are texts as a whole, with their numbers and the names of their members."""
+_TOKEN_LISTS: Final = frozenset((b"input", b"prompt"))
+"""Members that may have a text as the numbers of its tokens, in an array."""
+_LOGPROB: Final = frozenset((b"token", b"logprob", b"bytes"))
+"""The members of an object in `top_logprobs`. Those of any other name there are tokens."""
 _ARGUMENTS: Final = frozenset((b"arguments", b"partial_json"))
 _STOPS: Final = frozenset((b"stop", b"stop_sequence", b"stop_sequences"))
 _LINKED: Final = re.compile(rb"data:[\w.+/-]{0,100};base64,|https?://")
@@ -227,7 +232,7 @@ class _Scan:
             return
         frame = self._stack[-1]
         name = frame.key if frame.is_object else frame.name
-        if frame.opaque or name in _OPAQUE:
+        if frame.opaque or name in _OPAQUE or (name in _TOKEN_LISTS and not frame.is_object):
             self._buffer[start:end] = self._buffer[start:end].translate(DIGITS)
         elif name in (b"index", b"output_index"):
             frame.index = bytes(self._buffer[start:end])
@@ -241,7 +246,8 @@ class _Scan:
         if frame.is_object and frame.expects_name:
             frame.expects_name = False
             frame.key = content
-            if content not in self._names.members and (frame.opaque or not _NAME.match(content)):
+            token = frame.name == b"top_logprobs" and content not in _LOGPROB
+            if token or (content not in self._names.members and (frame.opaque or not _NAME.match(content))):
                 overwrite(buffer, start, end, TEXT)
             return
         name = frame.key if frame.is_object else frame.name

@@ -6,7 +6,8 @@ limited; beyond that only sizes are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
     from dragoman_server.observability.receipts import Receipt  # which has a recording
 
 _HEARTBEATS_MAX = 1000
+_UNKNOWN_TYPE = "application/octet-stream"
+
+
+def binary_type(content_type: str) -> str:
+    """Return the type of a body of which only the size is recorded; empty for JSON, event streams and other texts.
+
+    It has no parameters. A body without a type is not taken for a text.
+    """
+    plain = content_type.partition(";")[0].strip().lower()
+    return "" if plain.startswith("text/") or plain.endswith("json") else plain or _UNKNOWN_TYPE
 
 
 class Budget:
@@ -42,7 +53,7 @@ class Budget:
 class Pieces:
     """A body, as the pieces in which it came or went: the time of each in seconds since the exchange began."""
 
-    __slots__ = ("_budget", "data", "size", "times")
+    __slots__ = ("_budget", "data", "omitted", "size", "times")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -50,11 +61,13 @@ class Pieces:
         self.times: list[float] = []
         self.size = 0
         """The size of all of it, also of what was not kept."""
+        self.omitted = ""
+        """Its type, if only its size is to be recorded (`binary_type`)."""
 
     def add(self, data: bytes, seconds: float) -> None:
         """Add a piece."""
         self.size += len(data)
-        if data and (kept := self._budget.take(data)):
+        if data and not self.omitted and (kept := self._budget.take(data)):
             self.data.append(kept)
             self.times.append(seconds)
 
@@ -63,7 +76,8 @@ class Pieces:
 class RecordedAttempt:
     """One upstream request and its reply. `error` is the failure of the connection or of a timer, if there was one.
 
-    `body_size` is the size of the whole request body, of which `body` was kept.
+    `body_size` is the size of the whole request body, of which `body` was kept. `omitted` is its type if only its size
+    is recorded.
     """
 
     url: str
@@ -78,6 +92,7 @@ class RecordedAttempt:
     reply_headers: Mapping[str, str] = field(default_factory=dict)
     answered: float | None = None
     error: Failure | None = None
+    omitted: str = ""
 
 
 class Readings:
@@ -105,6 +120,7 @@ class Recording:
         clock: Returns seconds.
         secrets: The texts to mask.
         done: Called once, when the exchange has ended.
+        endpoint: The path of a forwarded endpoint below `/v1`; empty for an exchange that is translated.
     """
 
     __slots__ = (
@@ -114,6 +130,7 @@ class Recording:
         "attempts",
         "began",
         "client_headers",
+        "endpoint",
         "heartbeats",
         "method",
         "path",
@@ -124,6 +141,7 @@ class Recording:
         "reply_status",
         "request_body",
         "request_id",
+        "request_omitted",
         "request_size",
         "secrets",
         "translation",
@@ -137,9 +155,11 @@ class Recording:
         clock: Callable[[], float],
         secrets: tuple[str, ...],
         done: Callable[[Recording, Receipt], None],
+        endpoint: str = "",
     ) -> None:
         self.request_id = request_id
         self.reason = reason
+        self.endpoint = endpoint
         self.secrets = secrets
         self._clock = clock
         self._done: Callable[[Recording, Receipt], None] | None = done
@@ -149,6 +169,8 @@ class Recording:
         self.client_headers: list[tuple[str, str]] = []
         self.request_body: bytes | None = None
         self.request_size = 0
+        self.request_omitted = ""
+        """The type of the request's body, if only its size is recorded."""
         self.attempts: list[RecordedAttempt] = []
         self.reply_status: int | None = None
         self.reply_headers: list[tuple[str, str]] = []
@@ -175,8 +197,16 @@ class Recording:
         self.request_size = len(body)
         self.request_body = self._budget.take(body)
 
+    async def measured(self, pieces: AsyncGenerator[bytes, None], content_type: str) -> AsyncGenerator[bytes, None]:
+        """Yield the pieces of the client's body, of which only the type and the size are recorded."""
+        self.request_omitted = content_type
+        async with aclosing(pieces):
+            async for piece in pieces:
+                self.request_size += len(piece)
+                yield piece
+
     def translated(self, translation: Translation) -> None:
-        """Record the translation whose reply follows, its secrets, and the readings of its clock."""
+        """Record the translation or the forwarding whose reply follows, its secrets, and the readings of its clock."""
         self.translation, self.readings = translation, None
         self.secrets += tuple(secret for secret in translation.context.secrets if secret not in self.secrets)
         if (clock := translation.context.clock) is not None:

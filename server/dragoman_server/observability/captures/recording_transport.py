@@ -2,43 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Mapping
 from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
 
 from dragoman import DragomanError, Translation
 from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
-from dragoman_server.observability.captures.recording import RecordedAttempt, Recording
+from dragoman_server.observability.captures.recording import RecordedAttempt, Recording, binary_type
 
 
 class RecordingTransport:
-    """Wraps the transport `inner`. `current` returns the translation and the provider of the request to be sent."""
+    """Wraps the transport `inner`. `current` returns the translation and the provider of the request to be sent.
 
-    def __init__(self, inner: Transport, recording: Recording, current: Callable[[], tuple[Translation, str]]) -> None:
+    Of `forwarded` replies that are no texts, only the type and the size are recorded.
+    """
+
+    def __init__(
+        self,
+        inner: Transport,
+        recording: Recording,
+        current: Callable[[], tuple[Translation, str]],
+        *,
+        forwarded: bool = False,
+    ) -> None:
         self._inner = inner
         self._recording = recording
         self._current = current
+        self._forwarded = forwarded
 
     async def open(self, request: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
         """Send the request and return the response. Raises DragomanError."""
-        recording = self._recording
+        attempt = self._begin(request)
+        return await self._recorded(attempt, self._inner.open(request, timers))
+
+    async def open_upload(self, request: UpstreamRequest, upload: Upload, timers: StreamTimers) -> UpstreamResponse:
+        """Send a request with the body `upload`, of which only the type and the size are recorded."""
+        attempt = self._begin(request)
+        attempt.omitted = binary_type(request.headers.get("content-type", ""))
+        upload = replace(upload, pieces=_measured(upload.pieces, attempt))
+        return await self._recorded(attempt, self._inner.open_upload(request, upload, timers))
+
+    def _begin(self, request: UpstreamRequest) -> RecordedAttempt:
         translation, provider = self._current()
-        recording.translated(translation)
-        attempt = recording.sent(request, provider)
+        self._recording.translated(translation)
+        return self._recording.sent(request, provider)
+
+    async def _recorded(
+        self, attempt: RecordedAttempt, opening: Coroutine[Any, Any, UpstreamResponse]
+    ) -> UpstreamResponse:
+        recording = self._recording
         try:
-            response = await self._inner.open(request, timers)
+            response = await opening
         except DragomanError as error:
             attempt.error = error.failure
             raise
         attempt.status, attempt.reply_headers = response.status, response.headers
         attempt.answered = recording.seconds()
+        if self._forwarded:
+            attempt.reply.omitted = binary_type(response.headers.get("content-type", ""))
         return _RecordedResponse(response, recording, attempt)
-
-    async def open_upload(self, request: UpstreamRequest, upload: Upload, timers: StreamTimers) -> UpstreamResponse:
-        """Send a request with the body `upload`, which is not recorded."""
-        return await self._inner.open_upload(request, upload, timers)
 
     async def close(self) -> None:
         """Leave the transport open: others use it as well."""
+
+
+async def _measured(pieces: AsyncIterable[bytes], attempt: RecordedAttempt) -> AsyncGenerator[bytes, None]:
+    """Yield the pieces of a body, and record their size."""
+    async for piece in pieces:
+        attempt.body_size += len(piece)
+        yield piece
 
 
 class _RecordedResponse:

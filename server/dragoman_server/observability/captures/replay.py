@@ -57,6 +57,7 @@ async def replay(capture: Capture, to: Dialect | None = None) -> Replayed:
     For another dialect the reply is translated as for a client that requested every optional part, as its request is
     not known. Raises NotReplayable, and DragomanError if the client's request is rejected.
     """
+    check_translated(capture)
     facts, attempt = capture.exchange.get("replay"), _last_attempt(capture)
     if type(facts) is not dict:
         raise NotReplayable("the request was not translated")
@@ -79,6 +80,12 @@ async def replay(capture: Capture, to: Dialect | None = None) -> Replayed:
     if failure is not None and started:
         status, body = 200, translation.error_stream(translation.error_of(failure).failure)
     return Replayed(status, _masked(body), _masked(upstream_body), translation)
+
+
+def check_translated(capture: Capture) -> None:
+    """Raise NotReplayable for an exchange of a forwarded endpoint."""
+    if endpoint := capture.summary.get("endpoint"):
+        raise NotReplayable(f"/v1/{endpoint} is forwarded untranslated, so there is nothing to translate again")
 
 
 def as_captured(capture: Capture, body: bytes) -> bytes:

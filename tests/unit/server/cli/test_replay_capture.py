@@ -110,6 +110,12 @@ def test_what_cannot_be_replayed_is_reported(tmp_path: Path, capsysbinary: pytes
     assert status == 2
     assert "truncated" in err
     assert run(capsysbinary, save(tmp_path, capture), "--check", "--to", "chat")[0] == 2
+    capture.summary["endpoint"] = "embeddings"
+    for words in ((), ("--check",), ("--fixture", str(tmp_path)), ("--to", "chat")):
+        status, out, err = run(capsysbinary, save(tmp_path, capture), *words)
+        assert (status, out) == (2, b"")
+        assert "/v1/embeddings is forwarded untranslated, so there is nothing to translate again" in err
+    del capture.summary["endpoint"]
     del capture.exchange["client"]
     status, _, err = run(capsysbinary, save(tmp_path, capture))
     assert status == 2

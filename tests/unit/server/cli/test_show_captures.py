@@ -60,6 +60,17 @@ def test_a_capture_is_shown_with_its_four_phases(config: str, capsys: pytest.Cap
     assert json.loads(run(capsys, "show", file, "--json")[1]) == found
 
 
+def test_a_forwarded_exchange_is_listed_by_its_endpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture = capture_of(recorded(CHAT, CHAT, None))
+    capture.summary["endpoint"] = "audio/transcriptions"
+    capture.exchange["client"]["request"] |= {"omitted": "multipart/form-data", "bytes": 70, "text": ""}
+    path = tmp_path / "req_1.capture"
+    path.write_bytes(json_dumps(capture.summary) + b"\n" + json_dumps(capture.exchange) + b"\n")
+    assert "req_1  audio/transcriptions  m  200 completed" in run(capsys, "list", "--directory", str(tmp_path))[1]
+    out = run(capsys, "show", str(path))[1]
+    assert "the client's request: POST /v1/x, 70 bytes of multipart/form-data (not kept)\n" in out
+
+
 def test_a_client_that_left_before_its_reply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capture = capture_of(recorded(CHAT, MESSAGES, None), ended="abandoned")
     capture.exchange["client"]["reply"]["status"] = None

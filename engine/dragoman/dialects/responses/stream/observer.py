@@ -55,13 +55,14 @@ class ResponsesObserver(Observer):
     rejects a changed id.
     """
 
-    __slots__ = ("_budget", "_calls", "_done", "_echo", "_last", "_open")
+    __slots__ = ("_budget", "_calls", "_done", "_echo", "_id", "_last", "_open")
 
     varying_keys = ResponsesReader.volatile
 
     def __init__(self) -> None:
         super().__init__()
         self._echo: bytes | None = None
+        self._id: str | None = None
         self._last = -1
         self._open: set[int] = set()
         """Indexes of the items that were added and not yet done."""
@@ -116,6 +117,10 @@ class ResponsesObserver(Observer):
             self.progressed = True
             if not self.violations:
                 self.sole_text = payload.get("delta")
+
+    def response_id(self) -> str | None:
+        """Returns the id in the first snapshot."""
+        return self._id
 
     def on_template(self, count: int, number: int) -> None:
         """Record `count` more deltas of a text; `number` is the last sequence number, -1 if they have none."""
@@ -182,6 +187,8 @@ class ResponsesObserver(Observer):
             return
         if self._echo:
             return
+        if type(response_id := response.get("id")) is str:
+            self._id = response_id
         kept = {**response, "output": []}
         self._echo = dumps(kept)
         if len(self._echo) > _ECHO_MAX:

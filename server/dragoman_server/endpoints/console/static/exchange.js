@@ -53,7 +53,7 @@ function parts({ row, receipt, cost, recording, capture }) {
     el("h3", {}, "Losses"),
     row.state === "open" && !receipt.losses ? el("p", { class: "hint" }, "The losses are listed when the exchange has ended.") : lossTable(receipt.losses, receipt.losses_total),
   ];
-  if (capture) found.push(...requests(row, capture));
+  if (capture) found.push(...requests(row, capture, receipt.endpoint));
   const renames = Object.entries(receipt.renames ?? {});
   if (renames.length) found.push(el("h3", {}, "Renamed tools"), scroller("Renamed tools", ...table([["Sent as", "wrap"], ["The client's name", "wrap"]], renames)));
   if (receipt.attempts?.length) {
@@ -68,7 +68,7 @@ function parts({ row, receipt, cost, recording, capture }) {
   return found;
 }
 
-function requests(row, capture) {
+function requests(row, capture, endpoint) {
   const found = [el("h3", {}, "The request")];
   if (!capture.texts) found.push(el("p", { class: "hint" }, "Texts are hidden in this capture: capture.texts is off."));
   if (capture.truncated) found.push(el("p", { class: "hint" }, "Parts of it were too long to be kept."));
@@ -78,7 +78,7 @@ function requests(row, capture) {
   if (capture.sent !== null) found.push(body("As sent", capture.sent));
   found.push(
     commands("As curl", curl(capture)),
-    commands("Commands", [`dragoman capture show ${row.id}`, `dragoman replay ${row.id}`, `dragoman replay ${row.id} --fixture DIR`].join("\n")),
+    commands("Commands", [`dragoman capture show ${row.id}`, ...(endpoint ? [] : [`dragoman replay ${row.id}`, `dragoman replay ${row.id} --fixture DIR`])].join("\n")),
   );
   return found;
 }

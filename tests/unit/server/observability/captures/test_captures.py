@@ -99,7 +99,15 @@ async def test_a_rejected_request_is_captured(tmp_path: Path) -> None:
     assert found.summary | {"build": "", "seconds": 0} == {
         **{"object": "dragoman.capture", "version": 1, "id": "req_1", "created": 1_790_000_000, "client": "chat"},
         **{"upstream": None, "model": "m", "provider": None, "stream": None, "ended": "rejected", "status": 400},
-        **{"error": None, "route": "", "key": None, "reason": "header", "texts": False, "truncated": False},
+        **{
+            "endpoint": None,
+            "error": None,
+            "route": "",
+            "key": None,
+            "reason": "header",
+            "texts": False,
+            "truncated": False,
+        },
         **{"attempts": 0, "seconds": 0, "build": ""},
     }
     client = found.exchange["client"]

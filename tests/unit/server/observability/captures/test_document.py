@@ -59,3 +59,24 @@ def test_a_body_of_an_attempt_that_does_not_fit_is_marked() -> None:
     assert request["truncated"]
     assert request["bytes"] > len(body_of(request))
     assert isinstance(made.reply, Pieces)
+
+
+def test_a_body_that_was_omitted_has_its_type() -> None:
+    made = recorded(CHAT, CHAT, [])
+    made.attempts[0].reply.omitted = f"audio/sk-canary-key-7f3a2b{'x' * 300}"
+    made.attempts[0].reply.add(b"123", 1.0)
+    made.request_omitted = "multipart/form-data"
+    capture = capture_of(made)
+    reply = reply_of(capture)
+    assert (reply["bytes"], reply["text"], reply["reads"], reply["truncated"]) == (3, "", [], True)
+    assert "canary-key" not in str(reply["omitted"])
+    assert len(str(reply["omitted"])) <= 200
+    assert capture.exchange["client"]["request"]["omitted"] == "multipart/form-data"
+    assert "omitted" not in capture.exchange["client"]["reply"]
+
+
+def test_an_exchange_that_was_forwarded_has_nothing_for_a_replay() -> None:
+    made = recorded(CHAT, CHAT, [])
+    assert capture_of(made).exchange["replay"] is not None
+    made.endpoint = "embeddings"
+    assert capture_of(made).exchange["replay"] is None

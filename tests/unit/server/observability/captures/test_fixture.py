@@ -47,4 +47,8 @@ def test_what_is_no_fixture_is_refused(tmp_path: Path) -> None:
             write_fixture(capture, tmp_path, name)
     with pytest.raises(NotReplayable, match="truncated"):
         write_fixture(capture_of(recorded(CHAT, MESSAGES, [b"x" * 900], limit=400)), tmp_path)
+    forwarded = capture_of(recorded(CHAT, CHAT, text_stream(CHAT)))
+    forwarded.summary["endpoint"] = "completions"
+    with pytest.raises(NotReplayable, match="forwarded"):
+        write_fixture(forwarded, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -98,6 +98,25 @@ def test_numbers_of_inputs_are_replaced_and_their_declared_names_stay() -> None:
     assert hidden({"logprobs": {"bytes": [72, 101]}}) == {"logprobs": {"bytes": [11, 111]}}
 
 
+def test_texts_as_tokens_are_replaced() -> None:
+    """Forwarded endpoints take and return texts as numbers of tokens, and tokens as the names of members."""
+    assert hidden({"input": [[72, 101], [108]], "prompt": [15]}) == {"input": [[11, 111], [111]], "prompt": [11]}
+    legacy = {"logprobs": {"tokens": [SECRET], "top_logprobs": [{SECRET: -0.25}], "text_offset": [3]}}
+    found = hidden(legacy)["logprobs"]
+    assert (found["tokens"], found["top_logprobs"], found["text_offset"]) == (["xxxxx"], [{"xxxxx": -0.25}], [3])
+    found = hidden({"top_logprobs": [{"token": SECRET, "logprob": -0.25, "bytes": [72]}]})["top_logprobs"]
+    assert found == [{"token": "xxxxx", "logprob": -0.25, "bytes": [11]}]
+    assert hidden({"top_logprobs": 5, "usage": {"input": 5}}) == {"top_logprobs": 5, "usage": {"input": 5}}
+
+
+def test_documents_are_replaced_with_their_names_and_numbers() -> None:
+    value = {"documents": [SECRET, {"id": SECRET, SECRET: 25}], "results": [{"index": 3, "document": {"type": SECRET}}]}
+    found = hidden(value)
+    assert found["documents"][1] == {"xx": "xxxxx", "xxxxx": 11}
+    assert found["results"] == [{"index": 3, "document": {"xxxx": "xxxxx"}}]
+    assert SECRET not in json.dumps(found)
+
+
 def test_a_url_keeps_its_start() -> None:
     found = hidden({"url": "data:image/png;base64,iVBORw0K", "other": "https://a.example/b"})
     assert found == {"url": "data:image/png;base64,xxxxxxxx", "other": "https://xxxxxxxxxxx"}

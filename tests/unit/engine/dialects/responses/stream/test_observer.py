@@ -57,6 +57,14 @@ def watch(*events: Json | str, named: bool = True) -> Observer:
     return observer
 
 
+@pytest.mark.parametrize("first", [created(), {**created(), "type": "response.queued"}], ids=["created", "queued"])
+def test_the_id_of_the_response_is_known_from_the_first_snapshot_on(first: Json) -> None:
+    assert watch().response_id() is None
+    assert watch(first).response_id() == created()["response"]["id"]
+    assert watch(*WHOLE).response_id() == created()["response"]["id"]
+    assert watch({"type": "response.created", "response": {"id": 7}}).response_id() is None
+
+
 def failed(observer: Observer, request_id: str | None = None) -> Json:
     payload = json.loads(observer.error_frame(FAILURE, request_id).data or b"")
     assert isinstance(payload, dict)

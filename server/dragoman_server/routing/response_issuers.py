@@ -1,0 +1,116 @@
+"""The providers that issued responses: a request that continues one must go there, as no other provider knows it.
+
+Upstreams of the Responses API store responses themselves unless the gateway does. What is known here is in memory of
+one process, and ends with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from dragoman_server.routing.plan import Candidate
+
+RESPONSES_MAX: Final = 50_000
+"""Most responses and conversations that are known, of 400 bytes each; the one unused for longest is forgotten."""
+_DIGEST: Final = 16
+_OWNER_MAX: Final = 64
+
+
+class Issuer(NamedTuple):
+    """A provider, by its name and its base URL, and the one of its keys that was used (`Candidate.key`)."""
+
+    provider: str
+    base_url: str
+    key: str
+
+
+def issuer_of(candidate: Candidate) -> Issuer:
+    """Return the issuer of the responses that a candidate creates."""
+    provider = candidate.provider
+    return Issuer(provider.name, provider.base_url, candidate.key)
+
+
+class ResponseIssuers:
+    """The issuers of the last responses and conversations, by the digest of the client's key and of their id.
+
+    `limit` is the most that are known.
+    """
+
+    def __init__(self, limit: int = RESPONSES_MAX) -> None:
+        self._limit = limit
+        self._known: OrderedDict[bytes, Issuer] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def add(self, owner: bytes, given: str, issuer: Issuer) -> None:
+        """Keep the issuer of the response or conversation with the id `given`, for the client `owner` only."""
+        known, digest = self._known, _digest(owner, given)
+        known[digest] = issuer
+        known.move_to_end(digest)
+        if len(known) > self._limit:
+            known.popitem(last=False)
+
+    def find(self, owner: bytes, given: str) -> Issuer | None:
+        """Return the issuer of a response or conversation, or None if it is not known for this client."""
+        issuer = self._known.get(digest := _digest(owner, given))
+        if issuer is not None:
+            self._known.move_to_end(digest)
+        return issuer
+
+    def eligible(self, ranking: list[Candidate], owner: bytes, payload: Mapping[str, object]) -> list[Candidate]:
+        """Return the candidates that may get a Responses request: those of the issuer of what it continues.
+
+        The key that was used comes first. All candidates are returned, in their order, if the request continues
+        nothing, if the issuer is not known, and if it is not among them.
+        """
+        given = payload.get("previous_response_id")
+        if given is None and (given := _conversation(payload)) is None:
+            return ranking
+        issuer = self.find(owner, given) if type(given) is str else None
+        if issuer is None:
+            return ranking
+        found = [each for each in ranking if issuer_of(each)[:2] == issuer[:2]]
+        found.sort(key=lambda each: each.key != issuer.key)
+        return found or ranking
+
+    def expect(self, owner: bytes, payload: Mapping[str, object], candidate: Candidate) -> ExpectedResponse | None:
+        """Return the response that a Responses request is to create at a candidate; None if it is not to be stored."""
+        if payload.get("store") is False:
+            return None
+        return ExpectedResponse(self, owner, _conversation(payload), issuer_of(candidate))
+
+
+class ExpectedResponse:
+    """The response that one request is to create. `issuer` is that of the present attempt."""
+
+    __slots__ = ("_conversation", "_issuers", "_owner", "issuer")
+
+    def __init__(self, issuers: ResponseIssuers, owner: bytes, conversation: str | None, issuer: Issuer) -> None:
+        self._issuers = issuers
+        self._owner = owner
+        self._conversation = conversation
+        self.issuer = issuer
+
+    def issued(self, response_id: str | None) -> None:
+        """Keep the issuer of the response, and of the conversation that it is in. None: its reply was translated."""
+        if response_id is None:
+            return
+        self._issuers.add(self._owner, response_id, self.issuer)
+        if self._conversation is not None:
+            self._issuers.add(self._owner, self._conversation, self.issuer)
+
+
+def _conversation(payload: Mapping[str, object]) -> str | None:
+    """Return the id of the conversation that a request names, or None."""
+    given = payload.get("conversation")
+    if isinstance(given, Mapping):
+        given = given.get("id")
+    return given if type(given) is str else None
+
+
+def _digest(owner: bytes, given: str) -> bytes:
+    return blake2b(given.encode(errors="replace"), digest_size=_DIGEST, key=owner[:_OWNER_MAX]).digest()

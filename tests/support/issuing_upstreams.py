@@ -1,0 +1,70 @@
+"""Responses upstreams that store what they answer, each for itself, as the vendors' servers do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from support.responses_samples import message, numbered, response, text_events
+from support.samples import dump
+
+
+class IssuingUpstream:
+    """An upstream whose ids begin with its name: it knows its own responses and conversations only.
+
+    `asked` has what each request continued, `keys` the key of each. The next requests get the statuses in `fails`. With
+    `per_key`, a response is known only to the key that created it. With `whole`, streams are answered with JSON.
+    """
+
+    def __init__(self, name: str, *, per_key: bool = False, whole: bool = False) -> None:
+        self.name = name
+        self.asked: list[Any] = []
+        self.keys: list[str] = []
+        self.counted: list[Any] = []
+        self.fails: list[int] = []
+        self._per_key = per_key
+        self._whole = whole
+        self._known: set[tuple[str, str]] = {("", f"conv_{name}")}
+        self.app = web.Application()
+        self.app.router.add_post("/v1/responses", self._create)
+        self.app.router.add_post("/v1/responses/input_tokens", self._count)
+
+    async def _create(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        key = request.headers.get("authorization", "").removeprefix("Bearer ")
+        continued = body.get("previous_response_id") or body.get("conversation")
+        self.asked.append(continued)
+        self.keys.append(key)
+        if self.fails:
+            return _error(self.fails.pop(0), "server_error", "try again")
+        if not self._knows(continued, key):
+            return _not_found(continued)
+        made = f"resp_{self.name}_{len(self.asked)}"
+        if body.get("store") is not False:
+            self._known.add((key if self._per_key else "", made))
+        if not body.get("stream") or self._whole:
+            return web.json_response(response("completed", [message("Hi")], id=made))
+        frames = b"".join(numbered(*text_events(["H", "i"]))).replace(b'"resp_1"', dump(made))
+        return web.Response(body=frames, content_type="text/event-stream")
+
+    async def _count(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.counted.append(continued := body.get("previous_response_id"))
+        if not self._knows(continued, ""):
+            return _not_found(continued)
+        return web.json_response({"object": "response.input_tokens", "input_tokens": 7})
+
+    def _knows(self, continued: Any, key: str) -> bool:
+        name = continued["id"] if isinstance(continued, dict) else continued
+        own = "" if not self._per_key or str(name).startswith("conv_") else key
+        return name is None or (own, name) in self._known
+
+
+def _not_found(continued: Any) -> web.Response:
+    return _error(400, "previous_response_not_found", f"Previous response with id '{continued}' not found.")
+
+
+def _error(status: int, code: str, text: str) -> web.Response:
+    error = {"message": text, "type": "invalid_request_error", "param": "previous_response_id", "code": code}
+    return web.json_response({"error": error}, status=status)
