@@ -5,8 +5,9 @@ Start with `app.py`, then `proxy/gateway.py`.
 """
 
 from dragoman import Dialect
-from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.app import make_app, setup

@@ -14,7 +14,7 @@ from dragoman.canonical.request import EFFORTS
 from dragoman.knobs import KNOBS
 from dragoman.limits import Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
-from dragoman_server.accounts.keys.record import KeyLimits
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.resume import ResumeOptions

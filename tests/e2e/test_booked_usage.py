@@ -18,7 +18,7 @@ from aiohttp.test_utils import TestServer
 
 from dragoman import Dialect
 from dragoman_server import Config, ExchangeRecord, Hooks, Provider, Route
-from dragoman_server.accounts.keys.record import KeyLimits
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.accounts.usage.report import read_rows, sums

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Settlement
 from dragoman_server.accounts.store.interface import Lease, Store
+from support.claims import BucketPart, BudgetPart, claim_on, settlement_on
 from support.redis_server import RedisServer, redis_server
 from support.stores import KINDS, Clock, opened
 
@@ -29,7 +29,7 @@ def redis() -> Iterator[RedisServer]:
 
 def parts(
     amounts: st.SearchStrategy[int],
-) -> st.SearchStrategy[tuple[tuple[BucketClaim, ...], tuple[BudgetClaim, ...]]]:
+) -> st.SearchStrategy[tuple[tuple[BucketPart, ...], tuple[BudgetPart, ...]]]:
     limits = st.sampled_from((1, 7, 40, 10**10))
     buckets = st.lists(
         st.tuples(st.sampled_from(("requests", "tokens")), limits, amounts),
@@ -64,9 +64,9 @@ async def course(store: Store, clock: Clock, steps: list[tuple[Any, ...]]) -> li
             case ("wait", float(seconds)):
                 clock.now += seconds
             case ("admit", str(key), str(lease), int(concurrent), (buckets, budgets)):
-                answers.append(await store.admit(Claim(key, lease, concurrent, buckets, budgets)))
+                answers.append(await store.admit(claim_on(key, lease, concurrent, buckets, budgets)))
             case ("settle", str(key), str(lease), bool(granted), (buckets, budgets)):
-                await store.settle([Settlement(key, lease, granted, buckets, budgets)])
+                await store.settle([settlement_on(key, lease, granted, buckets, budgets)])
             case ("renew", str(key), str(lease)):
                 await store.renew([Lease(key, lease)])
     answers += [await store.spent(key) for key in KEYS]

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from dragoman.dialects import Dialect
-from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.schema import Config
 from support.gateways import Gate, config_for

@@ -26,7 +26,7 @@ from dragoman_server.accounts.limits.admission import (
     settlement_of,
     tokens_of,
 )
-from dragoman_server.accounts.limits.claim import CONCURRENCY, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.prices import Prices, cost_units
 from dragoman_server.accounts.limits.rejection import no_price, rate_headers, rejection
 from dragoman_server.accounts.settlements import Settlements
@@ -238,7 +238,7 @@ class Accounts:
             if cost is None:
                 raise no_price(model)
         tokens = max(1, tokens)
-        claim = claim_of(record, lease, tokens, cost or 0, self._now())
+        claim = claim_of(record.id, record.limits, lease, tokens, cost or 0, self._now())
         try:
             outcome = await self._outcome(claim) if self._admit_now is None else self._admit_now(claim)
         except asyncio.CancelledError:
@@ -246,13 +246,13 @@ class Accounts:
             self._settlements.add(cancellation_of(claim))
             raise
         except StoreError:
-            return self._unchecked(record, claim, tokens)
+            return self._unchecked(record, claim)
         if outcome.rejected:
             for name in outcome.rejected:
                 self._totals.add(LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
         self._leases[lease] = claim.key
-        return Admission(record, claim, tokens, True, outcome)
+        return Admission(record.limits, claim, True, outcome)
 
     def _open_leases(self) -> list[Lease]:
         return [Lease(key, lease) for lease, key in self._leases.items()]
@@ -273,13 +273,13 @@ class Accounts:
             raise
         return outcome
 
-    def _unchecked(self, record: KeyRecord, claim: Claim, tokens: int) -> Admission:
+    def _unchecked(self, record: KeyRecord, claim: Claim) -> Admission:
         """Return the admission of a request that the store could not check. Raises DragomanError."""
         if self._options.on_failure == CLOSED:
             self._totals.add(STORE_UNCHECKED, ("rejected",))
             raise _unavailable("the limits of this API key cannot be checked at the moment; try again later")
         self._totals.add(STORE_UNCHECKED, ("admitted",))
-        return Admission(record, claim, tokens, granted=False)
+        return Admission(record.limits, claim, granted=False)
 
     @staticmethod
     def rate_headers(admission: Admission, client: Dialect, now: float) -> Mapping[str, str]:
@@ -299,9 +299,9 @@ class Accounts:
         cost: int | None = None
         if usage is not None:
             if usage.input_total is None:
-                usage = replace(usage, input_total=admission.estimate)
+                usage = replace(usage, input_total=admission.claim.amounts[IN_TOKENS])
             tokens = tokens_of(usage)
-            if admission.record.limits.has_cost:
+            if admission.limits.has_cost:
                 cost = cost_units(self._prices, usage, model, provider)
         elif not sent:
             tokens = cost = 0

@@ -40,12 +40,12 @@ class Settlements:
             self._remove_first()
             self._dropped()
         self._queue.append(settlement)
-        self._keys[settlement.key] += 1
+        self._keys[settlement.claim.key] += 1
         self._flushed.clear()
         self._wake.set()
 
     def _remove_first(self) -> None:
-        key = self._queue.popleft().key
+        key = self._queue.popleft().claim.key
         self._keys[key] -= 1
         if not self._keys[key]:
             del self._keys[key]

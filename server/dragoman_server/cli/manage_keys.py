@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 
 from dragoman import json_dumps
 from dragoman_server.accounts.keys.record import (
-    KeyLimits,
     KeyRecord,
     named,
     parse_moment,
     written_moment,
 )
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
-from dragoman_server.accounts.limits.admission import DAILY_COST, MONTHLY_COST
+from dragoman_server.accounts.limits.key_limits import DAILY_COST, MONTHLY_COST, KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Spent, Store, StoreError

@@ -9,8 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import KINDS, ON_FAILURE, StoreOptions
 from dragoman_server.accounts.usage.options import KINDS as KINDS_OF_USAGE
 from dragoman_server.accounts.usage.options import UsageOptions

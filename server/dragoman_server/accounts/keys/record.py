@@ -8,62 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from math import isfinite
 from typing import Any
 
 from dragoman import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
+from dragoman_server.accounts.limits.key_limits import NO_LIMITS, KeyLimits
 from dragoman_server.config.toml_reader import Problem
 
 log = logging.getLogger("dragoman")
 KEYS_MAX = 10_000
 """Most keys of one store, and of one configuration. All of them are held in memory."""
-COST_MAX = 1_000_000.0
-"""Largest budget of cost. Redis computes with 53 bits, which hold a few millions in units of 1e-9."""
-COUNT_MAX = 10**10
-"""Largest limit of a count, for the same reason."""
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,64}\Z")
 NAME_RULE = "a key's name has 1 to 64 letters, digits, '.', '_', '@', '+' and '-'"
-
-
-@dataclass(frozen=True, slots=True)
-class KeyLimits:
-    """The limits of one key; 0 stands for no limit. Days and months are those of UTC."""
-
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    concurrent_requests: int = 0
-    """Requests that are open at the same time, streams and others."""
-    daily_tokens: int = 0
-    monthly_tokens: int = 0
-    daily_cost: float = 0.0
-    """In the currency of the price table."""
-    monthly_cost: float = 0.0
-
-    def problems(self, at: str) -> Iterator[Problem]:
-        """Yield the problems of these limits; `at` is their path in the configuration."""
-        for spec in fields(self):
-            value, most = getattr(self, spec.name), COST_MAX if spec.name.endswith("_cost") else COUNT_MAX
-            if not (isfinite(value) and 0 <= value <= most):
-                yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
-
-    def __bool__(self) -> bool:
-        return bool(self.requests_per_minute or self.concurrent_requests or self.count_tokens)
-
-    @property
-    def has_cost(self) -> bool:
-        """True if a request needs a price."""
-        return bool(self.daily_cost or self.monthly_cost)
-
-    @property
-    def count_tokens(self) -> bool:
-        """True if one of them is a limit of tokens or of cost, so that a request's tokens must be known."""
-        return bool(
-            self.tokens_per_minute or self.daily_tokens or self.monthly_tokens or self.daily_cost or self.monthly_cost
-        )
-
-
-NO_LIMITS = KeyLimits()
 
 
 @dataclass(frozen=True, slots=True)

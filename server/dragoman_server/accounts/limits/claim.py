@@ -17,25 +17,33 @@ KEPT_MS = 3_600_000
 """Time for which a lease that has expired can still be settled, and for which a repeated settlement is recognised."""
 
 
-BucketClaim = tuple[str, int, int]
-"""`name, limit, amount`: a claim of `amount` on a bucket that holds `limit` and is filled by `limit` in each minute."""
-BudgetClaim = tuple[str, str, int, int]
-"""`name, period, limit, amount`: a claim on a budget for a calendar period, such as `2026-11` or `2026-11-22`."""
+IN_REQUESTS, IN_TOKENS, IN_COST = range(3)
+"""The units of limits: places in `Amounts`."""
+Amounts = tuple[int, ...]
+"""A number of requests, a number of tokens, and a cost in billionths."""
+PER_DAY, PER_MONTH = range(2)
+"""The spans of budgets: places in the `periods` of a claim."""
+BucketLimit = tuple[str, int, int]
+"""`name, limit, unit`: a bucket that holds `limit` and is filled by `limit` in each minute."""
+BudgetLimit = tuple[str, int, int, int]
+"""`name, span, limit, unit`: a budget for each day or month."""
 
 
 @dataclass(slots=True)
 class Claim:
-    """All claims of one request, which are granted together or not at all.
+    """A request's `amounts`, which all limits of its key grant together or not at all.
 
     `key` is the id of the key, `lease` that of the request. `concurrent` is the number of requests that may be open
-    with this one included; 0 for no limit.
+    with this one included; 0 for no limit. `periods` are the current day and month, such as `2026-11-22`, `2026-11`.
     """
 
     key: str
     lease: str
-    concurrent: int = 0
-    buckets: tuple[BucketClaim, ...] = ()
-    budgets: tuple[BudgetClaim, ...] = ()
+    concurrent: int
+    buckets: tuple[BucketLimit, ...]
+    budgets: tuple[BudgetLimit, ...]
+    amounts: Amounts
+    periods: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -53,14 +61,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class Settlement:
-    """The end of a request: `amount` of each claim is now the difference to what was claimed, and may be negative.
+    """The end of a request: `changes` are the differences to what the claim has taken, and may be negative.
 
     `granted` is False if no store granted the claim, because none answered. It is applied once, however often it is
     sent: a granted one by its lease, another one by a mark that the store keeps for `KEPT_MS`.
     """
 
-    key: str
-    lease: str
+    claim: Claim
     granted: bool
-    buckets: tuple[BucketClaim, ...] = ()
-    budgets: tuple[BudgetClaim, ...] = ()
+    changes: Amounts

@@ -49,49 +49,56 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     milliseconds.
     """
     rejected = [CONCURRENCY] if claim.concurrent and is_open >= claim.concurrent else []
-    filled, current = [], []
-    for name, limit, amount in claim.buckets:
-        level, at = _filled(state, name, limit, now)
+    amounts, periods = claim.amounts, claim.periods
+    levels, buckets = [], {}
+    for name, limit, unit in claim.buckets:
+        level, at = _filled(state.buckets.get(name), limit, now)
+        amount = amounts[unit]
         if level < (amount if amount < limit else limit) * SCALE:
             rejected.append(name)
-        filled.append((name, amount, level, at))
-    for name, period, limit, amount in claim.budgets:
-        period, spent = _current(state, name, period)
-        if spent + amount > limit:
-            rejected.append(name)
-        current.append((name, amount, period, spent))
-    if rejected:
-        return Outcome(
-            tuple(rejected), is_open, tuple([part[2] for part in filled]), tuple([part[3] for part in current])
-        )
-    levels, sums = [], []
-    for name, amount, level, at in filled:
         level -= amount * SCALE
-        state.buckets[name] = level, at
+        buckets[name] = level, at
         levels.append(level)
-    for name, amount, period, spent in current:
-        spent += amount
-        state.budgets[name] = period, spent
+    sums, budgets = [], {}
+    for name, span, limit, unit in claim.budgets:
+        period, spent = _current(state.budgets.get(name), periods[span])
+        spent += amounts[unit]
+        if spent > limit:
+            rejected.append(name)
+        budgets[name] = period, spent
         sums.append(spent)
-    return Outcome((), is_open + 1, tuple(levels), tuple(sums))
+    if not rejected:
+        state.buckets.update(buckets)
+        state.budgets.update(budgets)
+        return Outcome((), is_open + 1, tuple(levels), tuple(sums))
+    for index, (_, _, unit) in enumerate(claim.buckets):
+        levels[index] += amounts[unit] * SCALE
+    for index, (_, _, _, unit) in enumerate(claim.budgets):
+        sums[index] -= amounts[unit]
+    return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
 
 
 def settle(state: KeyState, settlement: Settlement, now: int) -> None:
     """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
-    for name, limit, amount in settlement.buckets:
-        level, at = _filled(state, name, limit, now)
-        state.buckets[name] = min(level - amount * SCALE, limit * SCALE), at
-    for name, wanted, _, amount in settlement.budgets:
-        period, spent = _current(state, name, wanted)
-        if period == wanted:
-            spent = max(0, spent + amount)
-        state.budgets[name] = period, spent
+    claim, changes = settlement.claim, settlement.changes
+    for name, limit, unit in claim.buckets:
+        if change := changes[unit]:
+            level, at = _filled(state.buckets.get(name), limit, now)
+            level -= change * SCALE
+            full = limit * SCALE
+            state.buckets[name] = level if level < full else full, at
+    for name, span, _, unit in claim.budgets:
+        if change := changes[unit]:
+            wanted = claim.periods[span]
+            period, spent = _current(state.budgets.get(name), wanted)
+            if period == wanted:
+                spent = max(0, spent + change)
+            state.budgets[name] = period, spent
 
 
-def _filled(state: KeyState, name: str, limit: int, now: int) -> Bucket:
+def _filled(found: Bucket | None, limit: int, now: int) -> Bucket:
     """Return the bucket as it is now; a new one is full."""
     full = limit * SCALE
-    found = state.buckets.get(name)
     if found is None:
         return full, now
     level, at = found
@@ -101,7 +108,6 @@ def _filled(state: KeyState, name: str, limit: int, now: int) -> Bucket:
     return (level if level < full else full), at
 
 
-def _current(state: KeyState, name: str, period: str) -> Budget:
+def _current(found: Budget | None, period: str) -> Budget:
     """Return the budget of the claim's period, or of a later one: clocks of two machines may differ."""
-    found = state.budgets.get(name)
     return (period, 0) if found is None or period > found[0] else found

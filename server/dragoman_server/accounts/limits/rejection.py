@@ -7,12 +7,12 @@ from math import ceil
 from multidict import istr
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
-from dragoman_server.accounts.limits.admission import DAILY_COST, DAILY_TOKENS, MONTHLY_COST
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
+    IN_COST,
+    PER_DAY,
     REQUESTS,
     TOKENS,
-    BudgetClaim,
     Claim,
     Outcome,
 )
@@ -50,12 +50,12 @@ def _seconds(name: str, claim: Claim, outcome: Outcome, now: float) -> int:
     """Return the whole seconds until a limit can grant the claim, at least 1."""
     if name == CONCURRENCY:
         return _BUSY
-    for (bucket, limit, amount), level in zip(claim.buckets, outcome.levels, strict=True):
+    for (bucket, limit, unit), level in zip(claim.buckets, outcome.levels, strict=True):
         if bucket == name:
-            return max(1, ceil((min(amount, limit) * SCALE - level) / limit / 1000))
+            return max(1, ceil((min(claim.amounts[unit], limit) * SCALE - level) / limit / 1000))
     today = calendar(now)
-    end = today.next_day if name in (DAILY_TOKENS, DAILY_COST) else today.next_month
-    return max(1, ceil(end - now))
+    daily = any(budget == name and span == PER_DAY for budget, span, _, _ in claim.budgets)
+    return max(1, ceil((today.next_day if daily else today.next_month) - now))
 
 
 def _message(name: str, claim: Claim, outcome: Outcome, seconds: int) -> str:
@@ -64,14 +64,14 @@ def _message(name: str, claim: Claim, outcome: Outcome, seconds: int) -> str:
     for bucket, limit, _ in claim.buckets:
         if bucket == name:
             return f"this API key may use {limit} {name} per minute; try again in {seconds} s"
-    budget, spent = next(pair for pair in zip(claim.budgets, outcome.spent, strict=True) if pair[0][0] == name)
-    return _budget_message(budget, spent)
+    (_, span, limit, unit), spent = next(
+        pair for pair in zip(claim.budgets, outcome.spent, strict=True) if pair[0][0] == name
+    )
+    return _budget_message("day" if span == PER_DAY else "month", limit, unit, claim.amounts[unit], spent)
 
 
-def _budget_message(budget: BudgetClaim, spent: int) -> str:
-    name, _, limit, amount = budget
-    span = "day" if name in (DAILY_TOKENS, DAILY_COST) else "month"
-    if name in (DAILY_COST, MONTHLY_COST):
+def _budget_message(span: str, limit: int, unit: int, amount: int, spent: int) -> str:
+    if unit == IN_COST:
         used, most, needed = money(spent), money(limit), money(amount)
     else:
         used, most, needed = f"{spent} tokens", str(limit), str(amount)

@@ -97,12 +97,13 @@ class MemoryStore:
 
     def settle_now(self, settlement: Settlement) -> None:
         """Apply one settlement, without a queue: nothing has to be waited for."""
-        account = self._accounts.get(settlement.key) or self._account(settlement.key)
+        key, lease = settlement.claim.key, settlement.claim.lease
+        account = self._accounts.get(key) or self._account(key)
         now = self._now()
         if settlement.granted:
-            first = account.leases.pop(settlement.lease, None) is not None
+            first = account.leases.pop(lease, None) is not None
         else:
-            first = self._mark(settlement.lease, now)
+            first = self._mark(lease, now)
         if first:
             settle(account.state, settlement, now)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dragoman import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
-from dragoman_server.accounts.limits.claim import BucketClaim, BudgetClaim, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import Amounts, BucketLimit, BudgetLimit, Claim, Outcome, Settlement
 from dragoman_server.accounts.store import redis_scripts as scripts
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
@@ -123,7 +123,12 @@ class RedisStore:
 
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
-        args = [self._now(), claim.lease, str(claim.concurrent), *_claims(claim.buckets, claim.budgets)]
+        args = [
+            self._now(),
+            claim.lease,
+            str(claim.concurrent),
+            *_parts(claim, claim.buckets, claim.budgets, claim.amounts),
+        ]
         rejected, is_open, levels, spent = await self._run(
             scripts.ADMIT, (self._state(claim.key), self._leases(claim.key)), args
         )
@@ -133,9 +138,14 @@ class RedisStore:
         """Apply the settlements, each once."""
         calls = []
         for each in settlements:
-            mark = f"{self._prefix}:{{{each.key}}}:settled:{each.lease}"
-            args = [self._now(), each.lease, "1" if each.granted else "0", *_claims(each.buckets, each.budgets)]
-            calls.append(((self._state(each.key), self._leases(each.key), mark), args))
+            claim, changes = each.claim, each.changes
+            mark = f"{self._prefix}:{{{claim.key}}}:settled:{claim.lease}"
+            # Limits that do not change are left out.
+            buckets = [limit for limit in claim.buckets if changes[limit[-1]]]
+            budgets = [limit for limit in claim.budgets if changes[limit[-1]]]
+            parts = _parts(claim, buckets, budgets, changes)
+            args = [self._now(), claim.lease, "1" if each.granted else "0", *parts]
+            calls.append(((self._state(claim.key), self._leases(claim.key), mark), args))
         if calls:
             await self._run_all(scripts.SETTLE, calls)
 
@@ -185,14 +195,14 @@ class RedisStore:
         return {name: int(millis) / 1000 for name, millis in zip(found[::2], found[1::2], strict=True)}
 
 
-def _claims(buckets: Sequence[BucketClaim], budgets: Sequence[BudgetClaim]) -> list[str]:
-    """Return the claims as arguments of a script."""
+def _parts(claim: Claim, buckets: Sequence[BucketLimit], budgets: Sequence[BudgetLimit], amounts: Amounts) -> list[str]:
+    """Return the arguments of a script for limits of a claim, with the amounts that are taken from them."""
     args = [str(len(buckets))]
-    for name, limit, amount in buckets:
-        args += (name, str(limit), str(amount))
+    for name, limit, unit in buckets:
+        args += (name, str(limit), str(amounts[unit]))
     args.append(str(len(budgets)))
-    for name, period, limit, amount in budgets:
-        args += (name, period, str(limit), str(amount))
+    for name, span, limit, unit in budgets:
+        args += (name, claim.periods[span], str(limit), str(amounts[unit]))
     return args
 
 

@@ -99,15 +99,16 @@ class SqliteStore:
         def work(db: sqlite3.Connection) -> None:
             now = self._now()
             for each in settlements:
+                key, lease = each.claim.key, each.claim.lease
                 if each.granted:
-                    done = db.execute("DELETE FROM leases WHERE key = ? AND lease = ?", (each.key, each.lease))
+                    done = db.execute("DELETE FROM leases WHERE key = ? AND lease = ?", (key, lease))
                 else:
                     db.execute("DELETE FROM settled WHERE until <= ?", (now,))
-                    done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (each.lease, now + KEPT_MS))
+                    done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (lease, now + KEPT_MS))
                 if done.rowcount:
-                    state = _read(db, each.key)
+                    state = _read(db, key)
                     settle(state, each, now)
-                    _write(db, each.key, state)
+                    _write(db, key, state)
 
         await self._run(work)
 

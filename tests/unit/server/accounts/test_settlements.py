@@ -12,6 +12,7 @@ from dragoman_server.accounts import settlements as module
 from dragoman_server.accounts.limits.claim import Settlement
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.interface import StoreError
+from support.claims import settlement_on
 
 
 class Sink:
@@ -27,7 +28,7 @@ class Sink:
         await asyncio.sleep(0)
         if self.away:
             raise StoreError("away")
-        self.batches.append([each.lease for each in settlements])
+        self.batches.append([each.claim.lease for each in settlements])
 
     def drop(self) -> None:
         self.dropped += 1
@@ -48,7 +49,7 @@ async def running(sink: Sink) -> AsyncIterator[Settlements]:
 
 
 def settlement(number: int, key: str = "alice") -> Settlement:
-    return Settlement(key, str(number), True)
+    return settlement_on(key, str(number), True)
 
 
 async def test_settlements_that_end_together_are_sent_together_and_in_order() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.accounts.keys.record import KeyLimits
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.accounts_tables import load_accounts
 from dragoman_server.config.lint import remarks, warn_if_exposed

@@ -10,8 +10,9 @@ from aiohttp import web
 
 from dragoman.dialects import Dialect
 from dragoman_server import setup
-from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.capture_options import CaptureOptions

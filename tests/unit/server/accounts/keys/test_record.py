@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 
 from dragoman_server.accounts.keys.record import (
-    KeyLimits,
     KeyRecord,
     named,
     parse_moment,
@@ -16,6 +15,7 @@ from dragoman_server.accounts.keys.record import (
     written_moment,
 )
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 
 HASH = KeyHash.of(new_key())
 
@@ -100,19 +100,3 @@ def test_a_key_is_found_by_name_and_by_id() -> None:
     assert named((first, second), "b") is second
     assert named((first, second), first.id) is first
     assert named((first, second), "c") is None
-
-
-@pytest.mark.parametrize(
-    ("limits", "expected"),
-    [
-        (KeyLimits(), False),
-        (KeyLimits(requests_per_minute=5, concurrent_requests=2), False),
-        (KeyLimits(tokens_per_minute=1), True),
-        (KeyLimits(daily_tokens=1), True),
-        (KeyLimits(monthly_tokens=1), True),
-        (KeyLimits(daily_cost=0.5), True),
-        (KeyLimits(monthly_cost=0.5), True),
-    ],
-)
-def test_limits_of_tokens_and_cost_need_counts(limits: KeyLimits, expected: bool) -> None:
-    assert limits.count_tokens is expected

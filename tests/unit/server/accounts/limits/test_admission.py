@@ -12,7 +12,7 @@ from dragoman_server.accounts.limits.admission import (
     settlement_of,
     tokens_of,
 )
-from dragoman_server.accounts.limits.claim import Claim, Settlement
+from dragoman_server.accounts.limits.claim import Settlement
 from dragoman_server.accounts.limits.prices import UNITS
 from support.named_keys import made
 
@@ -26,53 +26,42 @@ _, RECORD = made(
     daily_cost=1.5,
     monthly_cost=30.0,
 )
-BUCKETS = (("requests", 60, 1), ("tokens", 1000, 7))
-BUDGETS = (
-    ("daily_tokens", "2026-11-22", 10, 7),
-    ("monthly_tokens", "2026-11", 20, 7),
-    ("daily_cost", "2026-11-22", 3 * UNITS // 2, 9),
-    ("monthly_cost", "2026-11", 30 * UNITS, 9),
-)
-CLAIM = Claim(RECORD.id, "1", 4, BUCKETS, BUDGETS)
+CLAIM = claim_of(RECORD.id, RECORD.limits, "1", 7, 9, NOW)
 
 
-def test_a_claim_has_a_part_for_each_limit() -> None:
-    assert claim_of(RECORD, "1", 7, 9, NOW) == CLAIM
-    _, free = made()
-    assert claim_of(free, "1", 7, 9, NOW) == Claim(free.id, "1")
+def test_a_claim_has_all_limits_and_the_amounts_of_the_request() -> None:
+    assert CLAIM.concurrent == 4
+    assert [(name, limit, CLAIM.amounts[unit]) for name, limit, unit in CLAIM.buckets] == [
+        ("requests", 60, 1),
+        ("tokens", 1000, 7),
+    ]
+    assert [(name, CLAIM.periods[span], limit, CLAIM.amounts[unit]) for name, span, limit, unit in CLAIM.budgets] == [
+        ("daily_tokens", "2026-11-22", 10, 7),
+        ("monthly_tokens", "2026-11", 20, 7),
+        ("daily_cost", "2026-11-22", 3 * UNITS // 2, 9),
+        ("monthly_cost", "2026-11", 30 * UNITS, 9),
+    ]
 
 
 def test_a_settlement_has_the_differences() -> None:
-    found = settlement_of(Admission(RECORD, CLAIM, 7, granted=True), 12, 5)
-    assert found.granted
-    assert [(part[0], part[-1]) for part in found.buckets] == [("tokens", 5)]
-    assert [part[-1] for part in found.budgets] == [5, 5, -4, -4]
+    found = settlement_of(Admission(RECORD.limits, CLAIM, granted=True), 12, 5)
+    assert found == Settlement(CLAIM, True, (0, 5, -4))
 
 
-def test_a_settlement_leaves_out_what_stays() -> None:
-    found = settlement_of(Admission(RECORD, CLAIM, 7, granted=True), None, None)
-    assert found == Settlement(RECORD.id, "1", True)
+def test_a_settlement_without_counts_changes_nothing() -> None:
+    found = settlement_of(Admission(RECORD.limits, CLAIM, granted=True), None, None)
+    assert found == Settlement(CLAIM, True, (0, 0, 0))
 
 
 def test_the_settlement_of_a_claim_that_was_never_granted_has_the_whole_amounts() -> None:
-    found = settlement_of(Admission(RECORD, CLAIM, 7, granted=False), 12, None)
-    assert not found.granted
-    assert [part[-1] for part in found.buckets] == [1, 12]
-    assert [part[-1] for part in found.budgets] == [12, 12, 9, 9]
+    found = settlement_of(Admission(RECORD.limits, CLAIM, granted=False), 12, None)
+    assert found == Settlement(CLAIM, False, (1, 12, 9))
 
 
 def test_a_cancellation_takes_everything_back() -> None:
-    found = cancellation_of(CLAIM)
-    assert found == Settlement(RECORD.id, "1", True, found.buckets, found.budgets)
-    assert [part[-1] for part in found.buckets] == [-1, -7]
-    assert [part[-1] for part in found.budgets] == [-7, -7, -9, -9]
+    assert cancellation_of(CLAIM) == Settlement(CLAIM, True, (-1, -7, -9))
 
 
 def test_tokens_are_those_of_prompt_and_reply() -> None:
     assert tokens_of(Usage(100, 40, 10, 50, 20)) == 150
     assert tokens_of(Usage()) == 0
-
-
-def test_a_price_is_needed_for_budgets_of_cost_only() -> None:
-    assert RECORD.limits.has_cost
-    assert not made(daily_tokens=5)[1].limits.has_cost

@@ -7,20 +7,20 @@ from datetime import UTC, datetime
 import pytest
 
 from dragoman import Dialect
-from dragoman_server.accounts.limits.claim import Claim, Outcome
+from dragoman_server.accounts.limits.admission import claim_of
+from dragoman_server.accounts.limits.claim import Outcome
 from dragoman_server.accounts.limits.decision import SCALE
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.rejection import rate_headers, rejection
+from support.claims import claim_on
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 NOW = datetime(2026, 11, 22, 21, 30, tzinfo=UTC).timestamp()
-CLAIM = Claim(
-    "k",
-    "l",
-    4,
-    (("requests", 60, 1), ("tokens", 1200, 100)),
-    (("daily_tokens", "2026-11-22", 5000, 100), ("monthly_cost", "2026-11", 20 * UNITS, UNITS)),
+LIMITS = KeyLimits(
+    requests_per_minute=60, tokens_per_minute=1200, concurrent_requests=4, daily_tokens=5000, monthly_cost=20.0
 )
+CLAIM = claim_of("k", LIMITS, "l", 100, UNITS, NOW)
 
 
 def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, int] = (0, 0)) -> Outcome:
@@ -81,4 +81,4 @@ def test_headers_have_the_vendors_forms(level: int, remaining: str, reset: str, 
 
 
 def test_a_key_without_limits_per_minute_has_no_headers() -> None:
-    assert rate_headers(Claim("k", "l"), Outcome((), 1, (), ()), CHAT, NOW) == {}
+    assert rate_headers(claim_on("k", "l"), Outcome((), 1, (), ()), CHAT, NOW) == {}

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.accounts.keys.record import KeyLimits, KeyRecord
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import SCALE
+from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store import memory, redis, sqlite
 from dragoman_server.accounts.store.interface import Lease, Spent, Store, StoreError
+from support.claims import claim_on, settlement_on
 from support.stores import KINDS, Clock, opened
 
 DAY, MONTH = "2026-11-22", "2026-11"
@@ -36,11 +38,11 @@ def claim(
 ) -> Claim:
     buckets = (("requests", requests, 1),) if requests else ()
     budgets = (("daily_tokens", DAY, budget, tokens),) if budget else ()
-    return Claim(key, lease, concurrent, buckets, budgets)
+    return claim_on(key, lease, concurrent, buckets, budgets)
 
 
 def charge(lease: str, tokens: int, *, key: str = "alice", granted: bool = True, period: str = DAY) -> Settlement:
-    return Settlement(key, lease, granted, (), (("daily_tokens", period, 10**6, tokens),))
+    return settlement_on(key, lease, granted, (), (("daily_tokens", period, 10**6, tokens),))
 
 
 async def test_a_claim_without_limits_is_granted(store: Store) -> None:
@@ -68,7 +70,7 @@ async def test_open_requests_are_counted_until_they_are_settled(store: Store) ->
     assert (await store.admit(claim("1", concurrent=2))).open == 1
     assert (await store.admit(claim("2", concurrent=2))).open == 2
     assert await store.admit(claim("3", concurrent=2)) == Outcome(("concurrent",), 2, (), ())
-    await store.settle([Settlement("alice", "1", True)])
+    await store.settle([settlement_on("alice", "1", True)])
     assert (await store.admit(claim("3", concurrent=2))).rejected == ()
 
 
@@ -99,7 +101,7 @@ async def test_a_lease_is_forgotten_an_hour_after_it_expired(store: Store, clock
 
 async def test_a_renewal_does_not_restore_what_was_settled(store: Store) -> None:
     await store.admit(claim("1", concurrent=1))
-    await store.settle([Settlement("alice", "1", True)])
+    await store.settle([settlement_on("alice", "1", True)])
     await store.renew([Lease("alice", "1")])
     assert (await store.admit(claim("2", concurrent=1))).rejected == ()
 
@@ -127,23 +129,23 @@ async def test_the_settlement_of_an_unknown_claim_changes_nothing(store: Store) 
 
 async def test_a_settlement_for_a_day_that_has_passed_is_not_counted_in_the_next(store: Store) -> None:
     await store.admit(claim("1", budget=100))
-    await store.admit(Claim("alice", "2", 0, (), (("daily_tokens", "2026-11-23", 100, 5),)))
+    await store.admit(claim_on("alice", "2", 0, (), (("daily_tokens", "2026-11-23", 100, 5),)))
     await store.settle([charge("1", 50)])
     assert await store.spent("alice") == [Spent("daily_tokens", "2026-11-23", 5)]
 
 
 async def test_a_day_and_a_month_are_separate_sums(store: Store) -> None:
     budgets = (("daily_tokens", DAY, 100, 7), ("monthly_tokens", MONTH, 1000, 7))
-    await store.admit(Claim("alice", "1", 0, (), budgets))
+    await store.admit(claim_on("alice", "1", 0, (), budgets))
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 7), Spent("monthly_tokens", MONTH, 7)]
 
 
 async def test_large_amounts_stay_exact(store: Store) -> None:
     limit, used = 10**15, 10**15 - 1
     part = ("monthly_cost", MONTH, limit, used)
-    outcome = await store.admit(Claim("alice", "1", 0, (("tokens", 10**10, 10**10 - 1),), (part,)))
+    outcome = await store.admit(claim_on("alice", "1", 0, (("tokens", 10**10, 10**10 - 1),), (part,)))
     assert outcome == Outcome((), 1, (SCALE,), (used,))
-    await store.settle([Settlement("alice", "1", True, (), (("monthly_cost", MONTH, limit, 1 - used),))])
+    await store.settle([settlement_on("alice", "1", True, (), (("monthly_cost", MONTH, limit, 1 - used),))])
     assert await store.spent("alice") == [Spent("monthly_cost", MONTH, 1)]
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman_server.accounts.limits.claim import Claim, Settlement
+from dragoman_server.accounts.limits.claim import Claim
 from dragoman_server.accounts.store import memory
 from dragoman_server.accounts.store.memory import MemoryStore
+from support.claims import claim_on, settlement_on
 from support.stores import Clock
 
 
 def claim(key: str, lease: str = "1") -> Claim:
-    return Claim(key, lease, 0, (("requests", 1, 1),))
+    return claim_on(key, lease, 0, (("requests", 1, 1),))
 
 
 async def test_the_counters_that_were_used_the_longest_ago_are_dropped(
@@ -31,10 +32,10 @@ async def test_marks_of_settlements_are_dropped_after_an_hour() -> None:
     clock = Clock()
     store = MemoryStore(clock)
     for number in range(10):
-        store.settle_now(Settlement("a", str(number), False))
+        store.settle_now(settlement_on("a", str(number), False))
     assert len(store._settled) == 10
     clock.now += 3601
-    store.settle_now(Settlement("a", "last", False))
+    store.settle_now(settlement_on("a", "last", False))
     assert len(store._settled) == 1
 
 
@@ -42,7 +43,7 @@ async def test_leases_that_were_never_settled_are_dropped() -> None:
     clock = Clock()
     store = MemoryStore(clock)
     for number in range(10):
-        await store.admit(Claim("a", str(number)))
+        await store.admit(claim_on("a", str(number)))
     clock.now += 3661
-    assert (await store.admit(Claim("a", "last"))).open == 1
+    assert (await store.admit(claim_on("a", "last"))).open == 1
     assert len(store._accounts["a"].leases) == 1

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.store.interface import Lease, StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.redis import RedisStore
+from support.claims import claim_on, settlement_on
 from support.named_keys import made
 from support.redis_server import RedisServer, free_port
 
@@ -47,19 +47,19 @@ async def test_an_address_that_does_not_answer_is_an_error_in_time() -> None:
         await store.open()
         started = time.monotonic()
         with pytest.raises(StoreError, match=r"did not answer within 0\.1 s"):
-            await store.admit(Claim("alice", "1"))
+            await store.admit(claim_on("alice", "1"))
         assert time.monotonic() - started < 2
         await store.close()
 
 
 async def test_the_scripts_are_loaded_again_after_a_restart(store: RedisStore, redis: RedisServer) -> None:
-    await store.admit(Claim("alice", "1", 0, (), (BUDGET,)))
+    await store.admit(claim_on("alice", "1", 0, (), (BUDGET,)))
     await asyncio.to_thread(redis.kill)
     with pytest.raises(StoreError):
         await store.ping()
     await asyncio.to_thread(redis.start)
-    assert (await store.admit(Claim("alice", "2", 0, (), (BUDGET,)))).spent == (7,)
-    await store.settle([Settlement("alice", "2", True, (), (BUDGET,)), Settlement("bob", "x", True)])
+    assert (await store.admit(claim_on("alice", "2", 0, (), (BUDGET,)))).spent == (7,)
+    await store.settle([settlement_on("alice", "2", True, (), (BUDGET,)), settlement_on("bob", "x", True)])
     assert [each.amount for each in await store.spent("alice")] == [14]
     await store.renew([Lease("alice", "1")])
 
@@ -72,19 +72,19 @@ async def test_one_admission_is_one_round_trip(store: RedisStore) -> None:
         # Commands that a script calls are counted too; a round trip is one `evalsha`.
         return sum(info[name]["calls"] for name in names if name in ("cmdstat_evalsha", "cmdstat_eval", "cmdstat_get"))
 
-    await store.admit(Claim("alice", "0", 2, (), (BUDGET,)))
-    await store.settle([Settlement("alice", "0", True, (), (BUDGET,))])
+    await store.admit(claim_on("alice", "0", 2, (), (BUDGET,)))
+    await store.settle([settlement_on("alice", "0", True, (), (BUDGET,))])
     before = await commands()
     for number in range(1, 11):
-        await store.admit(Claim("alice", str(number), 20, (), (BUDGET,)))
+        await store.admit(claim_on("alice", str(number), 20, (), (BUDGET,)))
     assert await commands() - before == 10
-    await store.settle([Settlement("alice", str(number), True, (), (BUDGET,)) for number in range(1, 11)])
+    await store.settle([settlement_on("alice", str(number), True, (), (BUDGET,)) for number in range(1, 11)])
     assert await commands() - before == 20
 
 
 async def test_what_a_key_leaves_behind_expires(store: RedisStore) -> None:
-    await store.admit(Claim("alice", "1", 2, (), (BUDGET,)))
-    await store.settle([Settlement("alice", "other", False, (), (BUDGET,))])
+    await store.admit(claim_on("alice", "1", 2, (), (BUDGET,)))
+    await store.settle([settlement_on("alice", "other", False, (), (BUDGET,))])
     async with store._client() as client:
         keys = [key async for key in client.scan_iter("own:*")]
         assert sorted(keys) == ["own:{alice}:leases", "own:{alice}:settled:other", "own:{alice}:state"]
@@ -95,7 +95,7 @@ async def test_what_a_key_leaves_behind_expires(store: RedisStore) -> None:
 async def test_two_prefixes_are_two_stores(store: RedisStore, redis: RedisServer) -> None:
     other = RedisStore(StoreOptions("redis", url=redis.url, prefix="other", timeout=1.0))
     await other.open()
-    await store.admit(Claim("alice", "1", 0, (), (BUDGET,)))
+    await store.admit(claim_on("alice", "1", 0, (), (BUDGET,)))
     assert await other.spent("alice") == []
     await other.close()
 

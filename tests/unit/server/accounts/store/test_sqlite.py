@@ -13,6 +13,7 @@ from dragoman_server.accounts.limits.claim import Claim
 from dragoman_server.accounts.store.interface import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteStore
+from support.claims import claim_on
 from support.stores import Clock
 
 
@@ -22,7 +23,7 @@ def options(folder: Path, seconds: float = 5.0) -> StoreOptions:
 
 def claim(lease: str) -> Claim:
     buckets = (("requests", 10, 1),)
-    return Claim("alice", lease, 0, buckets, (("daily_tokens", "2026-11-22", 10**6, 7),))
+    return claim_on("alice", lease, 0, buckets, (("daily_tokens", "2026-11-22", 10**6, 7),))
 
 
 async def test_the_file_and_its_logs_are_the_owners_only(tmp_path: Path) -> None:

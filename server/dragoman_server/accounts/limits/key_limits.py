@@ -1,0 +1,93 @@
+"""The limits of a named key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from math import isfinite
+
+from dragoman_server.accounts.limits.claim import (
+    IN_COST,
+    IN_REQUESTS,
+    IN_TOKENS,
+    PER_DAY,
+    PER_MONTH,
+    REQUESTS,
+    TOKENS,
+    BucketLimit,
+    BudgetLimit,
+)
+from dragoman_server.accounts.limits.prices import UNITS
+from dragoman_server.config.toml_reader import Problem
+
+COST_MAX = 1_000_000.0
+"""Largest budget of cost. Redis computes with 53 bits, which hold a few millions in units of 1e-9."""
+COUNT_MAX = 10**10
+"""Largest limit of a count, for the same reason."""
+DAILY_TOKENS, MONTHLY_TOKENS, DAILY_COST, MONTHLY_COST = "daily_tokens", "monthly_tokens", "daily_cost", "monthly_cost"
+"""The names of the budgets."""
+
+
+@dataclass(frozen=True)
+class KeyLimits:
+    """The limits of one key; 0 stands for no limit. Days and months are those of UTC."""
+
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    concurrent_requests: int = 0
+    """Requests that are open at the same time, streams and others."""
+    daily_tokens: int = 0
+    monthly_tokens: int = 0
+    daily_cost: float = 0.0
+    """In the currency of the price table."""
+    monthly_cost: float = 0.0
+
+    def problems(self, at: str) -> Iterator[Problem]:
+        """Yield the problems of these limits; `at` is their path in the configuration."""
+        for spec in fields(self):
+            value, most = getattr(self, spec.name), COST_MAX if spec.name.endswith("_cost") else COUNT_MAX
+            if not (isfinite(value) and 0 <= value <= most):
+                yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
+
+    def __bool__(self) -> bool:
+        return bool(self.buckets or self.concurrent_requests or self.budgets)
+
+    # Computed once for each key, as a request needs all of them.
+
+    @cached_property
+    def buckets(self) -> tuple[BucketLimit, ...]:
+        """The limits per minute that are set."""
+        limits = (
+            (REQUESTS, self.requests_per_minute, IN_REQUESTS),
+            (TOKENS, self.tokens_per_minute, IN_TOKENS),
+        )
+        return tuple(each for each in limits if each[1])
+
+    @cached_property
+    def budgets(self) -> tuple[BudgetLimit, ...]:
+        """The budgets that are set."""
+        budgets = (
+            (DAILY_TOKENS, PER_DAY, self.daily_tokens, IN_TOKENS),
+            (MONTHLY_TOKENS, PER_MONTH, self.monthly_tokens, IN_TOKENS),
+            (DAILY_COST, PER_DAY, self.daily_cost, IN_COST),
+            (MONTHLY_COST, PER_MONTH, self.monthly_cost, IN_COST),
+        )
+        return tuple(
+            (name, span, round(limit * UNITS) if unit == IN_COST else int(limit), unit)
+            for name, span, limit, unit in budgets
+            if limit
+        )
+
+    @cached_property
+    def has_cost(self) -> bool:
+        """True if a request needs a price."""
+        return bool(self.daily_cost or self.monthly_cost)
+
+    @cached_property
+    def count_tokens(self) -> bool:
+        """True if one of them is a limit of tokens or of cost, so that a request's tokens must be known."""
+        return bool(self.tokens_per_minute or self.budgets)
+
+
+NO_LIMITS = KeyLimits()
