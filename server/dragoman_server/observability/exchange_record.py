@@ -11,7 +11,8 @@ from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
 if TYPE_CHECKING:
     from decimal import Decimal
 
-_NOT_COMPLETE = ("failed", "abandoned")
+NOT_COMPLETE = ("failed", "abandoned")
+"""The ends of exchanges whose reply was not sent to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +89,4 @@ class ExchangeRecord:
     @property
     def partial(self) -> bool:
         """True if `usage` has the counts of a reply that was not sent to its end."""
-        return self.usage is not None and self.ended in _NOT_COMPLETE
+        return self.usage is not None and self.ended in NOT_COMPLETE

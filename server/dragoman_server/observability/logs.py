@@ -15,6 +15,9 @@ from dragoman import json_dumps
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("text", "json")
 _LEVEL_NAMES = {level: logging.getLevelName(level) for level in LEVELS.values()}
+BATCH_SECONDS = 0.1
+"""Seconds for which lines of requests are collected: each write costs as much as the rest of a line, and a killed
+process loses at most the lines of this time."""
 _MOST_PENDING = 256
 """Most lines of requests that wait to be written."""
 _ROOT, _LOG = logging.getLogger(), logging.getLogger("dragoman")
@@ -64,7 +67,7 @@ def log_request(level: int, line: object) -> None:
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes the log to standard error; the lines of requests in batches, one per turn of the event loop."""
+    """Writes the log to standard error; the lines of requests in batches, each `BATCH_SECONDS` after its first line."""
 
     def __init__(self, formatter: TextFormatter | JsonFormatter) -> None:
         super().__init__(sys.stderr)
@@ -79,7 +82,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
             self._pending.append(text)
             count = len(self._pending)
         if count == 1:
-            asyncio.get_running_loop().call_soon(self._write_batch)
+            asyncio.get_running_loop().call_later(BATCH_SECONDS, self._write_batch)
         elif count >= _MOST_PENDING:
             self._write_batch()
 

@@ -7,8 +7,8 @@ receipt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,7 +17,6 @@ from dragoman import (
     Dialect,
     Failure,
     Json,
-    LossCode,
     Losses,
     StoredReply,
     Translation,
@@ -30,7 +29,7 @@ from dragoman import (
 from dragoman.aio import UpstreamRequest
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
-from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
+from dragoman_server.observability.exchange_record import Principal
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -249,60 +248,6 @@ class Receipt:
     def usage(self) -> Usage | None:
         """The usage of a complete receipt; None if it is open or has none."""
         return self.facts.usage if self.facts is not None else None
-
-    def record(self, failure: Failure | None, cost_of: CostOf | None = None) -> ExchangeRecord:
-        """Return the record of the exchange, which has just ended with this failure, if any.
-
-        `cost_of` returns the cost of tokens at an upstream's model of a provider, if it is known.
-        """
-        translation, facts = self.translation, self.facts
-        upstream: Dialect | None = None
-        upstream_model: str | None = None
-        stream: bool | None = None
-        usage: Usage | None = None
-        estimated: tuple[str, ...] = ()
-        losses: Mapping[LossCode, int] = {}
-        cost: Decimal | None = None
-        if translation is not None and facts is not None:
-            context = translation.context
-            upstream, upstream_model, stream = facts.upstream, translation.upstream_model, facts.stream
-            failure = failure or context.failure
-            usage, estimated = facts.usage, facts.estimated
-            if (usage is None or usage.input_total is None) and context.input_estimate and self.reached_upstream:
-                usage = replace(usage or Usage(), input_total=context.input_estimate)
-                estimated = ("input_total", *estimated)
-            if context.losses:
-                losses = dict(context.losses.counts)
-            if cost_of is not None and usage is not None:
-                cost = cost_of(usage, upstream_model, self.provider)
-        # By position: so many keywords would take four times as long.
-        return ExchangeRecord(
-            self.request_id,
-            self.client,
-            self.ended,
-            self.status or 0,
-            self.principal,
-            self.model,
-            self.provider,
-            upstream,
-            upstream_model,
-            self.route,
-            self.client_profile,
-            stream,
-            self.created,
-            self.seconds() if self.duration is None else self.duration,
-            self.begun_at - self.opened_at if self.begun_at is not None else None,
-            usage,
-            estimated,
-            losses,
-            failure.kind if failure is not None else None,
-            failure.origin if failure is not None else None,
-            failure.code if failure is not None else None,
-            self.key.name if self.key is not None else None,
-            len(self.attempts) or int(translation is not None),
-            cost,
-            self.endpoint,
-        )
 
     @property
     def reached_upstream(self) -> bool:

@@ -48,7 +48,10 @@ def _bearer(headers: Mapping[str, str]) -> str | None:
 
 def inbound_key(headers: Mapping[str, str]) -> str | None:
     """Return the key that a client presents: `x-api-key`, else `Authorization: Bearer`, in every dialect."""
-    keys = _values(headers, "x-api-key")
+    first = headers.get("x-api-key")
+    if first is not None and (key := first.strip()):
+        return key
+    keys = _values(headers, "x-api-key")  # of several headers, the first may be empty
     return keys[0] if keys else _bearer(headers)
 
 

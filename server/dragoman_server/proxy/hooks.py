@@ -20,6 +20,7 @@ from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman.aio import DEFECT
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
+from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.routing.router import Router
@@ -164,9 +165,9 @@ class EndReporter:
     def __call__(self, receipt: Receipt, failure: Failure | None) -> None:
         """Report an exchange that has just ended. Exceptions of the hook are logged."""
         try:
-            record = receipt.record(failure, self._usage.cost)
-            self._usage.add(record)
-            pending = self._hook(record) if self._hook is not None else None
+            exchange = EndedExchange.of(receipt, failure, self._usage.cost)
+            self._usage.add(exchange)
+            pending = self._hook(exchange.record()) if self._hook is not None else None
             if pending is not None:
                 task = asyncio.get_running_loop().create_task(self._run(pending, receipt.request_id))
                 self._tasks.add(task)

@@ -11,7 +11,7 @@ from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
 from dragoman_server.accounts.usage.row import row_of
 from dragoman_server.config.toml_reader import ConfigError
-from dragoman_server.observability.exchange_record import ExchangeRecord
+from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.metric_families import USAGE_DROPPED, Totals
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class UsageBook:
             return None
         return self.prices.cost(usage, model, provider)
 
-    def add(self, record: ExchangeRecord) -> None:
+    def add(self, exchange: EndedExchange) -> None:
         """Book an exchange that has ended."""
         if self._sink is not None:
-            self._sink.add(row_of(record))
+            self._sink.add(row_of(exchange))
 
     def _drop(self, rows: int) -> None:
         self._totals.add(USAGE_DROPPED, (), rows)

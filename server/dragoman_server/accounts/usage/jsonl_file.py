@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from dragoman import Json, json_dumps
+from dragoman import json_dumps
 from dragoman_server.accounts.usage.options import STDOUT
+from dragoman_server.accounts.usage.row import UsageRow
 
 
 class JsonlFile:
@@ -34,7 +35,7 @@ class JsonlFile:
             found = os.fstat(self._file)
             self._identity = found.st_dev, found.st_ino
 
-    def write(self, rows: Sequence[Json]) -> None:
+    def write(self, rows: Sequence[UsageRow]) -> None:
         """Append rows in one write, so that lines of several processes do not mix. Raises OSError."""
         data = b"".join([json_dumps(row) + b"\n" for row in rows])
         if self._path == STDOUT:

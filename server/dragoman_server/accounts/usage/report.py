@@ -50,7 +50,7 @@ class Sum:
         self.exchanges += 1
         for name in COUNT_NAMES:
             self.counts[name] += row.get(name) or 0
-        cost = cost_units(row)
+        cost = cost_units(row.get("cost"))
         self.cost += cost or 0
         self.unpriced += cost is None and bool(row.get("input") or row.get("output"))
         self.estimated += bool(row.get("estimated"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Protocol
 
-from dragoman import Json
+from dragoman_server.accounts.usage.row import UsageRow
 
 log = logging.getLogger("dragoman")
 PENDING_MAX = 100_000
@@ -28,7 +28,7 @@ class RowFile(Protocol):
         """Open the file, and create it if it does not exist."""
         ...
 
-    def write(self, rows: Sequence[Json]) -> None:
+    def write(self, rows: Sequence[UsageRow]) -> None:
         """Write rows, all or none of them."""
         ...
 
@@ -43,7 +43,7 @@ class RowSink:
     def __init__(self, file: RowFile, dropped: Callable[[int], None]) -> None:
         self._file = file
         self._dropped = dropped
-        self._pending: deque[Json] = deque()
+        self._pending: deque[UsageRow] = deque()
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._awake = False
         """True from the moment a row wakes the thread until it writes."""
@@ -57,7 +57,7 @@ class RowSink:
         self._thread = threading.Thread(target=self._run, name="dragoman-usage", daemon=True)
         self._thread.start()
 
-    def add(self, row: Json) -> None:
+    def add(self, row: UsageRow) -> None:
         """Write a row soon. Never blocks."""
         if len(self._pending) >= PENDING_MAX:
             self._dropped(1)

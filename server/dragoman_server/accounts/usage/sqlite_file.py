@@ -7,22 +7,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 
-from dragoman import Json
-from dragoman_server.accounts.usage.row import COUNTS, TEXTS, cost_units
+from dragoman_server.accounts.usage.row import COUNTS, UsageRow, cost_units
 
 VERSION = 2
 """2 added `cache_write_1h`."""
 _DAY = 86_400
 _TIMEOUT = 10.0
 """Longest wait for another process's transaction, in seconds."""
-COLUMNS = (
-    "time",
-    *TEXTS,
-    *("principal", "status", "stream", "attempts"),
-    *(name for name, _ in COUNTS),
-    *("estimated", "partial", "cost", "duration", "first_event"),
-)
+COLUMNS = tuple(spec.name for spec in fields(UsageRow))
 """`cost` is in billionths; `estimated` has the names of the counts, separated by spaces."""
 _INTEGERS = ("status", "stream", "attempts", "partial", "cost", *(name for name, _ in COUNTS))
 _REALS = ("duration", "first_event")
@@ -69,7 +63,7 @@ class SqliteFile:
             db.execute("COMMIT")
         self._db = db
 
-    def write(self, rows: Sequence[Json]) -> None:
+    def write(self, rows: Sequence[UsageRow]) -> None:
         """Insert rows in one transaction. Raises ValueError."""
         db = self._db
         assert db is not None
@@ -107,6 +101,6 @@ def _as_value_error(path: str) -> Iterator[None]:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _values(row: Json) -> tuple[object, ...]:
-    values = {**row, "estimated": " ".join(row["estimated"]), "cost": cost_units(row)}
-    return tuple(values[name] for name in COLUMNS)
+def _values(row: UsageRow) -> tuple[object, ...]:
+    values = {**vars(row), "estimated": " ".join(row.estimated), "cost": cost_units(row.cost)}
+    return tuple(values.values())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+from dragoman import Json, json_dumps
 from dragoman_server.cli.main import main
 
 
@@ -20,11 +20,14 @@ def written(folder: Path, table: str) -> str:
     return str(path)
 
 
+def write_rows(path: Path, *rows: Json) -> None:
+    path.write_bytes(b"".join(json_dumps(row) + b"\n" for row in rows))
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> str:
     """A configuration whose file has five rows."""
-    file = JsonlFile(str(tmp_path / "u"), 10**6, 2)
-    file.open()
+    rows: list[Json] = []
     for number in range(4):
         row: dict[str, Any] = {"time": f"2026-11-2{number}T00:00:00Z", "key": ("ada", "bob")[number % 2]}
         row |= {
@@ -34,9 +37,9 @@ def config(tmp_path: Path) -> str:
             "cost": 0.5,
             "estimated": ["output"] * (number == 3),
         }
-        file.write([row])
-    file.write([{"time": "2026-11-23T00:00:00Z", "key": None, "input": None, "cost": None}])
-    file.close()
+        rows.append(row)
+    rows.append({"time": "2026-11-23T00:00:00Z", "key": None, "input": None, "cost": None})
+    write_rows(tmp_path / "u", *rows)
     return written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
 
 
@@ -59,11 +62,8 @@ def test_a_table_by_key(config: str, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_table_shows_an_hours_cache_where_one_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = JsonlFile(str(tmp_path / "u"), 10**6, 2)
-    file.open()
     counts = {"input": 90, "cache_write": 60, "cache_write_1h": 20}
-    file.write([{"time": "2026-11-23T00:00:00Z", "key": "ada", **counts}])
-    file.close()
+    write_rows(tmp_path / "u", {"time": "2026-11-23T00:00:00Z", "key": "ada", **counts})
     config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
     assert run(capsys, "-c", config)[1] == (
         "key  exchanges  input  cache_read  cache_write  cache_write_1h  output  reasoning    cost\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import subprocess
@@ -15,7 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
+from dragoman_server.observability import logs
 from dragoman_server.observability.logs import JsonFormatter, TextFormatter, configure, log_request
+from support.waiting import until
 
 
 def _record(message: object, *args: object, error: BaseException | None = None) -> LogRecord:
@@ -122,7 +123,10 @@ async def test_the_line_of_a_request_is_what_a_record_would_be(
     assert "one" in first
 
 
-async def test_lines_of_requests_are_written_together_and_in_order(logged: Callable[[str], StringIO]) -> None:
+async def test_lines_of_requests_are_written_together_and_in_order(
+    logged: Callable[[str], StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "BATCH_SECONDS", 0)
     stream = logged("text")
     log = logging.getLogger("dragoman")
     log_request(logging.INFO, Facts("one"))
@@ -130,7 +134,7 @@ async def test_lines_of_requests_are_written_together_and_in_order(logged: Calla
     assert stream.getvalue() == ""
     log.info("three")
     log_request(logging.INFO, Facts("four"))
-    await asyncio.sleep(0)
+    await until(lambda: "four" in stream.getvalue(), 5)
     assert [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()] == ["one", "two", "three", "four"]
 
 

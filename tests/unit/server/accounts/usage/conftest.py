@@ -1,4 +1,4 @@
-"""Records of exchanges for the tests of usage."""
+"""Ended exchanges for the tests of usage."""
 
 from __future__ import annotations
 
@@ -8,42 +8,34 @@ from typing import Any
 
 import pytest
 
-from dragoman import Dialect, LossCode, Usage
-from dragoman_server.observability.exchange_record import ExchangeRecord
+from dragoman import Dialect, Usage
+from dragoman_server.accounts.usage.row import UsageRow, row_of
+from dragoman_server.observability.ended_exchange import EndedExchange
+from dragoman_server.observability.receipts import Facts, Receipt
+from support.named_keys import made
 
-MakeRecord = Callable[..., ExchangeRecord]
+MakeExchange = Callable[..., EndedExchange]
+USAGE = Usage(input_total=100, cache_read=10, cache_write=None, output_total=7, reasoning=3)
 
 
 @pytest.fixture
-def record() -> MakeRecord:
-    """Makes the record of an exchange; fields may be given."""
+def exchange() -> MakeExchange:
+    """Makes an ended exchange; fields of it and of its receipt may be given, and the name of its key."""
 
-    def make(number: int = 1, **fields: Any) -> ExchangeRecord:
-        given: dict[str, Any] = {
-            "request_id": f"req_{number}",
-            "client": Dialect.CHAT,
-            "ended": "completed",
-            "status": 200,
-            "principal": None,
-            "model": "m",
-            "provider": "p",
-            "upstream": Dialect.MESSAGES,
-            "upstream_model": "claude",
-            "route": "*",
-            "client_profile": None,
-            "stream": True,
-            "created": 1_790_000_000 + number,
-            "duration": 1.23456,
-            "first_event": 0.5,
-            "usage": Usage(input_total=100, cache_read=10, cache_write=None, output_total=7, reasoning=3),
-            "estimated": (),
-            "losses": {LossCode.CITATIONS: 1},
-            "error_kind": None,
-            "error_origin": None,
-            "error_code": None,
-            "key": "team",
-            "cost": Decimal("0.000123"),
-        }
-        return ExchangeRecord(**given | fields)
+    def make(number: int = 1, *, key: str | None = "team", **fields: Any) -> EndedExchange:
+        receipt = Receipt(f"req_{number}", Dialect.CHAT, 1_790_000_000 + number, status=200, ended="completed")
+        receipt.model, receipt.provider, receipt.route = "m", "p", "*"
+        receipt.key = made(key)[1] if key is not None else None
+        receipt.facts = Facts(Dialect.MESSAGES, "claude", True, USAGE, (), None)
+        ended = EndedExchange(receipt, None, USAGE, (), Decimal("0.000123"), 1.23456, 0.5, 1)
+        for name, value in fields.items():
+            setattr(ended if hasattr(ended, name) else receipt, name, value)
+        return ended
 
     return make
+
+
+@pytest.fixture
+def booked(exchange: MakeExchange) -> Callable[..., UsageRow]:
+    """Makes a row; fields of the exchange may be given."""
+    return lambda *args, **fields: row_of(exchange(*args, **fields))

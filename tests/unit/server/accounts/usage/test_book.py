@@ -18,21 +18,21 @@ from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
 
 
-async def test_exchanges_are_written_by_the_time_it_is_closed(tmp_path: Path, record: Callable[..., Any]) -> None:
+async def test_exchanges_are_written_by_the_time_it_is_closed(tmp_path: Path, exchange: Callable[..., Any]) -> None:
     book = UsageBook(UsageOptions("jsonl", str(tmp_path / "u")), PriceTable({}), Totals())
     assert book.writes
     book.open()
     for number in range(3):
-        book.add(record(number))
+        book.add(exchange(number))
     await book.close()
     assert [json.loads(line)["id"] for line in (tmp_path / "u").read_text().splitlines()] == ["req_0", "req_1", "req_2"]
 
 
-async def test_without_a_file_nothing_is_written(record: Callable[..., Any]) -> None:
+async def test_without_a_file_nothing_is_written(exchange: Callable[..., Any]) -> None:
     book = UsageBook(UsageOptions(), PriceTable({}), Totals())
     assert not book.writes
     book.open()
-    book.add(record())
+    book.add(exchange())
     await book.close()
 
 

@@ -8,10 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
+
+
+def row(number: int, **more: Any) -> Any:
+    """A row of any form: the file does not read it."""
+    return {"n": number, **more}
 
 
 def lines(path: Path) -> list[int]:
@@ -23,7 +29,7 @@ def test_rows_are_appended_and_only_the_owner_may_read(tmp_path: Path) -> None:
     for number in range(2):
         file = JsonlFile(str(path), 1000, 2)
         file.open()
-        file.write([{"n": number}, {"n": number}])
+        file.write([row(number), row(number)])
         file.close()
     assert lines(path) == [0, 0, 1, 1]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -34,7 +40,7 @@ def test_a_long_file_is_renamed_and_the_oldest_is_deleted(tmp_path: Path) -> Non
     file = JsonlFile(str(path), 1000, 2)
     file.open()
     for number in range(6):
-        file.write([{"n": number, "text": "x" * 900}])
+        file.write([row(number, text="x" * 900)])
     file.close()
     assert lines(path) == [5]
     assert [lines(tmp_path / f"u.jsonl.{number}") for number in (1, 2)] == [[4], [3]]
@@ -65,9 +71,9 @@ def test_a_file_that_was_deleted_is_created_again(tmp_path: Path) -> None:
     path = tmp_path / "u.jsonl"
     file = JsonlFile(str(path), 1000, 2)
     file.open()
-    file.write([{"n": 1}])
+    file.write([row(1)])
     path.unlink()
-    file.write([{"n": 2}])
+    file.write([row(2)])
     file.close()
     assert lines(path) == [2]
 
@@ -80,9 +86,9 @@ def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path) -> No
     shutil.rmtree(folder)
     for _ in range(2):
         with pytest.raises(FileNotFoundError):
-            file.write([{"n": 1}])
+            file.write([row(1)])
     folder.mkdir()
-    file.write([{"n": 2}])
+    file.write([row(2)])
     file.close()
     assert lines(folder / "u.jsonl") == [2]
 
@@ -91,7 +97,7 @@ def test_half_a_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "u.jsonl"
     file = JsonlFile(str(path), 100_000, 2)
     file.open()
-    file.write([{"n": 1}])
+    file.write([row(1)])
     real = os.write
 
     def full(descriptor: int, data: bytes) -> int:
@@ -101,9 +107,9 @@ def test_half_a_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space"):
-        file.write([{"n": 2}, {"n": 3}, {"n": 4}, {"n": 5}])
+        file.write([row(2), row(3), row(4), row(5)])
     monkeypatch.undo()
-    file.write([{"n": 2}])
+    file.write([row(2)])
     file.close()
     assert lines(path) == [1, 2]
 
@@ -111,6 +117,6 @@ def test_half_a_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mo
 def test_standard_output_is_possible(capfd: pytest.CaptureFixture[str]) -> None:
     file = JsonlFile("-", 1000, 2)
     file.open()
-    file.write([{"n": 1}])
+    file.write([row(1)])
     file.close()
     assert capfd.readouterr().out == '{"n":1}\n'

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from dragoman import FailureKind
+from dragoman import Failure, FailureKind, json_dumps
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.usage.row import COST_MAX, TEXT_MAX, cost_units, row_of
+from dragoman_server.accounts.usage.row import COST_MAX, COUNTS, TEXT_MAX, cost_units, row_of
 from dragoman_server.observability.exchange_record import Principal
 
 
-def test_a_row_has_the_facts_of_its_exchange(record: Callable[..., Any]) -> None:
-    assert row_of(record()) == {
+def test_a_row_has_the_facts_of_its_exchange(booked: Callable[..., Any]) -> None:
+    assert json.loads(json_dumps(booked())) == {
         "time": "2026-09-21T14:13:21Z",
         "id": "req_1",
         "key": "team",
@@ -44,29 +45,42 @@ def test_a_row_has_the_facts_of_its_exchange(record: Callable[..., Any]) -> None
     }
 
 
-def test_counts_of_a_reply_that_was_cut_are_partial(record: Callable[..., Any]) -> None:
-    assert record(ended="abandoned").partial
-    assert not record(ended="completed").partial
-    row = row_of(record(ended="abandoned", estimated=("input_total", "output_total"), principal=Principal("u")))
-    assert (row["partial"], row["estimated"], row["principal"]) == (True, ["input", "output"], "u")
-    assert row_of(record(ended="failed", usage=None, error_kind=FailureKind.OVERLOADED))["partial"] is False
+def test_counts_of_a_reply_that_was_cut_are_partial(booked: Callable[..., Any]) -> None:
+    row = booked(ended="abandoned", estimated=("input_total", "output_total"), principal=Principal("u"))
+    assert (row.partial, row.estimated, row.principal) == (True, ["input", "output"], "u")
+    failed = booked(ended="failed", usage=None, failure=Failure(FailureKind.OVERLOADED, "", 529))
+    assert (failed.partial, failed.error) == (False, "overloaded")
 
 
-def test_an_exchange_without_usage_has_no_counts(record: Callable[..., Any]) -> None:
-    row = row_of(record(usage=None, cost=None))
-    assert (row["input"], row["cost"], cost_units(row)) == (None, None, None)
-    assert cost_units({"cost": 0.000123}) == 123_000
+def test_an_exchange_without_usage_has_no_counts(booked: Callable[..., Any]) -> None:
+    row = booked(usage=None, cost=None)
+    assert (row.input, row.cost, cost_units(row.cost)) == (None, None, None)
+    assert cost_units(0.000123) == 123_000
 
 
-def test_a_row_holds_what_every_file_can_store(record: Callable[..., Any]) -> None:
-    row = row_of(record(model="a\ud800b", cost=Decimal("1e30")))
-    assert (row["model"], row["cost"]) == ("a?b", COST_MAX)
-    assert cost_units(row) == COST_MAX * UNITS < 2**63
+def test_an_exchange_that_was_not_translated_has_no_upstream(booked: Callable[..., Any]) -> None:
+    row = booked(facts=None, usage=None, status=None, attempts=0)
+    assert (row.upstream, row.upstream_model, row.stream, row.status, row.attempts) == (None, None, None, 0, 0)
 
 
-def test_texts_of_clients_are_cut(record: Callable[..., Any]) -> None:
-    assert len(row_of(record(model="x" * 10_000))["model"]) == TEXT_MAX
+def test_a_row_holds_what_every_file_can_store(booked: Callable[..., Any]) -> None:
+    row = booked(model="a\ud800b", cost=Decimal("1e30"))
+    assert (row.model, row.cost) == ("a?b", COST_MAX)
+    assert cost_units(row.cost) == COST_MAX * UNITS < 2**63
 
 
-def test_a_forwarded_endpoint_is_named_in_place_of_the_dialect(record: Callable[..., Any]) -> None:
-    assert row_of(record(endpoint="audio/speech"))["client"] == "audio/speech"
+def test_texts_of_clients_are_cut(booked: Callable[..., Any]) -> None:
+    assert len(booked(model="x" * 10_000).model) == TEXT_MAX
+
+
+def test_a_forwarded_endpoint_is_named_in_place_of_the_dialect(booked: Callable[..., Any]) -> None:
+    assert booked(endpoint="audio/speech").client == "audio/speech"
+
+
+def test_the_record_of_the_hook_has_the_same_facts(exchange: Callable[..., Any]) -> None:
+    ended = exchange(ended="abandoned", client_profile="claude-code", endpoint="rerank", route="gpt-*")
+    row, record = row_of(ended), ended.record()
+    same = ("client_profile", "model", "route", "provider", "ended", "status", "attempts", "partial", "key")
+    assert [getattr(record, name) for name in same] == [getattr(row, name) for name in same]
+    assert [getattr(record.usage, attribute) for _, attribute in COUNTS] == [getattr(row, name) for name, _ in COUNTS]
+    assert (record.request_id, record.endpoint, record.cost) == (row.id, row.client, Decimal(str(row.cost)))

@@ -5,19 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from dragoman import Json
 from dragoman_server.accounts.usage import sink
 from dragoman_server.accounts.usage.sink import RowSink
+
+
+def row(number: int) -> Any:
+    """A row of any form: the sink does not read it."""
+    return {"id": number}
 
 
 class Memory:
     """A file in memory. While `broken` is set, writes fail; while `gate` is not, they wait."""
 
     def __init__(self) -> None:
-        self.rows: list[Json] = []
+        self.rows: list[Any] = []
         self.broken = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
@@ -27,7 +32,7 @@ class Memory:
     def open(self) -> None:
         """Nothing to open."""
 
-    def write(self, rows: Sequence[Json]) -> None:
+    def write(self, rows: Sequence[Any]) -> None:
         """Keep the rows."""
         self.gate.wait(10)
         self.tried.set()
@@ -46,7 +51,7 @@ def test_all_rows_are_written_in_order_by_the_end() -> None:
     writer = RowSink(file, dropped.append)
     writer.open()
     for number in range(1000):
-        writer.add({"id": number})
+        writer.add(row(number))
     writer.close(10)
     assert [row["id"] for row in file.rows] == [*range(1000)]
     assert file.closed
@@ -59,7 +64,7 @@ def test_a_write_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch, capl
     file.broken.set()
     writer = RowSink(file, lambda _: None)
     writer.open()
-    writer.add({"id": 1})
+    writer.add(row(1))
     assert file.tried.wait(10)
     file.broken.clear()
     writer.close(10)
@@ -72,7 +77,7 @@ def test_an_unexpected_error_does_not_end_the_thread(monkeypatch: pytest.MonkeyP
     file = Memory()
     errors: list[Exception] = [OverflowError("too large"), TypeError("not a row")]
 
-    def write(rows: Sequence[Json]) -> None:
+    def write(rows: Sequence[Any]) -> None:
         if errors:
             raise errors.pop()
         file.rows += rows
@@ -80,7 +85,7 @@ def test_an_unexpected_error_does_not_end_the_thread(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(file, "write", write)
     writer = RowSink(file, lambda _: None)
     writer.open()
-    writer.add({"id": 1})
+    writer.add(row(1))
     deadline = time.monotonic() + 10
     while not file.rows and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -97,7 +102,7 @@ def test_rows_that_cannot_be_written_are_dropped_and_counted(monkeypatch: pytest
     writer = RowSink(file, dropped.append)
     writer.open()
     for number in range(5):
-        writer.add({"id": number})
+        writer.add(row(number))
     assert dropped == [1, 1]
     writer.close(10)
     assert dropped == [1, 1, 3]
@@ -109,7 +114,7 @@ def test_closing_does_not_wait_for_ever() -> None:
     file.gate.clear()
     writer = RowSink(file, dropped.append)
     writer.open()
-    writer.add({"id": 1})
+    writer.add(row(1))
     writer.close(0.05)
     assert dropped == [1]
     file.gate.set()

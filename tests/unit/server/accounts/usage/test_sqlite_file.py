@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from dragoman import Usage
-from dragoman_server.accounts.usage.row import row_of
 from dragoman_server.accounts.usage.sqlite_file import COLUMNS, SqliteFile
 
 
@@ -22,11 +21,11 @@ def read(path: Path, query: str) -> list[Any]:
         return db.execute(query).fetchall()
 
 
-def test_rows_are_kept_and_only_the_owner_may_read(tmp_path: Path, record: Callable[..., Any]) -> None:
+def test_rows_are_kept_and_only_the_owner_may_read(tmp_path: Path, booked: Callable[..., Any]) -> None:
     path = tmp_path / "u.db"
     file = SqliteFile(str(path), 0)
     file.open()
-    file.write([row_of(record(1)), row_of(record(2, estimated=("input_total", "output_total")))])
+    file.write([booked(1), booked(2, estimated=("input_total", "output_total"))])
     file.close()
     assert read(path, "SELECT id, key, input, output, cost, estimated FROM usage ORDER BY id") == [
         ("req_1", "team", 100, 7, 123_000, ""),
@@ -35,11 +34,11 @@ def test_rows_are_kept_and_only_the_owner_may_read(tmp_path: Path, record: Calla
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_exchange_is_in_the_file_once(tmp_path: Path, record: Callable[..., Any]) -> None:
+def test_an_exchange_is_in_the_file_once(tmp_path: Path, booked: Callable[..., Any]) -> None:
     for _ in range(2):
         file = SqliteFile(str(tmp_path / "u.db"), 0)
         file.open()
-        file.write([row_of(record(1))])
+        file.write([booked(1)])
         file.close()
     assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(1,)]
 
@@ -54,14 +53,14 @@ def write_first_version(path: Path) -> None:
 
 
 def test_a_file_of_the_first_version_gets_the_column_of_an_hours_cache(
-    tmp_path: Path, record: Callable[..., Any]
+    tmp_path: Path, booked: Callable[..., Any]
 ) -> None:
     path = tmp_path / "u.db"
     write_first_version(path)
     for _ in range(2):  # the second time it is of the present version
         file = SqliteFile(str(path), 0)
         file.open()
-        file.write([row_of(record(1, usage=Usage(input_total=100, cache_write=60, cache_write_1h=20)))])
+        file.write([booked(1, usage=Usage(input_total=100, cache_write=60, cache_write_1h=20))])
         file.close()
     rows = read(path, "SELECT id, cache_write, cache_write_1h FROM usage ORDER BY id")
     assert rows == [("req_0", 5, None), ("req_1", 60, 20)]
@@ -84,13 +83,13 @@ def test_workers_that_open_a_file_of_the_first_version_at_once(tmp_path: Path) -
             assert read(path, "SELECT cache_write_1h FROM usage") == [(None,)]
 
 
-def test_old_rows_are_deleted_once_a_day(tmp_path: Path, record: Callable[..., Any]) -> None:
+def test_old_rows_are_deleted_once_a_day(tmp_path: Path, booked: Callable[..., Any]) -> None:
     now = [1_790_000_000.0]
     file = SqliteFile(str(tmp_path / "u.db"), 30, lambda: now[0])
     file.open()
-    file.write([row_of(record(1))])
+    file.write([booked(1)])
     now[0] += 31 * 86_400
-    file.write([row_of(record(2, created=int(now[0])))])
+    file.write([booked(2, created=int(now[0]))])
     file.close()
     assert read(tmp_path / "u.db", "SELECT id FROM usage") == [("req_2",)]
 
@@ -108,10 +107,10 @@ def test_a_file_that_is_no_database_is_rejected(tmp_path: Path) -> None:
         SqliteFile(str(tmp_path / "u.db"), 0).open()
 
 
-def test_a_batch_is_written_as_a_whole(tmp_path: Path, record: Callable[..., Any]) -> None:
+def test_a_batch_is_written_as_a_whole(tmp_path: Path, booked: Callable[..., Any]) -> None:
     file = SqliteFile(str(tmp_path / "u.db"), 0)
     file.open()
     with pytest.raises(ValueError, match=r"u\.db"):
-        file.write([row_of(record(1)), row_of(record(2)) | {"status": object()}])
+        file.write([booked(1), booked(2, status=object())])
     file.close()
     assert read(tmp_path / "u.db", "SELECT count(*) FROM usage") == [(0,)]

@@ -1,0 +1,99 @@
+"""An exchange that has just ended: what is booked of it, and the record that the hook `on_end` gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dragoman import Dialect, Failure, LossCode, Usage
+from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
+from dragoman_server.observability.receipts import CostOf, Receipt
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@dataclass(slots=True)
+class EndedExchange:
+    """An exchange that has just ended. Its receipt is complete and still has its translation.
+
+    `usage` has the token counts; None if nothing was sent upstream, or if the upstream refused the request or did not
+    reply. `estimated` are the names of its fields that are estimates, `cost` is that of the usage if it has a price.
+    """
+
+    receipt: Receipt
+    failure: Failure | None
+    usage: Usage | None
+    estimated: tuple[str, ...]
+    cost: Decimal | None
+    duration: float
+    """Seconds from the request's arrival to the end of the reply."""
+    first_event: float | None
+    """Seconds from the request's arrival to the first event of a streamed reply."""
+    attempts: int
+    """The number of requests that were prepared for an upstream."""
+
+    @classmethod
+    def of(cls, receipt: Receipt, failure: Failure | None, cost_of: CostOf) -> EndedExchange:
+        """Return the end of a receipt's exchange. `failure` is that of the gateway, if any.
+
+        `cost_of` returns the cost of tokens at an upstream's model of a provider, if it is known.
+        """
+        duration = receipt.seconds() if receipt.duration is None else receipt.duration
+        first_event = None if receipt.begun_at is None else receipt.begun_at - receipt.opened_at
+        translation, facts = receipt.translation, receipt.facts
+        if translation is None or facts is None:
+            return cls(receipt, failure, None, (), None, duration, first_event, len(receipt.attempts))
+        context = translation.context
+        usage, estimated = facts.usage, facts.estimated
+        if (usage is None or usage.input_total is None) and context.input_estimate and receipt.reached_upstream:
+            usage = replace(usage or Usage(), input_total=context.input_estimate)
+            estimated = ("input_total", *estimated)
+        cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider)
+        failure = failure or context.failure
+        return cls(receipt, failure, usage, estimated, cost, duration, first_event, len(receipt.attempts) or 1)
+
+    @property
+    def partial(self) -> bool:
+        """True if `usage` has the counts of a reply that was not sent to its end."""
+        return self.usage is not None and self.receipt.ended in NOT_COMPLETE
+
+    def record(self) -> ExchangeRecord:
+        """Return the record for the hook."""
+        receipt, failure = self.receipt, self.failure
+        upstream: Dialect | None = None
+        upstream_model: str | None = None
+        stream: bool | None = None
+        losses: Mapping[LossCode, int] = {}
+        if (translation := receipt.translation) is not None and (facts := receipt.facts) is not None:
+            upstream, upstream_model, stream = facts.upstream, translation.upstream_model, facts.stream
+            if translation.context.losses:
+                losses = dict(translation.context.losses.counts)
+        return ExchangeRecord(
+            request_id=receipt.request_id,
+            client=receipt.client,
+            ended=receipt.ended,
+            status=receipt.status or 0,
+            principal=receipt.principal,
+            model=receipt.model,
+            provider=receipt.provider,
+            upstream=upstream,
+            upstream_model=upstream_model,
+            route=receipt.route,
+            client_profile=receipt.client_profile,
+            stream=stream,
+            created=receipt.created,
+            duration=self.duration,
+            first_event=self.first_event,
+            usage=self.usage,
+            estimated=self.estimated,
+            losses=losses,
+            error_kind=failure.kind if failure is not None else None,
+            error_origin=failure.origin if failure is not None else None,
+            error_code=failure.code if failure is not None else None,
+            key=receipt.key.name if receipt.key is not None else None,
+            attempts=self.attempts,
+            cost=self.cost,
+            endpoint=receipt.endpoint,
+        )
