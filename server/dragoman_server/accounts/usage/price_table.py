@@ -56,8 +56,9 @@ class PriceTable:
         self._exact = {pattern: _decimals(price) for pattern, price in prices.items() if not _is_pattern(pattern)}
         patterns = sorted((each for each in prices if _is_pattern(each)), key=lambda each: (-len(each), each))
         self._patterns = [(pattern, _decimals(prices[pattern])) for pattern in patterns]
-        self._known: dict[str, tuple[Decimal, ...] | None] = {}
         self._providers = {name: PriceTable(own) for name, own in providers.items() if own}
+        self._known: dict[tuple[str, str | None], tuple[Decimal, ...] | None] = {}
+        """Model and provider → the price there."""
         self._any = bool(self._exact or self._patterns or self._providers)
 
     def __bool__(self) -> bool:
@@ -73,27 +74,26 @@ class PriceTable:
         if price is None:
             return None
         read, written = usage.cache_read or 0, usage.cache_write or 0
-        fresh = max(0, (usage.input_total or 0) - read - written)
-        cost = price[0] * fresh + price[1] * (usage.output_total or 0)
+        fresh = (usage.input_total or 0) - read - written
+        cost = price[0] * (fresh if fresh > 0 else 0) + price[1] * (usage.output_total or 0)
         if read or written:
             hour = min(written, usage.cache_write_1h or 0)
             cost += price[2] * read + price[3] * (written - hour) + price[4] * hour
-        return cost / _MILLION
+        return cost
 
     def _price_at(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:
+        at = model, provider
+        if at in self._known:
+            return self._known[at]
         own = self._providers.get(provider) if provider is not None else None
-        price = own._price(model) if own is not None else None
-        return self._price(model) if price is None else price
-
-    def _price(self, model: str) -> tuple[Decimal, ...] | None:
-        if model in self._known:
-            return self._known[model]
-        found = self._exact.get(model)
-        if found is None:
-            found = next((price for pattern, price in self._patterns if fnmatchcase(model, pattern)), None)
+        price = own._price_at(model, None) if own is not None else None
+        if price is None:
+            price = self._exact.get(model)
+        if price is None:
+            price = next((price for pattern, price in self._patterns if fnmatchcase(model, pattern)), None)
         if len(self._known) < _CACHED_MODELS:
-            self._known[model] = found
-        return found
+            self._known[at] = price
+        return price
 
 
 def _is_pattern(text: str) -> bool:
@@ -101,10 +101,10 @@ def _is_pattern(text: str) -> bool:
 
 
 def _decimals(price: Price) -> tuple[Decimal, ...]:
-    """Return the prices of fresh input, output, cache reads, cache writes, and those for an hour."""
+    """Return the prices of a token: fresh input, output, cache reads, cache writes, and those for an hour."""
     from decimal import Decimal  # half a megabyte, for gateways that have prices
 
     read = price.input if price.cache_read is None else price.cache_read
     written = price.input if price.cache_write is None else price.cache_write
     hour = written if price.cache_write_1h is None else price.cache_write_1h
-    return tuple(Decimal(str(each)) for each in (price.input, price.output, read, written, hour))
+    return tuple(Decimal(str(each)) / _MILLION for each in (price.input, price.output, read, written, hour))
