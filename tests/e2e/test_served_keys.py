@@ -39,14 +39,16 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return status, out, err
 
 
-async def test_a_key_that_is_added_opens_a_running_gateway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_running_gateway_follows_the_keys_of_its_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = await asyncio.to_thread(written, tmp_path, "refresh = 0.1")
 
-    async def becomes(expected: int, headers: dict[str, str]) -> None:
+    async def becomes(expected: int, headers: dict[str, str], endpoint: str = "/v1/models") -> None:
         status = 0
         async with asyncio.timeout(20):
             while status != expected:
-                async with session.get(f"{url}/v1/models", headers=headers) as response:
+                async with session.get(f"{url}{endpoint}", headers=headers) as response:
                     status = response.status
                 await asyncio.sleep(0.02)
 
@@ -59,6 +61,9 @@ async def test_a_key_that_is_added_opens_a_running_gateway(tmp_path: Path, capsy
         await becomes(401, {})
         _, key, _ = await asyncio.to_thread(run, capsys, "add", "alice", "-c", path)
         await becomes(200, {"x-api-key": key.strip()})
+        await becomes(403, {"x-api-key": key.strip()}, "/metrics")
+        await asyncio.to_thread(run, capsys, "change", "alice", "-c", path, "--admin")
+        await becomes(200, {"x-api-key": key.strip()}, "/metrics")
         await asyncio.to_thread(run, capsys, "revoke", "alice", "-c", path)
         await becomes(401, {"x-api-key": key.strip()})
     assert key.strip() not in process.said

@@ -16,6 +16,7 @@ from typing import Any
 
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
 from dragoman_server.cli import shell_completion
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
 from dragoman_server.cli.describe_config import describe
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
@@ -39,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.run(args)
     except NothingConfigured:
         print_line(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
+        return 2
+    except CommandError as error:
+        print_line(f"dragoman {words[0]}: {error}", logging.ERROR)
         return 2
     except ConfigError as error:
         print_line(f"wrong configuration:\n{error}", logging.ERROR)
@@ -228,7 +232,7 @@ def _serve(args: argparse.Namespace) -> int:
     set_address(args, os.environ)
     config = served_config(args)
     if args.watch and args.config is None:
-        raise ConfigError("--watch", "needs a configuration file: dragoman serve --watch FILE.toml")
+        raise CommandError("--watch", "needs a configuration file: dragoman serve --watch FILE.toml")
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
@@ -346,7 +350,7 @@ def _profile(args: argparse.Namespace, upstream: Dialect) -> Profile:
         expected = (
             f"expected one of {', '.join(names)} for {upstream}; got {args.profile!r}{closest(args.profile, names)}"
         )
-        raise ConfigError("--profile", expected)
+        raise CommandError("--profile", expected)
     return builtin_profile(upstream, args.profile)
 
 
@@ -355,10 +359,10 @@ def _knobs(settings: Sequence[str]) -> Knobs:
     for setting in settings:
         name, _, word = setting.partition("=")
         if name not in KNOBS:
-            raise ConfigError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}{closest(name, KNOBS)}")
+            raise CommandError(f"--knob {setting}", f"expected one of {', '.join(KNOBS)}{closest(name, KNOBS)}")
         values[name] = value = parse_word(KNOBS[name], word)
         if wrong := value_problem(KNOBS[name], value):
-            raise ConfigError(f"--knob {setting}", wrong)
+            raise CommandError(f"--knob {setting}", wrong)
     return Knobs(**values)
 
 

@@ -1,4 +1,4 @@
-"""`dragoman keys add | list | revoke`: the named keys in a store, and keys to paste into a configuration."""
+"""`dragoman keys add | list | change | revoke`: the keys in a store, and keys to paste into a configuration."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Spent, Store, StoreError
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.describe_config import describe_key
 from dragoman_server.config.accounts_tables import load_accounts
-from dragoman_server.config.toml_reader import ConfigError, join
+from dragoman_server.config.toml_reader import join
 
 T = TypeVar("T")
+_NEVER = "never"
 _SECONDS = 5.0
 """Longest time for one call of the store, in seconds: a person can wait longer than a request."""
 
@@ -46,15 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument(
         "--model", action="append", default=[], metavar="PATTERN", help="a model that it may use (default: all)"
     )
-    for spec in fields(KeyLimits):
-        kind = float if spec.name.endswith("_cost") else int
-        add.add_argument(
-            f"--{spec.name.replace('_', '-')}",
-            type=partial(_limit, kind),
-            default=0,
-            metavar="N",
-            help="default: no limit",
-        )
+    _add_limits(add, 0, "default: no limit")
     add.add_argument("--expires", metavar="WHEN", help="a date, a time (RFC 3339), or a duration: 12h, 30d, 8w")
     add.add_argument("--admin", action="store_true", help="may use the endpoints that show the gateway's state")
     add.add_argument("--capture", action="store_true", help="capture all its exchanges, if captures are configured")
@@ -65,16 +59,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--json", action="store_true", help="print JSON on standard output")
     show.set_defaults(run=_list)
 
+    change = actions.add_parser("change", help="change the models, limits or rights of a key, and leave the others")
+    change.add_argument("name", metavar="NAME", help="name or id of the key")
+    _add_file(change)
+    change.add_argument(
+        "--model",
+        action="append",
+        metavar="PATTERN",
+        help="a model that it may use, in place of those before; '*': all",
+    )
+    _add_limits(change, None, "0: no limit")
+    change.add_argument("--expires", metavar="WHEN", help="as for add, or never")
+    yes_or_no = argparse.BooleanOptionalAction
+    change.add_argument("--admin", action=yes_or_no, help="may use the endpoints that show the gateway's state")
+    change.add_argument("--capture", action=yes_or_no, help="capture all its exchanges, if captures are configured")
+    change.set_defaults(run=_change)
+
     revoke = actions.add_parser("revoke", help="remove a key; gateways reject it within store.refresh seconds")
     revoke.add_argument("name", metavar="NAME", help="name or id of the key")
     _add_file(revoke)
     revoke.set_defaults(run=_revoke)
 
 
-def _limit(kind: type[int] | type[float], text: str) -> float:
-    """Return the limit that an option sets. Raises ValueError, and ArgumentTypeError for 0, which would be no limit."""
-    value = kind(text)
-    if value == 0:
+def _add_limits(parser: argparse.ArgumentParser, default: float | None, meaning: str) -> None:
+    """Declare an option for each limit. A limit of 0 is allowed if `default` is None."""
+    for spec in fields(KeyLimits):
+        kind = float if spec.name.endswith("_cost") else int
+        option = f"--{spec.name.replace('_', '-')}"
+        read = partial(_limit, kind, default is None)
+        parser.add_argument(option, type=read, default=default, metavar="N", help=meaning)
+
+
+def _limit(kind: type[int] | type[float], zero: bool, text: str) -> float:
+    """Return the limit that an option sets. `zero` allows 0, which is no limit. Raises ArgumentTypeError."""
+    try:
+        value = kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a {'whole ' * (kind is int)}number; got {text!r}") from None
+    if value == 0 and not zero:
         raise argparse.ArgumentTypeError("0 would be no limit: leave the option out for that")
     return value
 
@@ -89,15 +111,15 @@ def _accounts(args: argparse.Namespace) -> tuple[StoreOptions, Mapping[str, KeyR
     if args.config is None and not Path(DEFAULT_FILE).is_file():
         if getattr(args, "toml", False):
             return StoreOptions(), {}
-        raise ConfigError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration")
+        raise CommandError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration")
     options, keys = load_accounts(args.config or DEFAULT_FILE)
     return replace(options, timeout=_SECONDS), keys
 
 
 def _with_store(options: StoreOptions, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Open the store, run `work`, and close it. Raises ConfigError."""
+    """Open the store, run `work`, and close it. Raises CommandError."""
     if not options.holds_keys:
-        raise ConfigError("store", 'holds no keys: set kind = "sqlite" or "redis", or use `dragoman keys add --toml`')
+        raise CommandError("store", 'holds no keys: set kind = "sqlite" or "redis", or use `dragoman keys add --toml`')
 
     async def run() -> T:
         store = create_store(options)
@@ -110,36 +132,29 @@ def _with_store(options: StoreOptions, work: Callable[[Store], Awaitable[T]]) ->
     try:
         return asyncio.run(run())
     except StoreError as error:
-        raise ConfigError("store", str(error)) from None
+        raise CommandError("store", str(error)) from None
 
 
 def _add(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
     now = time.time()
-    expires = None
-    if args.expires is not None and (expires := parse_moment(args.expires, now)) is None:
-        raise ConfigError(
-            "--expires", f"expected 2027-01-31, a time in RFC 3339, or 12h, 30d, 8w; got {args.expires!r}"
-        )
+    expires = None if args.expires is None else _moment(args.expires, now)
     key = new_key()
     limits = KeyLimits(**{spec.name: getattr(args, spec.name) for spec in fields(KeyLimits)})
     hashed, models = KeyHash.of(key), tuple(args.model)
     record = KeyRecord(args.name, hashed, models, limits, expires, args.admin, int(now), args.capture)
-    if problems := list(record.problems("key")):
-        raise ConfigError.of([(path.replace("key", "NAME", 1), message) for path, message in problems])
+    _check(record)
     if args.toml:
         print(_toml(record))
         print(f"# The key, which is not kept: {key}", file=sys.stderr)
         return 0
-    if expires is not None and expires <= now:
-        raise ConfigError("--expires", "is in the past")
     if args.name in configured:
-        raise ConfigError(join("keys", args.name), "is in the configuration already")
+        raise CommandError(join("keys", args.name), "is in the configuration already")
 
     async def put(store: Store) -> None:
         found = await store.keys()
         if found is not None and named(found.records, args.name) is not None:
-            raise ConfigError(args.name, "is the name of a key already; choose another, or revoke that key first")
+            raise CommandError(args.name, "is the name of a key already; choose another, or revoke that key first")
         await store.put_key(record)
 
     _with_store(options, put)
@@ -151,6 +166,22 @@ def _add(args: argparse.Namespace) -> int:
     )
     print(f"{options.refresh:g} seconds.", file=sys.stderr)
     return 0
+
+
+def _moment(text: str, now: float) -> float:
+    """Return the time of `--expires`. Raises CommandError."""
+    found = parse_moment(text, now)
+    if found is None:
+        raise CommandError("--expires", f"expected 2027-01-31, a time in RFC 3339, or 12h, 30d, 8w; got {text!r}")
+    if found <= now:
+        raise CommandError("--expires", "is in the past")
+    return found
+
+
+def _check(record: KeyRecord) -> None:
+    """Raise CommandError for a key with problems."""
+    if problems := list(record.problems("key")):
+        raise CommandError.of([(path.replace("key", "NAME", 1), message) for path, message in problems])
 
 
 def _toml(record: KeyRecord) -> str:
@@ -210,11 +241,54 @@ def _amount(spent: Spent) -> float:
     return spent.amount / UNITS if spent.name in (DAILY_COST, MONTHLY_COST) else spent.amount
 
 
+def _change(args: argparse.Namespace) -> int:
+    options, configured = _accounts(args)
+    _check_stored(args.name, configured, "change")
+    changes: dict[str, Any] = {}
+    if args.model is not None:
+        changes["models"] = tuple(args.model)
+    if args.expires is not None:
+        changes["expires"] = None if args.expires == _NEVER else _moment(args.expires, time.time())
+    for name in ("admin", "capture"):
+        if getattr(args, name) is not None:
+            changes[name] = getattr(args, name)
+    limits = {spec.name: getattr(args, spec.name) for spec in fields(KeyLimits)}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    if not changes and not limits:
+        raise CommandError(args.name, "nothing to change: give a limit, --model, --expires, --admin or --capture")
+
+    async def put(store: Store) -> KeyRecord | None:
+        found = await store.keys()
+        record = named(found.records, args.name) if found is not None else None
+        if record is None:
+            return None
+        changed = replace(record, **changes, limits=replace(record.limits, **limits))
+        _check(changed)
+        await store.put_key(changed)
+        return changed
+
+    record = _with_store(options, put)
+    if record is None:
+        return _unknown(args.name)
+    print(f"changed {describe_key(record)}. Gateways use it within {options.refresh:g} seconds.", file=sys.stderr)
+    return 0
+
+
+def _check_stored(name: str, configured: Mapping[str, KeyRecord], verb: str) -> None:
+    """Raise CommandError for a key of the configuration, which no command changes."""
+    if (record := named(tuple(configured.values()), name)) is not None:
+        where = join("keys", record.name)
+        raise CommandError(where, f"is in the configuration: {verb} [{where}] and reload the gateway")
+
+
+def _unknown(name: str) -> int:
+    print(f"dragoman: there is no key {name!r}", file=sys.stderr)
+    return 1
+
+
 def _revoke(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
-    if (record := named(tuple(configured.values()), args.name)) is not None:
-        where = join("keys", record.name)
-        raise ConfigError(where, f"is in the configuration: remove [{where}] and reload the gateway")
+    _check_stored(args.name, configured, "remove")
 
     async def remove(store: Store) -> KeyRecord | None:
         found = await store.keys()
@@ -225,8 +299,7 @@ def _revoke(args: argparse.Namespace) -> int:
 
     record = _with_store(options, remove)
     if record is None:
-        print(f"dragoman: there is no key {args.name!r}", file=sys.stderr)
-        return 1
+        return _unknown(args.name)
     print(
         f"revoked {record.name} ({record.id}); gateways reject it within {options.refresh:g} seconds", file=sys.stderr
     )

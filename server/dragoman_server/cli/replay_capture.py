@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from dragoman import Dialect
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import add_dialect
 from dragoman_server.cli.show_captures import add_source, find_capture
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.captures.fixture import write_fixture
 from dragoman_server.observability.captures.replay import (
     NotReplayable,
@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the client's reply, or compare it. Returns 1 if it differs. Raises ConfigError, DragomanError, OSError."""
+    """Print the client's reply, or compare it. Returns 1 if it differs. Raises CommandError, DragomanError, OSError."""
     if args.check and args.target is not None:
-        raise ConfigError("--check", "compares with the captured client's reply, which --to replaces: use --diff")
+        raise CommandError("--check", "compares with the captured client's reply, which --to replaces: use --diff")
     capture = find_capture(args)
     try:
         if args.fixture is not None:
@@ -55,9 +55,9 @@ def main(args: argparse.Namespace) -> int:
         if args.check:
             return _check(capture, replayed)
     except NotReplayable as error:
-        raise ConfigError(args.capture, f"cannot be replayed: {error}") from None
+        raise CommandError(args.capture, f"cannot be replayed: {error}") from None
     except (KeyError, TypeError) as error:
-        raise ConfigError(args.capture, f"is damaged: {error!r}") from None
+        raise CommandError(args.capture, f"is damaged: {error!r}") from None
     if args.diff is not None:
         return _compare(_golden(args.diff), replayed.body, args.diff, "the replay")
     sys.stdout.buffer.write(replayed.body)
@@ -71,7 +71,7 @@ def _golden(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ConfigError(path, f"cannot be read: {error.strerror}") from None
+        raise CommandError(path, f"cannot be read: {error.strerror}") from None
 
 
 def _check(capture: Capture, replayed: Replayed) -> int:

@@ -21,10 +21,10 @@ from dataclasses import replace
 
 from dragoman import Dialect, DragomanError
 from dragoman_server.cli.agents import AGENTS, Access, Agent
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import add_simulate
 from dragoman_server.config.provider import Auth, Secret
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.logs import LEVELS, print_line
 from dragoman_server.routing.router import Router
 
@@ -76,7 +76,7 @@ def log_handler(args: argparse.Namespace) -> logging.Handler:
 def main(
     args: argparse.Namespace, load: Callable[[argparse.Namespace], Config], describe: Callable[[Config], None]
 ) -> int:
-    """Run the agent. Returns its exit status, 128 + N if signal N ended it. Raises ConfigError, OSError."""
+    """Run the agent. Returns its exit status, 128 + N if signal N ended it. Raises CommandError, OSError."""
     agent = AGENTS[args.agent]
     program = shutil.which(agent.name)
     if program is None:
@@ -115,11 +115,11 @@ def _with_private_key(config: Config) -> tuple[Config, str | None]:
 
 
 def _access(agent: Agent, config: Config, url: str, key: str | None, model: str | None) -> Access:
-    """Return the agent's access. Raises ConfigError if it needs a model and the configuration names none."""
+    """Return the agent's access. Raises CommandError if it needs a model and the configuration names none."""
     router = Router(config)
     models = tuple(name for name, _ in router.known_models())
     if agent.needs_model and model is None and not models:
-        raise ConfigError("--model", f"{agent.title} needs a model's name, and the configuration has only patterns")
+        raise CommandError("--model", f"{agent.title} needs a model's name, and the configuration has only patterns")
     name = model or (models[0] if models else None)
     return Access(url, key, model, models, _dialect(router, name) if name else Dialect.CHAT)
 
@@ -127,14 +127,14 @@ def _access(agent: Agent, config: Config, url: str, key: str | None, model: str 
 def _dialect(router: Router, model: str) -> Dialect:
     """Return the dialect in which requests for a model pass through, else Chat.
 
-    Raises ConfigError for unknown models.
+    Raises CommandError for unknown models.
     """
     for client in Dialect:
         try:
             if router.resolve(model, client).provider.dialect is client:
                 return client
         except DragomanError as error:
-            raise ConfigError("--model", str(error)) from None
+            raise CommandError("--model", str(error)) from None
     return Dialect.CHAT
 
 

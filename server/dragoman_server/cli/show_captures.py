@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dragoman import Json, json_dumps, quote
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.capture_options import load_capture_options
-from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.store import SUFFIX, Capture, CaptureStore, read_capture
 
@@ -42,18 +42,18 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def find_capture(args: argparse.Namespace) -> Capture:
-    """Return the capture that the arguments name. Raises ConfigError."""
+    """Return the capture that the arguments name. Raises CommandError."""
     name: str = args.capture
     try:
         if "/" in name or name.endswith(SUFFIX):
             return read_capture(name)
         found = _store(args).get(name)
     except OSError as error:
-        raise ConfigError(name, f"cannot be read: {error.strerror}") from None
+        raise CommandError(name, f"cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigError(name, str(error)) from None
+        raise CommandError(name, str(error)) from None
     if found is None:
-        raise ConfigError(name, "there is no such capture: `dragoman capture list` lists them")
+        raise CommandError(name, "there is no such capture: `dragoman capture list` lists them")
     return found
 
 
@@ -61,10 +61,10 @@ def _store(args: argparse.Namespace) -> CaptureStore:
     directory = args.directory
     if directory is None:
         if args.config is None and not Path(DEFAULT_FILE).is_file():
-            raise ConfigError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration, or --directory")
+            raise CommandError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration, or --directory")
         options = load_capture_options(args.config or DEFAULT_FILE)
         if not options.enabled:
-            raise ConfigError("capture.directory", "is not set, so captures are off")
+            raise CommandError("capture.directory", "is not set, so captures are off")
         directory = options.directory
     return CaptureStore(directory, sys.maxsize, sys.maxsize, float("inf"), time.time)
 

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 from dragoman import json_loads
 from dragoman import quote as printable
-from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.cli.command_error import CommandError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 KEY_VARIABLE = "DRAGOMAN_KEY"
@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """Print the tree. Returns 1 if the gateway cannot be reached or returns an error. Raises ConfigError."""
+    """Print the tree. Returns 1 if the gateway cannot be reached or returns an error. Raises CommandError."""
     base = args.url.rstrip("/").removesuffix("/v1")
     if urlsplit(base).scheme not in ("http", "https"):
-        raise ConfigError("--url", f"expected http://… or https://…; got {args.url!r}")
+        raise CommandError("--url", f"expected http://… or https://…; got {args.url!r}")
     query = {"format": "json" if args.json else "mermaid", **({"key": args.key} if args.key is not None else {})}
     request = Request(f"{base}/v1/dragoman/conversations/{quote(args.id, safe='')}/tree?{urlencode(query)}")
     if key := os.environ.get(KEY_VARIABLE, ""):

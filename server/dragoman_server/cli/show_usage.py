@@ -13,9 +13,9 @@ from dragoman_server.accounts.keys.record import parse_moment
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import OFF, STDOUT, UsageOptions
 from dragoman_server.accounts.usage.report import COUNT_NAMES, GROUPS, Sum, read_rows, sums
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.accounts_tables import load_usage
-from dragoman_server.config.toml_reader import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """Print the sums. Raises ConfigError."""
+    """Print the sums. Raises CommandError."""
     options = _options(args.config)
     since = _since(args.since, time.time()) if args.since is not None else ""
     try:
         found = sums(read_rows(options), args.by, since)
     except (OSError, ValueError) as error:
-        raise ConfigError("usage.path", str(error)) from None
+        raise CommandError("usage.path", str(error)) from None
     if args.json:
         data = [{args.by: name, **each.as_json()} for name, each in found.items()]
         sys.stdout.write(json_dumps({"object": "list", "data": data}).decode() + "\n")
@@ -51,20 +51,20 @@ def show(args: argparse.Namespace) -> int:
 
 def _options(path: str | None) -> UsageOptions:
     if path is None and not Path(DEFAULT_FILE).is_file():
-        raise ConfigError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration")
+        raise CommandError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration")
     options = load_usage(path or DEFAULT_FILE)
     if options.kind == OFF:
-        raise ConfigError("usage", 'is off: set kind = "jsonl" or "sqlite" in the table [usage]')
+        raise CommandError("usage", 'is off: set kind = "jsonl" or "sqlite" in the table [usage]')
     if options.file == STDOUT:
-        raise ConfigError("usage.path", "is standard output, which cannot be read again")
+        raise CommandError("usage.path", "is standard output, which cannot be read again")
     return options
 
 
 def _since(text: str, now: float) -> str:
-    """Return a time as rows state it. A duration is counted back from now. Raises ConfigError."""
+    """Return a time as rows state it. A duration is counted back from now. Raises CommandError."""
     moment = parse_moment(text, now)
     if moment is None:
-        raise ConfigError("--since", f"expected 2027-01-31, a time in RFC 3339, or 12h, 30d, 8w; got {text!r}")
+        raise CommandError("--since", f"expected 2027-01-31, a time in RFC 3339, or 12h, 30d, 8w; got {text!r}")
     if text[-1:].isalpha() and text[:-1].isdigit():
         moment = 2 * now - moment
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

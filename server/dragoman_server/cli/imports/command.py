@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.imports.claude_code_router import import_router, read_json5
 from dragoman_server.cli.imports.imported import Imported, printable
 from dragoman_server.cli.imports.litellm import import_litellm
@@ -25,7 +26,7 @@ def _read_yaml(text: str) -> Any:
         import yaml
     except ImportError:
         message = "LiteLLM's configuration is YAML, which needs PyYAML: pip install 'dragoman[import]'"
-        raise ConfigError("", message) from None
+        raise CommandError("", message) from None
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Import a file. Returns 0, or 1 if no provider was found or the output exists. Raises ConfigError, OSError."""
+    """Import a file. Returns 0, or 1 if no provider was found or the output exists. Raises CommandError, OSError."""
     title, form, read, convert = ORIGINS[args.origin]
     raw = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
     try:
@@ -60,9 +61,9 @@ def main(args: argparse.Namespace) -> int:
     except ConfigError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ConfigError(args.file, f"is not {form}{_position(error)}") from None
+        raise CommandError(args.file, f"is not {form}{_position(error)}") from None
     if not isinstance(data, dict):
-        raise ConfigError(args.file, f"is not a configuration of {title}: expected a table")
+        raise CommandError(args.file, f"is not a configuration of {title}: expected a table")
     found = convert(data)
     if not found.providers:
         _report(found)

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,40 @@ def test_a_key_is_added_listed_and_revoked(tmp_path: Path, capsys: pytest.Captur
     assert run(capsys, "revoke", "alice", "-c", path)[0] == 1
 
 
+@pytest.mark.parametrize(("text", "expected"), [("many", "a whole number; got 'many'"), ("1.5", "a whole number")])
+def test_a_limit_that_is_no_number_is_explained(
+    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["keys", "add", "alice", "-c", written(tmp_path), "--daily-tokens", text])
+    assert f"argument --daily-tokens: expected {expected}" in capsys.readouterr().err
+
+
+def test_a_key_is_changed_and_stays_the_same_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path)
+    run(capsys, "add", "alice", "-c", path, "--model", "a", "--daily-cost", "1.5", "--daily-tokens", "7", "--admin")
+
+    def shown() -> dict[str, Any]:
+        row: dict[str, Any] = json.loads(run(capsys, "list", "-c", path, "--json")[1])["data"][0]
+        return row
+
+    before = shown()
+    words = ("--daily-cost", "20", "--daily-tokens", "0", "--model", "b", "--model", "c", "--expires", "2037-01-01")
+    status, out, err = run(capsys, "change", "alice", "-c", path, *words, "--capture")
+    assert (status, out) == (0, "")
+    assert err.startswith(f"changed alice ({before['id']}): models b, c; daily cost 20; until 2037-01-01T00:00:00Z;")
+    assert shown() == {
+        **before,
+        "models": ["b", "c"],
+        "limits": {"daily_cost": 20.0},
+        "expires": "2037-01-01T00:00:00Z",
+        "capture": True,
+    }
+    run(capsys, "change", before["id"], "-c", path, "--expires", "never", "--no-admin")
+    assert (shown()["expires"], shown()["admin"], shown()["capture"]) == (None, False, True)
+    assert run(capsys, "change", "bob", "-c", path, "--admin") == (1, "", "dragoman: there is no key 'bob'\n")
+
+
 def test_the_file_of_the_keys_is_its_owners_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, key, _ = run(capsys, "add", "alice", "-c", written(tmp_path))
     files = list(tmp_path.glob("accounts.db*"))
@@ -117,6 +152,11 @@ def test_a_table_for_the_configuration(
         (("add", "bob", "--expires", "2020-01-01"), "is in the past"),
         (("add", "bob", "--requests-per-minute", "-1"), "expected 0 (no limit)"),
         (("revoke", "configured"), "remove [keys.configured]"),
+        (("change", "configured", "--admin"), "change [keys.configured]"),
+        (("change", "alice"), "nothing to change: give a limit, --model"),
+        (("change", "alice", "--requests-per-minute", "-1"), "expected 0 (no limit)"),
+        (("change", "alice", "--expires", "soon"), "expected 2027-01-31"),
+        (("change", "alice", "--expires", "2020-01-01"), "is in the past"),
     ],
 )
 def test_wrong_usage_is_explained(
