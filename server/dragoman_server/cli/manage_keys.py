@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_limits(parser: argparse.ArgumentParser, default: float | None, meaning: str) -> None:
-    """Declare an option for each limit. A limit of 0 is allowed if `default` is None."""
+    """Declare an option for each limit. Without a `default`, a limit of 0 is allowed, which removes it."""
     for spec in fields(KeyLimits):
         kind = float if spec.name.endswith("_cost") else int
         option = f"--{spec.name.replace('_', '-')}"

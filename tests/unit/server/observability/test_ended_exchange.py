@@ -1,0 +1,55 @@
+"""The facts of an exchange that has just ended."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from dragoman import DIRECTIONS, Dialect, Failure, FailureKind, Usage, translate
+from dragoman_server.observability.ended_exchange import EndedExchange
+from dragoman_server.observability.receipts import Facts, Receipt
+
+BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
+FAILURE = Failure(FailureKind.OVERLOADED, "", 529)
+
+
+def price(usage: Usage, model: str, provider: str | None) -> Decimal | None:
+    return Decimal(usage.input_total or 0) if (model, provider) == ("up", "p") else None
+
+
+def receipt(usage: Usage | None = None, ended: str = "completed") -> Receipt:
+    """The receipt of a translated request, as it is when the exchange has ended."""
+    found = Receipt("req_1", Dialect.CHAT, 1_790_000_000, provider="p", ended=ended, status=200, duration=2.0)
+    direction = DIRECTIONS[Dialect.CHAT, Dialect.MESSAGES]
+    found.translation = translate(direction, BODY, upstream_model="up", created=1, request_id="req_1")
+    found.translation.context.input_estimate = 9
+    found.facts = Facts(Dialect.MESSAGES, "up", False, usage, (), None)
+    return found
+
+
+def test_usage_has_its_cost() -> None:
+    ended = EndedExchange.of(receipt(Usage(input_total=5)), None, price)
+    assert (ended.usage, ended.estimated, ended.cost) == (Usage(input_total=5), (), Decimal(5))
+    assert (ended.duration, ended.first_event, ended.attempts) == (2.0, None, 1)
+
+
+def test_the_input_of_an_accepted_request_is_estimated() -> None:
+    ended = EndedExchange.of(receipt(), None, price)
+    assert (ended.usage, ended.estimated, ended.cost) == (Usage(input_total=9), ("input_total",), Decimal(9))
+    refused = EndedExchange.of(receipt(ended="refused"), None, price)
+    assert (refused.usage, refused.estimated, refused.cost, refused.partial) == (None, (), None, False)
+
+
+def test_the_failure_is_the_gateways_or_that_of_the_reply() -> None:
+    given = receipt()
+    assert given.translation is not None
+    given.translation.context.failure = FAILURE
+    assert EndedExchange.of(given, None, price).failure is FAILURE
+    own = Failure(FailureKind.TIMEOUT, "", 504)
+    assert EndedExchange.of(given, own, price).record().error_kind is FailureKind.TIMEOUT
+
+
+def test_a_request_that_was_rejected_has_no_attempt() -> None:
+    ended = EndedExchange.of(Receipt("req_1", Dialect.CHAT, 1, ended="rejected"), FAILURE, price)
+    record = ended.record()
+    assert (record.attempts, record.upstream, record.usage, record.cost) == (0, None, None, None)
+    assert record.error_kind is FailureKind.OVERLOADED
