@@ -139,8 +139,7 @@ class Exchange:
 
     def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         add_loss_header(headers, self.translation.losses)
-        kind = web.Response if len(body) <= SlicedResponse.SLICE else SlicedResponse
-        return kind(status=answer.status, body=body, content_type="application/json", headers=headers)
+        return SlicedResponse(status=answer.status, body=body, content_type="application/json", headers=headers)
 
     async def _upstream_error(self, answer: UpstreamResponse) -> web.StreamResponse:
         """Translate an error status. A body that is in the client's envelope already is passed through."""

@@ -22,8 +22,10 @@ from dragoman.aio.downstream.aiohttp_internals import (
     DeferredHeadersResponse,
     add_sent_bytes,
     cancel_keep_alive_timer,
+    end_body,
     plain_chunked_writer,
     send_headers,
+    take_head,
 )
 from dragoman.aio.downstream.hijack import HijackableConnection, reset
 from dragoman.aio.stream_timers import ClientGone, StreamTimers
@@ -36,7 +38,7 @@ class EventStream(DeferredHeadersResponse):
 
     def prepare(self, request: web.BaseRequest) -> Coroutine[Any, Any, AbstractStreamWriter | None]:
         """Prepare the headers. The body for an HTTP/1.0 client ends with the connection, which aiohttp could keep."""
-        if request.version < HttpVersion11:
+        if request.version is not HttpVersion11 and request.version < HttpVersion11:
             self.force_close()
         return super().prepare(request)
 
@@ -58,6 +60,7 @@ class DownstreamResponse:
     __slots__ = (
         "_body_started",
         "_connection",
+        "_ended",
         "_flow_control",
         "_heartbeat",
         "_ping",
@@ -83,6 +86,8 @@ class DownstreamResponse:
         self._connection: HijackableConnection | None = None
         """Set once detached."""
         self._body_started = False
+        self._ended = False
+        """True once the end of the body was written to the transport."""
         self._heartbeat: asyncio.Task[None] | None = None
         self.inline_task: InlineTask[None] | None = None
 
@@ -162,17 +167,15 @@ class DownstreamResponse:
                 if last_stage.done:
                     last = data
                     break
+                if transport.is_closing():
+                    raise ConnectionResetError("the client hung up")
+                framed = b"%x\r\n%b\r\n" % (length, data)
                 if not self._body_started:
                     self._body_started = True
-                    await self.write(data)
-                elif transport.is_closing():
-                    raise ConnectionResetError("the client hung up")
-                else:
-                    framed = b"%x\r\n%b\r\n" % (length, data)
-                    transport.write(framed)
-                    size += len(framed)
-                    del framed
-                del data  # an open stream keeps no batch while it waits
+                    framed = self._take_head() + framed
+                transport.write(framed)
+                size += len(framed)
+                del data, framed  # an open stream keeps no batch while it waits
                 timers.client_active = True
                 if (
                     transport.get_write_buffer_size()
@@ -222,18 +225,27 @@ class DownstreamResponse:
         """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""
         if len(last) > WRITE_SLICE:
             last = await self._write_slices(last)
-        if self._response is not None:
+        if self._response is not None and self._transport is None:
             await self._response.write_eof(last)
-        else:
-            await self._send((_chunk(last) if last else b"") + b"0\r\n\r\n")
+        elif not self._ended:
+            self._ended = True
+            await self._send(self._take_head() + (_chunk(last) if last else b"") + b"0\r\n\r\n")
+
+    def _take_head(self) -> bytes:
+        return take_head(self._writer) if self._writer is not None else b""
 
     async def _send(self, framed: bytes) -> None:
-        """Write to the client of a detached stream."""
-        transport = self._transport
+        """Write to the client past aiohttp, and wait until the client reads."""
+        transport, flow_control = self._transport, self._flow_control
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client hung up")
         transport.write(framed)
-        await self._drain()
+        if (writer := self._writer) is not None:
+            add_sent_bytes(writer, len(framed))
+            if self._ended and self._response is not None:
+                end_body(self._response, writer)
+        if flow_control is not None and flow_control.writing_paused:
+            await self._drain()
 
     async def _drain(self) -> None:
         """Wait until the client reads."""

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from aiohttp import HttpVersion11, web
-from aiohttp.http import HttpProcessingError, StreamWriter
+from aiohttp import HttpVersion10, HttpVersion11, web, web_response
+from aiohttp.http import HttpProcessingError, HttpVersion, StreamWriter
 from aiohttp.streams import StreamReader
 from aiohttp.test_utils import make_mocked_request
 
@@ -75,13 +75,15 @@ async def connected(handler: Handler = ok, **options: Any) -> AsyncIterator[tupl
         await turns()
 
 
-def streaming(**request: Any) -> tuple[web.BaseRequest, StreamWriter, Transport]:
+def streaming(
+    method: str = "POST", http_version: HttpVersion = HttpVersion11, **request: Any
+) -> tuple[web.BaseRequest, StreamWriter, Transport]:
     """A request whose response is written to a recording transport."""
     transport = Transport()
     protocol: Any = Protocol(a_server(), loop=asyncio.get_running_loop())
     writer = StreamWriter(protocol, asyncio.get_running_loop())
     made = make_mocked_request(
-        "POST", "/", writer=writer, protocol=protocol, transport=transport, version=HttpVersion11, **request
+        method, "/", writer=writer, protocol=protocol, transport=transport, version=http_version, **request
     )
     return made, writer, transport
 
@@ -272,6 +274,138 @@ async def test_send_continue_does_not_begin_the_response(counted: bool, caplog: 
 
 
 # --- a response -----------------------------------------------------------------------------------------------------
+
+
+class _Ordinary(web.StreamResponse):
+    _send_headers_immediately = False
+
+
+KINDS: dict[str, Callable[[type[web.StreamResponse], type[web.Response]], web.StreamResponse]] = {
+    "stream": lambda stream, whole: stream(headers={"x-one": "1", "Content-Type": "text/event-stream"}),
+    "untyped": lambda stream, whole: stream(status=202),
+    "own headers": lambda stream, whole: stream(headers={"date": "then", "server": "us", "connection": "close"}),
+    "accented": lambda stream, whole: stream(headers={"x-name": "caf\u00e9\tau lait"}),
+    "whole": lambda stream, whole: whole(body=b"{}", content_type="application/json", headers={"x-one": "1"}),
+    "empty": lambda stream, whole: whole(),
+    "no content": lambda stream, whole: whole(status=204),
+    "not modified": lambda stream, whole: whole(status=304, body=b"{}"),
+}
+
+
+def _closed(response: web.StreamResponse) -> web.StreamResponse:
+    response.force_close()
+    return response
+
+
+def _with_cookie(response: web.StreamResponse) -> web.StreamResponse:
+    response.set_cookie("a", "b")
+    return response
+
+
+def _compressed(response: web.StreamResponse) -> web.StreamResponse:
+    response.enable_compression()
+    return response
+
+
+CHANGES: list[Callable[[web.StreamResponse], web.StreamResponse]] = [lambda it: it, _closed, _with_cookie, _compressed]
+
+
+@pytest.mark.parametrize("version", [HttpVersion10, HttpVersion11])
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_direct_head_is_that_of_aiohttp(
+    kind: str,
+    change: Callable[[web.StreamResponse], web.StreamResponse],
+    method: str,
+    version: HttpVersion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (internals, web_response):
+        monkeypatch.setattr(module, "rfc822_formatted_time", lambda: "Thu, 01 Jan 1970 00:00:00 GMT")
+    sent, left = [], []
+    for stream, whole in ((_Ordinary, web.Response), (internals.DeferredHeadersResponse, internals.DirectResponse)):
+        request, writer, transport = streaming(method=method, http_version=version)
+        response = change(KINDS[kind](stream, whole))
+        await response.prepare(request)
+        if type(response) in (_Ordinary, internals.DeferredHeadersResponse) and method == "POST":
+            await response.write(b"one")
+        await response.write_eof()
+        sent.append(b"".join(transport.writes))
+        left.append((response.keep_alive, response.body_length, writer.chunked, [*response.headers.items()]))
+    assert sent[0] == sent[1]
+    assert left[0] == left[1]
+
+
+async def test_a_signal_changes_a_direct_head() -> None:
+    app = web.Application()
+
+    async def sign(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers["x-signed"] = "yes"
+
+    app.on_response_prepare.append(sign)
+    app.on_response_prepare.freeze()
+    request, _, transport = streaming(app=app)
+    response = internals.DirectResponse(body=b"{}")
+    await response.prepare(request)
+    await response.write_eof()
+    assert b"\r\nx-signed: yes\r\n" in b"".join(transport.writes)
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-injected: 1", "a\n", "\r", "\0"])
+async def test_a_direct_head_has_no_control_characters(value: str) -> None:
+    request, writer, transport = streaming()
+    with pytest.raises(ValueError, match="control character"):
+        await internals.DirectResponse(headers={"x-one": value}).prepare(request)
+    assert not transport.writes
+    assert internals.take_head(writer) == b""
+
+
+async def test_a_head_is_taken_once() -> None:
+    request, writer, transport = streaming()
+    response = internals.DeferredHeadersResponse()
+    assert internals.take_head(writer) == b""
+    await response.prepare(request)
+    head = internals.take_head(writer)
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert head.endswith(b"\r\n\r\n")
+    assert internals.take_head(writer) == b""
+    await response.write(b"one")
+    assert transport.writes == [b"3\r\none\r\n"]
+
+
+async def test_end_body_leaves_nothing_to_be_written() -> None:
+    request, writer, transport = streaming()
+    response = internals.DeferredHeadersResponse()
+    await response.prepare(request)
+    internals.add_sent_bytes(writer, 100)
+    internals.end_body(response, writer)
+    assert response.prepared
+    assert response.body_length == 100
+    assert await response.prepare(request) is None
+    await response.write_eof()
+    await writer.write_eof()
+    assert not transport.writes
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_write_whole_writes_what_only_aiohttp_would_change(method: str, compressed: bool) -> None:
+    request, writer, transport = streaming(method=method)
+    response = internals.DirectResponse(body=b"{}")
+    await response.prepare(request)
+    if compressed:
+        writer.enable_compression("deflate")
+    if compressed or method == "HEAD":
+        assert internals.write_whole(response, b"{}") is None
+        assert not transport.writes
+        return
+    assert internals.write_whole(response, b"{}") is writer
+    (only,) = transport.writes
+    assert only.endswith(b"\r\n\r\n{}")
+    assert response.body_length == len(only)
+    await response.write_eof()
+    assert len(transport.writes) == 1
 
 
 async def test_deferred_headers_are_sent_with_the_first_piece() -> None:

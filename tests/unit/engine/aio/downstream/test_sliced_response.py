@@ -29,6 +29,8 @@ class Socket:
         self.writes.append(bytes(data))
         self.turns.append(self.turn)
 
+    writing_paused = False
+
     def is_closing(self) -> bool:
         return False
 
