@@ -35,6 +35,7 @@ _PAGE_MARK = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 _PAGE_COUNT = re.compile(
     rb"/Type\s*/Pages\b[^>]{0,2000}?/Count\s+(\d{1,4})|/Count\s+(\d{1,4})[^>]{0,2000}?/Type\s*/Pages\b"
 )
+_JPEG = b"\xff\xd8"
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 """JPEG's markers that are followed by the size."""
 
@@ -108,12 +109,19 @@ def pages(data: str) -> int:
 
 def dimensions(data: str, head: int = HEAD) -> tuple[int, int] | None:
     """Width and height of a PNG, JPEG, GIF or WebP in base64; None if its first `head` bytes do not hold them."""
-    return _size_without_decoding(data[:_FIRST]) or _measured(data, head)
+    size, more = _size_at_start(data[:_FIRST])
+    return _measured(data, head) if more else size
 
 
 @lru_cache(256)  # screenshots of one size begin alike, and each is sent again with every request
-def _size_without_decoding(data: str) -> tuple[int, int] | None:
-    return _measured(data, HEAD)
+def _size_at_start(data: str) -> tuple[tuple[int, int] | None, bool]:
+    """The size in an image's first characters, and whether more of the image is needed to find it."""
+    try:
+        jpeg = _decoded(data, HEAD).startswith(_JPEG)
+    except ValueError:
+        return None, False
+    size = _measured(data, HEAD)
+    return size, jpeg and size is None
 
 
 def _measured(data: str, head: int) -> tuple[int, int] | None:
@@ -134,7 +142,7 @@ def _size(raw: bytes) -> tuple[int, int] | None:
         return struct.unpack_from(">II", raw, 16)
     if raw.startswith((b"GIF87a", b"GIF89a")):
         return struct.unpack_from("<HH", raw, 6)
-    if raw.startswith(b"\xff\xd8"):
+    if raw.startswith(_JPEG):
         return _jpeg_size(raw)
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return _webp_size(raw)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
 from dragoman.dialects import Dialect
+from dragoman.tokens import media
 from dragoman.tokens.media import (
     HEAD,
     PAGE,
@@ -88,6 +89,24 @@ def test_pictures_that_begin_alike_have_each_its_own_size() -> None:
 
 def test_a_size_beyond_all_reason_is_none() -> None:
     assert dimensions(encoded(png(2**31, 10))) is None
+
+
+@pytest.mark.parametrize(("raw", "further"), [(png(2**31, 10), False), (b"BM", False), (b"\xff\xd8\xff\xe0", True)])
+@pytest.mark.pure
+def test_only_a_jpeg_is_decoded_beyond_its_first_bytes(
+    raw: bytes, further: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def decoded(data: str, most: int) -> bytes:
+        lengths.append(len(data))
+        return base64.b64decode(data)
+
+    monkeypatch.setattr(media, "_decoded", decoded)
+    media._size_at_start.cache_clear()
+    data = encoded(raw + bytes(3000))
+    assert dimensions(data) is None
+    assert (max(lengths) > 100) is further
 
 
 def test_only_the_head_of_an_image_is_looked_at() -> None:
