@@ -46,14 +46,20 @@ class CountedProcess:
         *,
         env: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        python_options: Sequence[str] = (),
     ) -> None:
-        """Start it and wait until it listens on `port`. Raises RuntimeError with the end of its log."""
+        """Start it and wait until it listens on `port`. Raises RuntimeError with the end of its log.
+
+        `options` are further ones of callgrind, `python_options` those of the interpreter.
+        """
         self._temporary = tempfile.TemporaryDirectory(prefix="dragoman-bench-", ignore_cleanup_errors=True)
         self._folder = folder = Path(self._temporary.name)
         for name, text in (files or {}).items():
             (folder / name).write_text(text)
         command = ["setarch", "-R", "valgrind", "--tool=callgrind", "--instr-atstart=no", "--quiet"]
-        command += [f"--callgrind-out-file={folder}/out", python, "-c", _RUN.format(module=module)]
+        command += [*options, f"--callgrind-out-file={folder}/out"]
+        command += [python, *python_options, "-c", _RUN.format(module=module)]
         command += [argument.replace("{folder}", str(folder)) for argument in arguments]
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         constant = {"HOME": str(folder), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
@@ -98,6 +104,17 @@ class CountedProcess:
         work()
         self.settle()
         return sum(int(found) for found in _EVENTS.findall(self._control("status", "internal")))
+
+    def dump(self) -> str:
+        """Return callgrind's output about what was counted last: the calls between functions."""
+        self._control("dump")
+        newest = max(self._folder.glob("out.*"), key=lambda path: int(path.name.rpartition(".")[2]))
+        return newest.read_text()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
 
     def _control(self, *words: str) -> str:
         """Send a command to callgrind and return its output."""
