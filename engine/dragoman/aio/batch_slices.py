@@ -20,7 +20,7 @@ SMALL: Final = 2 * 1024
 SLICE: Final = 32 * 1024
 """Bytes of a slice of few lines."""
 LINES: Final = 12
-"""Lines of a slice, about: six deltas or comments. Longer slices are cheaper for a stream that is sent as fast as it is
+"""Lines of a slice: six deltas or comments. Longer slices are cheaper for a stream that is sent as fast as it is
 read (a delta takes 5 to 9 % less with 24 lines) and delay all other streams by as much more."""
 
 WRITE_SLICE: Final = 512 * 1024
@@ -31,15 +31,15 @@ LONG_BODY: Final = 256 * 1024
 
 def slice_end(data: bytes, start: int) -> int:
     """Return the end of the slice that begins at `start`: after an event's empty line, if it has one."""
-    limit = start + SMALL
-    if (lines := data.count(b"\n", start, limit)) > LINES:
-        limit = start + SMALL * LINES // lines
-    else:
-        limit = start + SLICE
-        if (lines := data.count(b"\n", start, limit)) > LINES:
-            limit = start + SLICE * LINES // lines
-    if limit >= len(data):
-        return len(data)
+    limit, size = start, len(data)
+    most = min(start + SLICE, size)
+    for _ in range(LINES):  # `bytes.count` takes some forty times as long for each byte
+        limit = data.find(b"\n", limit, most) + 1
+        if not limit:
+            limit = most
+            break
+    if limit >= size:
+        return size
     end = data.rfind(b"\n\n", start, limit)
     return limit if end < 0 else end + 2
 
