@@ -27,8 +27,9 @@ from dragoman_server.accounts.limits.admission import (
     tokens_of,
 )
 from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.period import Calendar, calendar
 from dragoman_server.accounts.limits.prices import Prices, cost_units
-from dragoman_server.accounts.limits.rejection import no_price, rate_headers, rejection
+from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Lease, Store, StoreError
@@ -80,6 +81,10 @@ class Accounts:
         self._totals = totals
         self._prices = prices
         self._now = now
+        self._periods = "", ""
+        """The day and the month of the last request."""
+        self._day_begins = self._day_ends = 0.0
+        """Unix seconds of that day."""
         self._store = create_store(options, now) if store is None else store
         self._stored: Sequence[KeyRecord] = ()
         self._version: int | None = None
@@ -232,27 +237,37 @@ class Accounts:
         Raises DragomanError: 403 for a model without a price, 429 for a limit, 503 if the store does not answer and
         the configuration rejects requests then.
         """
-        cost: int | None = 0
-        if record.limits.has_cost:
-            cost = cost_units(self._prices, Usage(input_total=tokens), model, provider)
-            if cost is None:
+        limits, cost = record.limits, 0
+        if limits.has_cost:
+            found = cost_units(self._prices, Usage(input_total=tokens), model, provider)
+            if found is None:
                 raise no_price(model)
-        tokens = max(1, tokens)
-        claim = claim_of(record.id, record.limits, lease, tokens, cost or 0, self._now())
-        try:
-            outcome = await self._outcome(claim) if self._admit_now is None else self._admit_now(claim)
-        except asyncio.CancelledError:
-            # The client has disconnected. The store may have granted the claim.
-            self._settlements.add(cancellation_of(claim))
-            raise
-        except StoreError:
-            return self._unchecked(record, claim)
+            cost = found
+        now = self._now()
+        if not self._day_begins <= now < self._day_ends:
+            self._begin_day(calendar(now))
+        claim = claim_of(record.hash.id, limits, lease, tokens if tokens > 1 else 1, cost, self._periods)
+        if self._admit_now is not None:
+            outcome = self._admit_now(claim)
+        else:
+            try:
+                outcome = await self._outcome(claim)
+            except asyncio.CancelledError:
+                # The client has disconnected. The store may have granted the claim.
+                self._settlements.add(cancellation_of(claim))
+                raise
+            except StoreError:
+                return self._unchecked(record, claim)
         if outcome.rejected:
             for name in outcome.rejected:
                 self._totals.add(LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
         self._leases[lease] = claim.key
-        return Admission(record.limits, claim, True, outcome)
+        return Admission(limits, claim, True, outcome)
+
+    def _begin_day(self, today: Calendar) -> None:
+        self._periods = today.day, today.month
+        self._day_begins, self._day_ends = float(today.next_day - 86400), float(today.next_day)
 
     def _open_leases(self) -> list[Lease]:
         return [Lease(key, lease) for lease, key in self._leases.items()]
@@ -284,7 +299,8 @@ class Accounts:
     @staticmethod
     def rate_headers(admission: Admission, client: Dialect, now: float) -> Mapping[str, str]:
         """Return the headers with the key's rate limits; none if the store was not asked."""
-        return {} if admission.outcome is None else rate_headers(admission.claim, admission.outcome, client, now)
+        outcome = admission.outcome
+        return {} if outcome is None else admission.limits.rate_headers.write(outcome.levels, client, now)
 
     def settle(
         self, admission: Admission, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None
@@ -294,12 +310,13 @@ class Accounts:
         Without `usage` the estimate stays if the request was `sent` to the upstream and accepted, else nothing is
         counted.
         """
-        self._leases.pop(admission.claim.lease, None)
+        claim = admission.claim
+        self._leases.pop(claim.lease, None)
         tokens: int | None = None
         cost: int | None = None
         if usage is not None:
             if usage.input_total is None:
-                usage = replace(usage, input_total=admission.claim.amounts[IN_TOKENS])
+                usage = replace(usage, input_total=claim.amounts[IN_TOKENS])
             tokens = tokens_of(usage)
             if admission.limits.has_cost:
                 cost = cost_units(self._prices, usage, model, provider)

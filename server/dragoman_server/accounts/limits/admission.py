@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from dragoman import Usage
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.key_limits import KeyLimits
-from dragoman_server.accounts.limits.period import calendar
 
 
 @dataclass(slots=True)
@@ -23,13 +22,13 @@ class Admission:
     outcome: Outcome | None = None
 
 
-def claim_of(key: str, limits: KeyLimits, lease: str, tokens: int, cost: int, now: float) -> Claim:
-    """Return the claim of a request with an estimate of `tokens` and of `cost` (in `UNITS`), at Unix seconds `now`.
+def claim_of(key: str, limits: KeyLimits, lease: str, tokens: int, cost: int, periods: tuple[str, str]) -> Claim:
+    """Return the claim of a request with an estimate of `tokens` and of `cost` (in `UNITS`), on a day and in a month.
 
     `key` is the id of the key with these limits.
     """
     amounts = 1, tokens, cost
-    return Claim(key, lease, limits.concurrent_requests, limits.buckets, limits.budgets, amounts, calendar(now)[:2])
+    return Claim(key, lease, limits.concurrent_requests, limits.buckets, limits.budgets, amounts, periods)
 
 
 def tokens_of(usage: Usage) -> int:

@@ -84,10 +84,12 @@ class MemoryStore:
 
     def admit_now(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it, without a coroutine: nothing has to be waited for."""
-        account, now = self._account(claim.key), self._now()
+        account, now = self._account(claim.key), int(self._clock() * 1000)
         outcome = decide(account.state, claim, account.open_at(now), now)
         if not outcome.rejected:
-            account.hold(claim.lease, now)
+            leases, lease = account.leases, claim.lease
+            leases.pop(lease, None)
+            leases[lease] = now + LEASE_MS
         return outcome
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
@@ -99,7 +101,7 @@ class MemoryStore:
         """Apply one settlement, without a queue: nothing has to be waited for."""
         key, lease = settlement.claim.key, settlement.claim.lease
         account = self._accounts.get(key) or self._account(key)
-        now = self._now()
+        now = int(self._clock() * 1000)
         if settlement.granted:
             first = account.leases.pop(lease, None) is not None
         else:
