@@ -147,8 +147,9 @@ class Accounts:
 
     async def _maintain(self) -> None:
         renewed = refreshed = asyncio.get_running_loop().time()
+        in_memory = self._admit_now is not None  # then leases are all that there is to do
         while True:
-            await asyncio.sleep(min(TICK, self._options.refresh))
+            await asyncio.sleep(RENEW / 4 if in_memory else min(TICK, self._options.refresh))
             now = asyncio.get_running_loop().time()
             try:
                 if not self.healthy:
