@@ -22,6 +22,7 @@ from dragoman_server.accounts.keys.secret import id_of
 from dragoman_server.accounts.limits.admission import (
     Admission,
     cancellation_of,
+    changes_of,
     claim_of,
     settlement_of,
     tokens_of,
@@ -93,9 +94,9 @@ class Accounts:
         self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
         memory = self._store if isinstance(self._store, MemoryStore) else None
-        self._settle = memory.settle_now if memory is not None else self._settlements.add
+        # They work at once; None for a store that is waited for.
         self._admit_now = memory.admit_now if memory is not None else None
-        """Decides at once; None for a store that is waited for."""
+        self._settle_now = memory.settle_now if memory is not None else None
         self._leases: dict[str, str] = {}
         """The leases of open requests, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -297,12 +298,6 @@ class Accounts:
         self._totals.add(STORE_UNCHECKED, ("admitted",))
         return Admission(record.limits, claim, granted=False)
 
-    @staticmethod
-    def rate_headers(admission: Admission, client: Dialect, now: float) -> Mapping[str, str]:
-        """Return the headers with the key's rate limits; none if the store was not asked."""
-        outcome = admission.outcome
-        return {} if outcome is None else admission.limits.rate_headers.write(outcome.levels, client, now)
-
     def settle(
         self, admission: Admission, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None
     ) -> None:
@@ -323,7 +318,10 @@ class Accounts:
                 cost = cost_units(self._prices, usage, model, provider)
         elif not sent:
             tokens = cost = 0
-        self._settle(settlement_of(admission, tokens, cost))
+        if self._settle_now is not None:
+            self._settle_now(claim, admission.granted, changes_of(admission, tokens, cost))
+        else:
+            self._settlements.add(settlement_of(admission, tokens, cost))
 
     async def _send(self, settlements: Sequence[Settlement]) -> None:
         await self._guarded("settle", lambda: self._store.settle(settlements))

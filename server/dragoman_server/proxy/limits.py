@@ -35,7 +35,10 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
         record, receipt.request_id, receipt.client, translation.upstream_model, estimate, receipt.provider
     )
     receipt.settle = lambda ended: _settle(accounts, admission, ended)
-    return accounts.rate_headers(admission, receipt.client, now)
+    outcome = admission.outcome
+    if outcome is None:  # the store was not asked
+        return NO_RATE_HEADERS
+    return record.limits.rate_headers.write(outcome.levels, receipt.client, now)
 
 
 def estimate_by_size(body: bytes) -> int:

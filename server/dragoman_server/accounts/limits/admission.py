@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dragoman import Usage
-from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import Amounts, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 
 
@@ -37,7 +37,12 @@ def tokens_of(usage: Usage) -> int:
 
 
 def settlement_of(admission: Admission, tokens: int | None, cost: int | None) -> Settlement:
-    """Return the settlement of an admitted request that used `tokens` and `cost`. None: the estimate stays.
+    """Return the settlement of an admitted request that used `tokens` and `cost`, as `changes_of` has them."""
+    return Settlement(admission.claim, admission.granted, changes_of(admission, tokens, cost))
+
+
+def changes_of(admission: Admission, tokens: int | None, cost: int | None) -> Amounts:
+    """Return the changes that settle an admitted request which used `tokens` and `cost`. None: the estimate stays.
 
     If the store did not grant the claim, nothing of it was counted yet, so the whole amounts are.
     """
@@ -47,8 +52,8 @@ def settlement_of(admission: Admission, tokens: int | None, cost: int | None) ->
     if cost is None:
         cost = claimed_cost
     if not admission.granted:
-        return Settlement(admission.claim, False, (requests, tokens, cost))
-    return Settlement(admission.claim, True, (0, tokens - claimed_tokens, cost - claimed_cost))
+        return requests, tokens, cost
+    return 0, tokens - claimed_tokens, cost - claimed_cost
 
 
 def cancellation_of(claim: Claim) -> Settlement:

@@ -17,12 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dragoman_server.accounts.limits.claim import (
-    CONCURRENCY,
-    Claim,
-    Outcome,
-    Settlement,
-)
+from dragoman_server.accounts.limits.claim import CONCURRENCY, Amounts, Claim, Outcome
 
 SCALE = 60_000
 """Units of a level in one request or token. In each millisecond a bucket gains `limit` units, a whole number."""
@@ -88,9 +83,11 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
 
 
-def settle(state: KeyState, settlement: Settlement, now: int) -> None:
-    """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
-    claim, changes = settlement.claim, settlement.changes
+def settle(state: KeyState, claim: Claim, changes: Amounts, now: int) -> None:
+    """Apply the settlement of a claim to the state.
+
+    The caller removes its lease, and makes sure that it is applied once.
+    """
     buckets, budgets = state.buckets, state.budgets
     for name, limit, unit in claim.buckets:
         if change := changes[unit]:
