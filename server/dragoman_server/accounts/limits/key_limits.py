@@ -67,7 +67,7 @@ class KeyLimits:
 
     @cached_property
     def rate_headers(self) -> RateHeaders:
-        """What writes the headers with the limits per minute."""
+        """The headers with the limits per minute."""
         return RateHeaders(self.buckets)
 
     @cached_property
