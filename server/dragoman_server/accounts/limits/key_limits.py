@@ -67,7 +67,7 @@ class KeyLimits:
 
     @cached_property
     def rate_headers(self) -> RateHeaders:
-        """The headers with the limits per minute."""
+        """The headers with the limits per minute, in the forms of the vendors."""
         return RateHeaders(self.buckets)
 
     @cached_property
