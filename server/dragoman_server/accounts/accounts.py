@@ -22,13 +22,15 @@ from dragoman_server.accounts.keys.secret import id_of
 from dragoman_server.accounts.limits.admission import (
     Admission,
     cancellation_of,
+    changes_of,
     claim_of,
     settlement_of,
     tokens_of,
 )
 from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.period import Calendar, calendar
 from dragoman_server.accounts.limits.prices import Prices, cost_units
-from dragoman_server.accounts.limits.rejection import no_price, rate_headers, rejection
+from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Lease, Store, StoreError
@@ -80,6 +82,10 @@ class Accounts:
         self._totals = totals
         self._prices = prices
         self._now = now
+        self._periods = "", ""
+        """The day and the month of the last request."""
+        self._day_begins = self._day_ends = 0.0
+        """Unix seconds of that day."""
         self._store = create_store(options, now) if store is None else store
         self._stored: Sequence[KeyRecord] = ()
         self._version: int | None = None
@@ -88,9 +94,9 @@ class Accounts:
         self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
         memory = self._store if isinstance(self._store, MemoryStore) else None
-        self._settle = memory.settle_now if memory is not None else self._settlements.add
+        # They work at once; None for a store that is waited for.
         self._admit_now = memory.admit_now if memory is not None else None
-        """Decides at once; None for a store that is waited for."""
+        self._settle_now = memory.settle_now if memory is not None else None
         self._leases: dict[str, str] = {}
         """The leases of open requests, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,8 +148,9 @@ class Accounts:
 
     async def _maintain(self) -> None:
         renewed = refreshed = asyncio.get_running_loop().time()
+        in_memory = self._admit_now is not None  # then leases are all that there is to do
         while True:
-            await asyncio.sleep(min(TICK, self._options.refresh))
+            await asyncio.sleep(RENEW / 4 if in_memory else min(TICK, self._options.refresh))
             now = asyncio.get_running_loop().time()
             try:
                 if not self.healthy:
@@ -232,27 +239,37 @@ class Accounts:
         Raises DragomanError: 403 for a model without a price, 429 for a limit, 503 if the store does not answer and
         the configuration rejects requests then.
         """
-        cost: int | None = 0
-        if record.limits.has_cost:
-            cost = cost_units(self._prices, Usage(input_total=tokens), model, provider)
-            if cost is None:
+        limits, cost = record.limits, 0
+        if limits.has_cost:
+            found = cost_units(self._prices, Usage(input_total=tokens), model, provider)
+            if found is None:
                 raise no_price(model)
-        tokens = max(1, tokens)
-        claim = claim_of(record.id, record.limits, lease, tokens, cost or 0, self._now())
-        try:
-            outcome = await self._outcome(claim) if self._admit_now is None else self._admit_now(claim)
-        except asyncio.CancelledError:
-            # The client has disconnected. The store may have granted the claim.
-            self._settlements.add(cancellation_of(claim))
-            raise
-        except StoreError:
-            return self._unchecked(record, claim)
+            cost = found
+        now = self._now()
+        if not self._day_begins <= now < self._day_ends:
+            self._begin_day(calendar(now))
+        claim = claim_of(record.hash.id, limits, lease, tokens if tokens > 1 else 1, cost, self._periods)
+        if self._admit_now is not None:
+            outcome = self._admit_now(claim)
+        else:
+            try:
+                outcome = await self._outcome(claim)
+            except asyncio.CancelledError:
+                # The client has disconnected. The store may have granted the claim.
+                self._settlements.add(cancellation_of(claim))
+                raise
+            except StoreError:
+                return self._unchecked(record, claim)
         if outcome.rejected:
             for name in outcome.rejected:
                 self._totals.add(LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
         self._leases[lease] = claim.key
-        return Admission(record.limits, claim, True, outcome)
+        return Admission(limits, claim, True, outcome)
+
+    def _begin_day(self, today: Calendar) -> None:
+        self._periods = today.day, today.month
+        self._day_begins, self._day_ends = float(today.next_day - 86400), float(today.next_day)
 
     def _open_leases(self) -> list[Lease]:
         return [Lease(key, lease) for lease, key in self._leases.items()]
@@ -281,11 +298,6 @@ class Accounts:
         self._totals.add(STORE_UNCHECKED, ("admitted",))
         return Admission(record.limits, claim, granted=False)
 
-    @staticmethod
-    def rate_headers(admission: Admission, client: Dialect, now: float) -> Mapping[str, str]:
-        """Return the headers with the key's rate limits; none if the store was not asked."""
-        return {} if admission.outcome is None else rate_headers(admission.claim, admission.outcome, client, now)
-
     def settle(
         self, admission: Admission, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None
     ) -> None:
@@ -294,18 +306,22 @@ class Accounts:
         Without `usage` the estimate stays if the request was `sent` to the upstream and accepted, else nothing is
         counted.
         """
-        self._leases.pop(admission.claim.lease, None)
+        claim = admission.claim
+        self._leases.pop(claim.lease, None)
         tokens: int | None = None
         cost: int | None = None
         if usage is not None:
             if usage.input_total is None:
-                usage = replace(usage, input_total=admission.claim.amounts[IN_TOKENS])
+                usage = replace(usage, input_total=claim.amounts[IN_TOKENS])
             tokens = tokens_of(usage)
             if admission.limits.has_cost:
                 cost = cost_units(self._prices, usage, model, provider)
         elif not sent:
             tokens = cost = 0
-        self._settle(settlement_of(admission, tokens, cost))
+        if self._settle_now is not None:
+            self._settle_now(claim, admission.granted, changes_of(admission, tokens, cost))
+        else:
+            self._settlements.add(settlement_of(admission, tokens, cost))
 
     async def _send(self, settlements: Sequence[Settlement]) -> None:
         await self._guarded("settle", lambda: self._store.settle(settlements))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
 from dragoman_server.accounts.keys.record import KeyRecord
@@ -105,6 +105,8 @@ class Caller(NamedTuple):
         check_model(self.key, model)
 
 
+_tuple: Final = tuple.__new__
+"""Makes a `Caller` of its three values with half the instructions of a call of the class."""
 WITHOUT_KEY = Caller(b"")
 """Every client of a gateway without keys."""
 
@@ -122,9 +124,9 @@ def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], 
     if presented is not None and presented.startswith(PREFIX):
         record = accounts.find(presented)
         if record is not None:
-            if record.expired(now):
+            if record.expires is not None and record.expired(now):
                 raise _unauthorized("the API key has expired")
-            return Caller(record.hash.digest, None, record)
+            return _tuple(Caller, (record.hash.digest, None, record))
         if id_of(presented) is not None:
             raise _unauthorized("invalid API key")
     if presented is not None and not config.server.keys:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman_server.observability.receipts import Receipt
@@ -35,8 +34,11 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     admission = await accounts.admit(
         record, receipt.request_id, receipt.client, translation.upstream_model, estimate, receipt.provider
     )
-    receipt.settle = partial(_settle, accounts, admission)
-    return accounts.rate_headers(admission, receipt.client, now)
+    receipt.settle = lambda ended: _settle(accounts, admission, ended)
+    outcome = admission.outcome
+    if outcome is None:  # the store was not asked
+        return NO_RATE_HEADERS
+    return record.limits.rate_headers.write(outcome.levels, receipt.client, now)
 
 
 def estimate_by_size(body: bytes) -> int:
@@ -60,5 +62,6 @@ def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:
         accounts.settle(admission, None, "", sent=False)
         return
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
-    sent = receipt.reached_upstream
-    accounts.settle(admission, receipt.usage, translation.upstream_model, sent=sent, provider=receipt.provider)
+    usage = receipt.usage
+    sent = usage is not None or receipt.reached_upstream
+    accounts.settle(admission, usage, translation.upstream_model, sent=sent, provider=receipt.provider)

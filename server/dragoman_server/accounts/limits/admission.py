@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dragoman import Usage
-from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import Amounts, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.key_limits import KeyLimits
-from dragoman_server.accounts.limits.period import calendar
 
 
 @dataclass(slots=True)
@@ -23,13 +22,13 @@ class Admission:
     outcome: Outcome | None = None
 
 
-def claim_of(key: str, limits: KeyLimits, lease: str, tokens: int, cost: int, now: float) -> Claim:
-    """Return the claim of a request with an estimate of `tokens` and of `cost` (in `UNITS`), at Unix seconds `now`.
+def claim_of(key: str, limits: KeyLimits, lease: str, tokens: int, cost: int, periods: tuple[str, str]) -> Claim:
+    """Return the claim of a request with an estimate of `tokens` and of `cost` (in `UNITS`), on a day and in a month.
 
     `key` is the id of the key with these limits.
     """
     amounts = 1, tokens, cost
-    return Claim(key, lease, limits.concurrent_requests, limits.buckets, limits.budgets, amounts, calendar(now)[:2])
+    return Claim(key, lease, limits.concurrent_requests, limits.buckets, limits.budgets, amounts, periods)
 
 
 def tokens_of(usage: Usage) -> int:
@@ -38,7 +37,12 @@ def tokens_of(usage: Usage) -> int:
 
 
 def settlement_of(admission: Admission, tokens: int | None, cost: int | None) -> Settlement:
-    """Return the settlement of an admitted request that used `tokens` and `cost`. None: the estimate stays.
+    """Return the settlement of an admitted request that used `tokens` and `cost`, as `changes_of` has them."""
+    return Settlement(admission.claim, admission.granted, changes_of(admission, tokens, cost))
+
+
+def changes_of(admission: Admission, tokens: int | None, cost: int | None) -> Amounts:
+    """Return the changes that settle an admitted request which used `tokens` and `cost`. None: the estimate stays.
 
     If the store did not grant the claim, nothing of it was counted yet, so the whole amounts are.
     """
@@ -48,8 +52,8 @@ def settlement_of(admission: Admission, tokens: int | None, cost: int | None) ->
     if cost is None:
         cost = claimed_cost
     if not admission.granted:
-        return Settlement(admission.claim, False, (requests, tokens, cost))
-    return Settlement(admission.claim, True, (0, tokens - claimed_tokens, cost - claimed_cost))
+        return requests, tokens, cost
+    return 0, tokens - claimed_tokens, cost - claimed_cost
 
 
 def cancellation_of(claim: Claim) -> Settlement:

@@ -17,12 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dragoman_server.accounts.limits.claim import (
-    CONCURRENCY,
-    Claim,
-    Outcome,
-    Settlement,
-)
+from dragoman_server.accounts.limits.claim import CONCURRENCY, Amounts, Claim, Outcome
 
 SCALE = 60_000
 """Units of a level in one request or token. In each millisecond a bucket gains `limit` units, a whole number."""
@@ -48,28 +43,38 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim. `now` is in
     milliseconds.
     """
+    # Each request runs these lines, so buckets are filled here and in `settle` without calls of a function.
     rejected = [CONCURRENCY] if claim.concurrent and is_open >= claim.concurrent else []
     amounts, periods = claim.amounts, claim.periods
-    levels, buckets = [], {}
+    buckets, budgets = state.buckets.copy(), state.budgets.copy()
+    levels, sums = [], []
     for name, limit, unit in claim.buckets:
-        level, at = _filled(state.buckets.get(name), limit, now)
-        amount = amounts[unit]
-        if level < (amount if amount < limit else limit) * SCALE:
+        full = limit * SCALE
+        level, at = buckets.get(name) or (full, now)  # a new one is full
+        if now > at:
+            level += (now - at) * limit
+            at = now
+        if level > full:  # also if the limit was lowered
+            level = full
+        taken = amounts[unit] * SCALE
+        if level < taken and level < full:
             rejected.append(name)
-        level -= amount * SCALE
+        level -= taken
         buckets[name] = level, at
         levels.append(level)
-    sums, budgets = [], {}
     for name, span, limit, unit in claim.budgets:
-        period, spent = _current(state.budgets.get(name), periods[span])
-        spent += amounts[unit]
+        period, spent = periods[span], amounts[unit]
+        if name in budgets:
+            current, before = budgets[name]
+            if period <= current:  # it may be later than the claim's: clocks of two machines may differ
+                period = current
+                spent += before
         if spent > limit:
             rejected.append(name)
         budgets[name] = period, spent
         sums.append(spent)
     if not rejected:
-        state.buckets.update(buckets)
-        state.budgets.update(budgets)
+        state.buckets, state.budgets = buckets, budgets
         return Outcome((), is_open + 1, tuple(levels), tuple(sums))
     for index, (_, _, unit) in enumerate(claim.buckets):
         levels[index] += amounts[unit] * SCALE
@@ -78,36 +83,31 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
 
 
-def settle(state: KeyState, settlement: Settlement, now: int) -> None:
-    """Apply a settlement to the state. The caller removes its lease, and makes sure that it is applied once."""
-    claim, changes = settlement.claim, settlement.changes
+def settle(state: KeyState, claim: Claim, changes: Amounts, now: int) -> None:
+    """Apply the settlement of a claim to the state.
+
+    The caller removes its lease, and makes sure that it is applied once.
+    """
+    buckets, budgets = state.buckets, state.budgets
     for name, limit, unit in claim.buckets:
         if change := changes[unit]:
-            level, at = _filled(state.buckets.get(name), limit, now)
-            level -= change * SCALE
             full = limit * SCALE
-            state.buckets[name] = level if level < full else full, at
+            level, at = buckets.get(name) or (full, now)
+            if now > at:
+                level += (now - at) * limit
+                at = now
+            if level > full:
+                level = full
+            level -= change * SCALE
+            buckets[name] = level if level < full else full, at
     for name, span, _, unit in claim.budgets:
         if change := changes[unit]:
-            wanted = claim.periods[span]
-            period, spent = _current(state.budgets.get(name), wanted)
-            if period == wanted:
-                spent = max(0, spent + change)
-            state.budgets[name] = period, spent
-
-
-def _filled(found: Bucket | None, limit: int, now: int) -> Bucket:
-    """Return the bucket as it is now; a new one is full."""
-    full = limit * SCALE
-    if found is None:
-        return full, now
-    level, at = found
-    if now > at:
-        level, at = level + (now - at) * limit, now
-    # A limit that was lowered takes effect at once, too.
-    return (level if level < full else full), at
-
-
-def _current(found: Budget | None, period: str) -> Budget:
-    """Return the budget of the claim's period, or of a later one: clocks of two machines may differ."""
-    return (period, 0) if found is None or period > found[0] else found
+            period = claim.periods[span]
+            current, spent = budgets.get(name) or (period, 0)
+            if period > current:
+                current, spent = period, 0
+            if period == current:
+                spent += change
+                if spent < 0:
+                    spent = 0
+            budgets[name] = current, spent

@@ -19,6 +19,7 @@ from dragoman_server.accounts.limits.claim import (
     BudgetLimit,
 )
 from dragoman_server.accounts.limits.prices import UNITS
+from dragoman_server.accounts.limits.rate_headers import RateHeaders
 from dragoman_server.config.toml_reader import Problem
 
 COST_MAX = 1_000_000.0
@@ -63,6 +64,11 @@ class KeyLimits:
             (TOKENS, self.tokens_per_minute, IN_TOKENS),
         )
         return tuple(each for each in limits if each[1])
+
+    @cached_property
+    def rate_headers(self) -> RateHeaders:
+        """The headers with the limits per minute, in the forms of the vendors."""
+        return RateHeaders(self.buckets)
 
     @cached_property
     def budgets(self) -> tuple[BudgetLimit, ...]:

@@ -1,30 +1,22 @@
-"""The error for a claim that was rejected, and the headers with the remaining limits of a key."""
+"""The error for a claim that was rejected."""
 
 from __future__ import annotations
 
 from math import ceil
-
-from multidict import istr
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     IN_COST,
     PER_DAY,
-    REQUESTS,
-    TOKENS,
     Claim,
     Outcome,
 )
 from dragoman_server.accounts.limits.decision import SCALE
-from dragoman_server.accounts.limits.period import calendar, rfc3339
+from dragoman_server.accounts.limits.period import calendar
 from dragoman_server.accounts.limits.prices import money
+from dragoman_server.accounts.limits.rate_headers import RateHeaders
 
-_FACTS = ("limit", "remaining", "reset")
-# aiohttp would convert plain names for each reply.
-_OPENAI = {name: tuple(istr(f"x-ratelimit-{fact}-{name}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
-_ANTHROPIC = {name: tuple(istr(f"anthropic-ratelimit-{name}-{fact}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
-_MESSAGES = Dialect.MESSAGES
 _BUSY = 1
 """Seconds after which a client may try again if too many of its requests are open: when they end is not known."""
 
@@ -33,7 +25,7 @@ def rejection(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> Dr
     """Return the 429 for a rejected claim. Of several limits it names the one that takes the longest."""
     waits = {name: _seconds(name, claim, outcome, now) for name in outcome.rejected}
     name = max(waits, key=lambda each: waits[each])
-    headers = rate_headers(claim, outcome, client, now)
+    headers = RateHeaders(claim.buckets).write(outcome.levels, client, now)
     headers["retry-after"] = str(waits[name])
     code = "rate_limit_exceeded"
     if any(name == budget for budget, *_ in claim.budgets):
@@ -77,35 +69,6 @@ def _budget_message(span: str, limit: int, unit: int, amount: int, spent: int) -
         used, most, needed = f"{spent} tokens", str(limit), str(amount)
     state = f"this API key has used {used} of {most} for this {span} (UTC), and the request needs about {needed}"
     return f"{state}; try again in the next {span}"
-
-
-def rate_headers(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> dict[str, str]:
-    """Return the rate limits of the key as the vendor of the client's dialect writes them.
-
-    OpenAI writes the time until a limit is full again as a duration, Anthropic as a time (RFC 3339).
-    """
-    headers: dict[str, str] = {}
-    messages = client is _MESSAGES
-    names = _ANTHROPIC if messages else _OPENAI
-    for (name, size, _), level in zip(claim.buckets, outcome.levels, strict=True):
-        limit, remaining, reset = names[name]
-        missing = size * SCALE - level
-        headers[limit] = str(size)
-        headers[remaining] = str(level // SCALE) if level > 0 else "0"
-        headers[reset] = rfc3339(ceil(now + missing / size / 1000)) if messages else _duration(size, missing)
-    return headers
-
-
-def _duration(size: int, missing: int) -> str:
-    """Return the time in which a bucket of this size gains `missing` units."""
-    millis = -(-missing // size)
-    if millis < 1000:
-        return f"{millis}ms" if millis else "0s"
-    whole = -(-millis // 1000)
-    hours, minutes, seconds = whole // 3600, whole // 60 % 60, whole % 60
-    if hours:
-        return f"{hours}h{minutes}m{seconds}s"
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
 def no_price(model: str) -> DragomanError:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
-from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Amounts, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import KeyState, decide, settle
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
 
@@ -84,28 +84,30 @@ class MemoryStore:
 
     def admit_now(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it, without a coroutine: nothing has to be waited for."""
-        account, now = self._account(claim.key), self._now()
+        account, now = self._account(claim.key), int(self._clock() * 1000)
         outcome = decide(account.state, claim, account.open_at(now), now)
         if not outcome.rejected:
-            account.hold(claim.lease, now)
+            leases, lease = account.leases, claim.lease
+            leases.pop(lease, None)
+            leases[lease] = now + LEASE_MS
         return outcome
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
         for settlement in settlements:
-            self.settle_now(settlement)
+            self.settle_now(settlement.claim, settlement.granted, settlement.changes)
 
-    def settle_now(self, settlement: Settlement) -> None:
-        """Apply one settlement, without a queue: nothing has to be waited for."""
-        key, lease = settlement.claim.key, settlement.claim.lease
+    def settle_now(self, claim: Claim, granted: bool, changes: Amounts) -> None:
+        """Apply the settlement with these values, without a queue: nothing has to be waited for."""
+        key, lease = claim.key, claim.lease
         account = self._accounts.get(key) or self._account(key)
-        now = self._now()
-        if settlement.granted:
+        now = int(self._clock() * 1000)
+        if granted:
             first = account.leases.pop(lease, None) is not None
         else:
             first = self._mark(lease, now)
         if first:
-            settle(account.state, settlement, now)
+            settle(account.state, claim, changes, now)
 
     def _mark(self, lease: str, now: int) -> bool:
         """Record that a settlement was applied. Returns False if it was recorded before."""

@@ -107,7 +107,7 @@ class SqliteStore:
                     done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (lease, now + KEPT_MS))
                 if done.rowcount:
                     state = _read(db, key)
-                    settle(state, each, now)
+                    settle(state, each.claim, each.changes, now)
                     _write(db, key, state)
 
         await self._run(work)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from dragoman_server.accounts import accounts as module
 from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
-from dragoman_server.accounts.store.interface import StoredKeys, StoreError
+from dragoman_server.accounts.store.interface import Lease, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import MemoryStore
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.observability.metric_families import (
@@ -251,3 +252,35 @@ async def test_what_could_not_be_counted_is_reported_at_the_end(caplog: pytest.L
         accounts.settle(admission, None, "m", sent=True)
     assert "the end of 1 requests" in caplog.text
     assert totals.read(SETTLEMENTS_DROPPED) == [0]
+
+
+async def test_a_request_belongs_to_the_day_and_the_month_in_which_it_is_admitted() -> None:
+    _, record = made(daily_tokens=1000, monthly_tokens=1000)
+    begun = datetime(2026, 11, 30, 23, 59, 59, 500_000, tzinfo=UTC).timestamp()
+    moments = {
+        begun: ("2026-11-30", "2026-11"),
+        begun + 1: ("2026-12-01", "2026-12"),
+        begun - 1: ("2026-11-30", "2026-11"),
+    }
+    clock = begun
+    accounts = Accounts((record,), StoreOptions(), totals=Totals(), now=lambda: clock)
+    for clock, periods in moments.items():
+        admission = await accounts.admit(record, str(clock), CHAT, "m", 10)
+        assert admission.claim.periods == periods
+
+
+async def test_leases_in_memory_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, (_, record) = MemoryStore(), made(concurrent_requests=1)
+    renewed: list[Lease] = []
+
+    async def renew(leases: Iterable[Lease]) -> None:
+        renewed.extend(leases)
+
+    monkeypatch.setattr(store, "renew", renew)
+    accounts = Accounts((record,), StoreOptions(), totals=Totals(), store=store)
+    await accounts.open()
+    try:
+        await accounts.admit(record, "1", CHAT, "m", 10)
+        await until(lambda: renewed == [Lease(record.id, "1")], 5)
+    finally:
+        await accounts.close()

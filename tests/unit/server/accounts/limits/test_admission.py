@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from dragoman import Usage
 from dragoman_server.accounts.limits.admission import (
     Admission,
@@ -16,7 +14,6 @@ from dragoman_server.accounts.limits.claim import Settlement
 from dragoman_server.accounts.limits.prices import UNITS
 from support.named_keys import made
 
-NOW = datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()
 _, RECORD = made(
     requests_per_minute=60,
     tokens_per_minute=1000,
@@ -26,7 +23,7 @@ _, RECORD = made(
     daily_cost=1.5,
     monthly_cost=30.0,
 )
-CLAIM = claim_of(RECORD.id, RECORD.limits, "1", 7, 9, NOW)
+CLAIM = claim_of(RECORD.id, RECORD.limits, "1", 7, 9, ("2026-11-22", "2026-11"))
 
 
 def test_a_claim_has_all_limits_and_the_amounts_of_the_request() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman_server.accounts.limits.claim import Claim
+from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.limits.decision import SCALE, KeyState, decide, settle
 from support.claims import BucketPart, BudgetPart, claim_on, settlement_on
 
@@ -18,6 +18,10 @@ def claim(*parts: BucketPart | BudgetPart, concurrent: int = 0) -> Claim:
         tuple(part for part in parts if len(part) == 3),
         tuple(part for part in parts if len(part) == 4),
     )
+
+
+def apply(state: KeyState, settlement: Settlement, now: int) -> None:
+    settle(state, settlement.claim, settlement.changes, now)
 
 
 ARRIVALS = st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 40)), max_size=60)
@@ -64,7 +68,7 @@ def test_over_time_no_more_is_used_than_flows_in(limit: int, arrivals: list[tupl
             continue
         # All earlier requests have ended, so their use must fit into a full bucket and what flowed in since.
         assert (total - last) * SCALE <= limit * SCALE + now * limit
-        settle(state, settlement_on("k", "lease", True, (("tokens", limit, actual - estimate),)), now)
+        apply(state, settlement_on("k", "lease", True, (("tokens", limit, actual - estimate),)), now)
         total, last = total + actual, actual
 
 
@@ -87,7 +91,7 @@ def test_a_budget_is_exceeded_by_no_more_than_was_in_flight(limit: int, requests
         if settled:
             for reserved, used in in_flight:
                 budget = ("daily_tokens", "2026-11-22", limit, used - reserved)
-                settle(state, settlement_on("k", "lease", True, (), (budget,)), 0)
+                apply(state, settlement_on("k", "lease", True, (), (budget,)), 0)
                 spent += used
             in_flight.clear()
     if state.budgets:
@@ -143,7 +147,7 @@ def test_a_request_belongs_to_the_day_on_which_it_was_admitted() -> None:
     state = KeyState()
     decide(state, claim(("daily_tokens", "2026-11-22", 10, 1)), 0, 0)
     decide(state, claim(("daily_tokens", "2026-11-23", 10, 1)), 0, 0)
-    settle(state, settlement_on("k", "l", True, (), (("daily_tokens", "2026-11-22", 10, 8),)), 0)
+    apply(state, settlement_on("k", "l", True, (), (("daily_tokens", "2026-11-22", 10, 8),)), 0)
     assert state.budgets["daily_tokens"] == ("2026-11-23", 1)
 
 

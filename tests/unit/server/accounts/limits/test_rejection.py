@@ -1,4 +1,4 @@
-"""What a client is told of the limits of its key."""
+"""What a client is told of a limit that rejects its request."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from dragoman_server.accounts.limits.claim import Outcome
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.limits.rejection import rate_headers, rejection
-from support.claims import claim_on
+from dragoman_server.accounts.limits.rejection import rejection
 
-CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
+CHAT = Dialect.CHAT
 NOW = datetime(2026, 11, 22, 21, 30, tzinfo=UTC).timestamp()
 LIMITS = KeyLimits(
     requests_per_minute=60, tokens_per_minute=1200, concurrent_requests=4, daily_tokens=5000, monthly_cost=20.0
 )
-CLAIM = claim_of("k", LIMITS, "l", 100, UNITS, NOW)
+CLAIM = claim_of("k", LIMITS, "l", 100, UNITS, ("2026-11-22", "2026-11"))
 
 
 def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, int] = (0, 0)) -> Outcome:
@@ -57,28 +56,3 @@ def test_the_limit_that_takes_the_longest_is_named(
 def test_a_debt_is_waited_for() -> None:
     failure = rejection(CLAIM, outcome("tokens", levels=(60, -1200)), CHAT, NOW).failure
     assert failure.headers["retry-after"] == "65"
-
-
-@pytest.mark.parametrize(
-    ("level", "remaining", "reset", "moment"),
-    [
-        (1200, "1200", "0s", "2026-11-22T21:30:00Z"),
-        (1199, "1199", "50ms", "2026-11-22T21:30:01Z"),
-        (1180, "1180", "1s", "2026-11-22T21:30:01Z"),
-        (0, "0", "1m0s", "2026-11-22T21:31:00Z"),
-        (-120_000, "0", "1h41m0s", "2026-11-22T23:11:00Z"),
-    ],
-)
-def test_headers_have_the_vendors_forms(level: int, remaining: str, reset: str, moment: str) -> None:
-    found = outcome(levels=(60, level))
-    chat, messages = rate_headers(CLAIM, found, CHAT, NOW), rate_headers(CLAIM, found, MESSAGES, NOW)
-    assert chat["x-ratelimit-limit-tokens"] == messages["anthropic-ratelimit-tokens-limit"] == "1200"
-    assert chat["x-ratelimit-remaining-tokens"] == messages["anthropic-ratelimit-tokens-remaining"] == remaining
-    assert chat["x-ratelimit-reset-tokens"] == reset
-    assert messages["anthropic-ratelimit-tokens-reset"] == moment
-    assert rate_headers(CLAIM, found, Dialect.RESPONSES, NOW) == chat
-    assert len(chat) == len(messages) == 6
-
-
-def test_a_key_without_limits_per_minute_has_no_headers() -> None:
-    assert rate_headers(claim_on("k", "l"), Outcome((), 1, (), ()), CHAT, NOW) == {}

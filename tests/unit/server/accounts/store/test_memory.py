@@ -32,10 +32,10 @@ async def test_marks_of_settlements_are_dropped_after_an_hour() -> None:
     clock = Clock()
     store = MemoryStore(clock)
     for number in range(10):
-        store.settle_now(settlement_on("a", str(number), False))
+        await store.settle([settlement_on("a", str(number), False)])
     assert len(store._settled) == 10
     clock.now += 3601
-    store.settle_now(settlement_on("a", "last", False))
+    await store.settle([settlement_on("a", "last", False)])
     assert len(store._settled) == 1
 
 
