@@ -99,15 +99,16 @@ class ValidatedSnapshots:
         status = at + self._identity_size
         if not self._echo or not data.startswith(_COMPLETED, status) or hash(data[at:status]) != self.identity:
             return False
-        at = status + len(_COMPLETED)
-        for number, item in enumerate(items):
-            if number:
+        at = output = status + len(_COMPLETED)
+        for item in items:
+            if at != output:
                 if data[at] != _COMMA:
                     return False
                 at += 1
-            if item.done is None or hash(data[at : at + item.size]) != item.done:
+            following = at + item.size
+            if item.done is None or hash(data[at:following]) != item.done:
                 return False
-            at += item.size
+            at = following
             if item.cut:
                 item.check_status("completed")
         usage = data.rfind(b'"usage":', at, end)

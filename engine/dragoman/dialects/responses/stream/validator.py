@@ -226,7 +226,7 @@ class ResponsesValidator(Validator):
     def _usual_text_end(self, data: bytes, item: ValidatedItem) -> int:
         """Take the last frames of a text item, and `response.completed` if `data` ends with it. Returns their size."""
         items, number = self._items, self._next
-        ended = ended_text(data, number, len(items) - 1, item.id.encode(errors="surrogatepass"))
+        ended = ended_text(data, number, len(items) - 1, item.id.encode("utf-8", "surrogatepass"))
         if ended is None:
             return 0
         encoded, at = ended

@@ -55,6 +55,10 @@ _BEGUN: Final = _CREATED + (
 )
 _END: Final = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n'
 
+# Member access on an enum class costs more than a global.
+_OPAQUE: Final = BlockKind.OPAQUE
+_TEXT: Final = BlockKind.TEXT
+
 
 class ResponsesWriter(StreamWriter):
     """Writes one stream."""
@@ -156,13 +160,13 @@ class ResponsesWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
-        if kind is BlockKind.OPAQUE:
+        if kind is _OPAQUE:
             if event.code == LossCode.REASONING_ENCRYPTED:
                 self._encrypted_blocks[event.index] = event
             else:
                 self.context.losses.add(LossCode(event.code), event.name)
             return
-        if kind is BlockKind.TEXT:
+        if kind is _TEXT:
             block = self._open[event.index] = self._output.add(TEXT)
             block.part_added = True
             block.prepare_deltas(b',"logprobs":[]', live=not self.context.logprobs)

@@ -68,8 +68,8 @@ class WrittenItem:
         self.citations: list[Citation] = []
         self.loss: LossCode | None = None
         """The loss to record if it ends without encrypted content."""
-        # A list of fragments would cost a string of some 60 bytes per token.
-        self.buffer = StringIO(newline="")
+        # A list of fragments would cost a string of some 60 bytes per token. No line ends are translated.
+        self.buffer = StringIO()
         self.append = self.buffer.write
 
     def prepare_deltas(self, more: bytes, *, live: bool) -> None:
@@ -107,11 +107,8 @@ class WrittenItem:
         """
         address, literal = self.address, dump_str(text)
         encoded = _TEXT_ITEM % (self.id_literal, literal)
-        frames = _TEXT_DONE % (
-            *(sequence, address, literal),
-            *(sequence + 1, address, literal),
-            *(sequence + 2, self.item.index, encoded),
-        )
+        part, item, index = sequence + 1, sequence + 2, self.item.index
+        frames = _TEXT_DONE % (sequence, address, literal, part, address, literal, item, index, encoded)
         return frames, encoded
 
     # --- the bodies of its events, without type and sequence number -----------------------------------------------
