@@ -13,5 +13,7 @@ def frames_of(batch: FrameBatch) -> list[Frame]:
             frames.append(piece)
         else:
             assert piece.endswith(b"\n\n"), "half a frame"
-            frames.extend(Parser().feed(piece))
+            parsed = Parser().feed(piece)
+            assert not isinstance(parsed, bytes)
+            frames.extend(frame for frame in parsed if isinstance(frame, Frame))
     return frames
