@@ -47,13 +47,13 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
 
         monkeypatch.setitem(MessagesWriter.writes, BlockEnd, wrong_index)
         return client, "a stop of a block that is not open (T-02)"
-    plain_emit = ResponsesWriter._emit
+    plain_end_of_text = ResponsesWriter.writes[BlockEnd]
 
-    def leaps(self: Any, kind: str, body: bytes, out: Any) -> None:
-        self._sequence += kind == "response.output_text.done"
-        plain_emit(self, kind, body, out)
+    def leaps(self: Any, event: BlockEnd, out: Any) -> None:
+        self._sequence += 1
+        plain_end_of_text(self, event, out)
 
-    monkeypatch.setattr(ResponsesWriter, "_emit", leaps)
+    monkeypatch.setitem(ResponsesWriter.writes, BlockEnd, leaps)
     return client, "a sequence_number that is not the next"
 
 

@@ -115,10 +115,10 @@ class ItemFactory:
 
     def new(self, shape: ItemShape) -> OutputItem:
         """Returns the next item, which is not a call."""
-        number = self._minted[shape.prefix] = self._minted.get(shape.prefix, 0) + 1
-        index = self._count
+        prefix, index = shape.prefix, self._count
+        number = self._minted[prefix] = self._minted.get(prefix, 0) + 1
         self._count = index + 1
-        return OutputItem(shape, f"{shape.prefix}{self._base}{number}", index)
+        return OutputItem(shape, f"{prefix}{self._base}{number}", index)
 
     def new_call(self, shape: ItemShape, call_id: str, name: str, namespace: str | None) -> OutputItem:
         """Returns the next item, a call. A missing or repeated call id is replaced: the SDK rejects duplicates."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from orjson import Fragment
+
 from dragoman.canonical.request import Json
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id
+from dragoman.wire.json_codec import dump_str, dumps
 
 ID_PREFIX: Final = "resp_"
 _DEFAULT_TIER: Final = "default"
@@ -66,6 +69,30 @@ _OWN: Final[Json] = {
 The validator's fast path needs the keys that only the last snapshot sets at the end of the object.
 """
 
+_NUMERIC: Final = frozenset(
+    ("max_output_tokens", "max_tool_calls", "parallel_tool_calls", "temperature", "top_logprobs", "top_p", "truncation")
+)
+"""Settings that contain no text of the user."""
+_IDENTITY: Final = b'{"id":%b,"object":"response","created_at":%d,"model":%b,'
+_OBJECT: Final = b'%b"status":"%b","output":[%b],%b,"usage":%b,"completed_at":%b}'
+_ENCODED: Final[dict[bytes, bytes]] = {}
+"""JSON of a request's settings, if they are numeric → the keys between `output` and `usage` of its Response objects."""
+_ENCODED_MAX: Final = 256
+
+
+def _encoded_settings(echo: Json) -> bytes:
+    """Returns the keys between `output` and `usage` of the object for numeric settings, as JSON without braces."""
+    key = dumps(echo)
+    encoded = _ENCODED.get(key)
+    if encoded is None:
+        if len(_ENCODED) >= _ENCODED_MAX:
+            _ENCODED.clear()
+        settings = {**_DEFAULTS, **echo, **_OWN}
+        for own in ("id", "object", "created_at", "model", "status", "output", "usage", "completed_at"):
+            del settings[own]
+        encoded = _ENCODED[key] = dumps(settings)[1:-1]
+    return encoded
+
 
 def stored_id(request_id: str) -> str:
     """Returns the id of a stored response, which must be unique and not be guessed, whatever ids the upstream has.
@@ -78,7 +105,7 @@ def stored_id(request_id: str) -> str:
 class ResponseObject:
     """Builds the Response object of one reply. `base` is its id without the prefix; the ids of its items contain it."""
 
-    __slots__ = ("_context", "_created", "_model", "base")
+    __slots__ = ("_context", "_created", "_identity", "_model", "_settings", "base")
 
     def __init__(self, context: ReplyContext, upstream_id: str, model: str, created: int | None) -> None:
         if context.stored is None:
@@ -88,6 +115,10 @@ class ResponseObject:
         self._context = context
         self._model = context.model if context.knobs.echo_model == "requested" or not model else model
         self._created = context.created if created is None else created
+        self._identity = self._settings = b""
+        """The first keys and the settings as JSON, once `started_json` returned them; empty if they may change or are
+        long. Settings are shared by all replies.
+        """
 
     def started(self) -> Json:
         """Returns the object while the reply is in progress.
@@ -104,6 +135,23 @@ class ResponseObject:
         response["created_at"] = self._created
         response["model"] = self._model
         return response
+
+    def started_json(self) -> bytes:
+        """Returns the JSON of `started()`."""
+        context = self._context
+        if context.stored is not None or not _NUMERIC.issuperset(context.echo):
+            return dumps(self.started())
+        self._identity = _IDENTITY % (dump_str(ID_PREFIX + self.base), self._created, dump_str(self._model))
+        self._settings = _encoded_settings(context.echo)
+        return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null")
+
+    def ended_json(self, status: str, output: bytes, *, usage: Json | None, reason: str | None) -> bytes:
+        """Returns the JSON of `ended()` without an error. `output` is the JSON of the items, without brackets."""
+        if status != "completed" or not self._settings:
+            return dumps(self.ended(status, Fragment(b"[%b]" % output), usage=usage, reason=reason))
+        clock = self._context.clock
+        completed_at = b"null" if clock is None else b"%d" % int(clock())
+        return _OBJECT % (self._identity, b"completed", output, self._settings, dumps(usage), completed_at)
 
     def ended(
         self,

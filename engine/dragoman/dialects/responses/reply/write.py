@@ -75,10 +75,11 @@ class _Output:
     def text(self, part: Text, status: str) -> None:
         item = self._items.new(TEXT)
         self.shown |= part.text != ""
-        annotations = [write_citation(citation, len(part.text)) for citation in part.citations]
-        item.annotations = [annotation for annotation in annotations if annotation is not None]
-        if None in annotations:
-            self._context.losses.add(LossCode.CITATIONS, part.at)
+        if part.citations:
+            annotations = [write_citation(citation, len(part.text)) for citation in part.citations]
+            item.annotations = [annotation for annotation in annotations if annotation is not None]
+            if None in annotations:
+                self._context.losses.add(LossCode.CITATIONS, part.at)
         if part.logprobs and self._context.logprobs:
             item.logprobs = write_logprobs(part.logprobs)
         self.output.append(item.build(status, part.text))

@@ -49,14 +49,15 @@ FIELDS: Final = frozenset({
     "client_metadata",
     *CACHE_KEYS, *_REJECTED, *_DROPPED,
 })
-# fmt: on
 _STREAM_OPTIONS: Final = frozenset({"include_obfuscation"})
+_USUAL: Final = frozenset({
+    "model", "input", "instructions", "stream", "max_output_tokens", "temperature", "top_p", "store",
+})
+"""The only fields of most requests of programs other than agents."""
 _UNSUPPORTED: Final = frozenset({*_REJECTED, "background"})
-_CONTROLS: Final = frozenset({"max_output_tokens", "temperature", "top_p", "include", "top_logprobs"})
 _LIMITS: Final = frozenset({"max_tool_calls", "truncation", *_DROPPED})
-# fmt: off
 _SERVICE: Final = frozenset({
-    "user", "safety_identifier", "service_tier", "metadata", "moderation", "store", "stream_options", *CACHE_KEYS,
+    "user", "safety_identifier", "service_tier", "metadata", "moderation", *CACHE_KEYS,
 })
 # fmt: on
 _LOGPROBS: Final = "message.output_text.logprobs"
@@ -74,28 +75,38 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     """
     if type(body) is not dict:
         raise ClientRequestError("", f"expected a JSON object, got {kind_of(body)}")
-    if not FIELDS.issuperset(body):
+    # A request with only the usual fields needs no readers of others.
+    usual = _USUAL.issuperset(body)
+    if not usual and not FIELDS.issuperset(body):
         drop_unknown(body, FIELDS, losses)
     request = Request(DIALECT, required(body, "model", str), [])
-    if not _UNSUPPORTED.isdisjoint(body):
+    if not usual and not _UNSUPPORTED.isdisjoint(body):
         _reject(body)
     request.stream = optional(body, "stream", bool) or False
     # A Responses stream always ends with its usage.
     request.include_usage = True
     tools = ToolList(losses)
-    tools.declare(optional(body, "tools", list) or [], ("tools",))
+    if not usual:
+        tools.declare(optional(body, "tools", list) or [], ("tools",))
     items = _read_input(request, body, tools, losses, limits)
     request.tools = tools.tools
-    request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
-    request.parallel = optional(body, "parallel_tool_calls", bool)
-    _read_controls(request, body, items, losses)
-    if not _SERVICE.isdisjoint(body):
+    if not usual:
+        request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
+        request.parallel = optional(body, "parallel_tool_calls", bool)
+    _read_sampling(request, body)
+    if not usual:
+        request.thinking = read_reasoning(body, losses)
+        request.format, request.verbosity = read_text(body, losses)
+    if items is not None:
+        _apply_updates(request, items)
+    if not usual and not _LIMITS.isdisjoint(body):
+        _read_limits(body, losses)
+    if not usual and not _SERVICE.isdisjoint(body):
         read_service(request, body)
-        # Only validated: nothing is stored for other dialects' upstreams, and the reply has `store: false`
-        # (mapping §7.4).
-        optional(body, "store", bool)
-        if stream_options := optional(body, "stream_options", dict):
-            drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
+    # Only validated: nothing is stored for other dialects' upstreams, and the reply has `store: false` (mapping §7.4).
+    optional(body, "store", bool)
+    if not usual and (stream_options := optional(body, "stream_options", dict)):
+        drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
     request.echo = echoed_settings(body)
     return request
 
@@ -107,48 +118,27 @@ def _reject(body: Json) -> None:
         raise Unsupported(("background",), "responses are not run in the background here yet; use `stream` instead")
 
 
-def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, limits: Limits) -> ItemsReader:
-    """Read `instructions` and `input`. Returns the reader, which has the settings that the items changed."""
-    reader = ItemsReader(tools, losses)
-    turns = request.turns = reader.turns
+def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, limits: Limits) -> ItemsReader | None:
+    """Read `instructions` and `input`. Returns the reader of the items, which has the settings that they changed."""
     instructions = optional(body, "instructions", str)
     if instructions:
         at = ("instructions",)
-        turns.append(Turn(_INSTRUCTION, [Text(instructions, at)], at, "top", True))
+        request.turns.append(Turn(_INSTRUCTION, [Text(instructions, at)], at, "top", True))
     content, where = body.get("input"), ("input",)
     if type(content) is str:
-        turns.append(Turn(_USER, [Text(content, where)], where, "", True))
-    elif type(content) is not list:
+        request.turns.append(Turn(_USER, [Text(content, where)], where, "", True))
+        return None
+    if type(content) is not list:
         either = "a string or an array of items"
         problem = f"is required ({either})" if content is None else f"expected {either}, got {kind_of(content)}"
         raise ClientRequestError(where, problem)
-    elif len(content) > limits.messages:
+    if len(content) > limits.messages:
         raise TooMany(where, f"{len(content)} items", "messages", limits.messages)
-    elif not content:
+    if not content:
         raise ClientRequestError(where, "must not be empty")
-    else:
-        reader.read(content)
+    reader = ItemsReader(tools, losses, request.turns)
+    reader.read(content)
     return reader
-
-
-def _read_controls(request: Request, body: Json, items: ItemsReader, losses: Losses) -> None:
-    # Most requests have few settings; one set operation finds that a group is absent.
-    if not _CONTROLS.isdisjoint(body):
-        _read_sampling(request, body)
-    request.thinking = read_reasoning(body, losses)
-    if items.effort is not None:
-        summary = request.thinking.summary if request.thinking is not None else None
-        request.thinking = Thinking(items.effort.effort, items.effort.at, summary=summary)
-    request.format, request.verbosity = read_text(body, losses)
-    if items.format:
-        (request.format,) = items.format
-    if not _LIMITS.isdisjoint(body):
-        if optional(body, "max_tool_calls", int) is not None:
-            losses.add(LossCode.MAX_TOOL_CALLS, ("max_tool_calls",))
-        if one_of(body, "truncation", ("auto", "disabled")) == "auto":
-            losses.add(LossCode.TRUNCATION, ("truncation",))
-        for key, code in _DROPPED.items():
-            drop_if_set(body, key, code, losses)
 
 
 def _read_sampling(request: Request, body: Json) -> None:
@@ -157,11 +147,32 @@ def _read_sampling(request: Request, body: Json) -> None:
         if cap < 1:
             raise ClientRequestError(("max_output_tokens",), "must be at least 1")
         request.max_tokens, request.max_tokens_at = cap, ("max_output_tokens",)
-    request.temperature = optional(body, "temperature", float)
-    request.top_p = optional(body, "top_p", float)
-    included = optional(body, "include", list) or ()
-    for index, word in enumerate(included):
-        typed(word, str, ("include", index))
-    request.top_logprobs = optional(body, "top_logprobs", int) or None
-    # Either requests them. Chat accepts a count only together with `logprobs`.
-    request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
+    if "temperature" in body:
+        request.temperature = optional(body, "temperature", float)
+    if "top_p" in body:
+        request.top_p = optional(body, "top_p", float)
+    if "include" in body or "top_logprobs" in body:
+        included = optional(body, "include", list) or ()
+        for index, word in enumerate(included):
+            typed(word, str, ("include", index))
+        request.top_logprobs = optional(body, "top_logprobs", int) or None
+        # Either requests them. Chat accepts a count only together with `logprobs`.
+        request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
+
+
+def _apply_updates(request: Request, items: ItemsReader) -> None:
+    """Replace settings of the request by those of its last `configuration_update` items."""
+    if items.effort is not None:
+        summary = request.thinking.summary if request.thinking is not None else None
+        request.thinking = Thinking(items.effort.effort, items.effort.at, summary=summary)
+    if items.format:
+        (request.format,) = items.format
+
+
+def _read_limits(body: Json, losses: Losses) -> None:
+    if optional(body, "max_tool_calls", int) is not None:
+        losses.add(LossCode.MAX_TOOL_CALLS, ("max_tool_calls",))
+    if one_of(body, "truncation", ("auto", "disabled")) == "auto":
+        losses.add(LossCode.TRUNCATION, ("truncation",))
+    for key, code in _DROPPED.items():
+        drop_if_set(body, key, code, losses)

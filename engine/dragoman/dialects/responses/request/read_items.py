@@ -77,7 +77,7 @@ _UNSUPPORTED: Final[dict[str, str]] = {
 
 
 class ItemsReader:
-    """Reads the items of one request to `turns`.
+    """Reads the items of one request and adds them to `turns`.
 
     `effort` and `format` are those of the last `configuration_update`. `format` is a tuple of one element, or empty if
     no update has a format.
@@ -85,10 +85,10 @@ class ItemsReader:
 
     __slots__ = ("_builder", "_first", "_losses", "_mark", "_tools", "effort", "format", "turns")
 
-    def __init__(self, tools: ToolList, losses: Losses) -> None:
+    def __init__(self, tools: ToolList, losses: Losses, turns: list[Turn]) -> None:
         self._tools, self._losses = tools, losses
-        self._builder = TurnBuilder(losses)
-        self.turns = self._builder.turns
+        self._builder = TurnBuilder(losses, turns)
+        self.turns = turns
         self._first = self._mark = 0
         """The numbers of turns and of losses before the items."""
         self.effort: Thinking | None = None

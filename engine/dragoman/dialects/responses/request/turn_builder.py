@@ -33,13 +33,13 @@ _ROLES: Final = {
 
 
 class TurnBuilder:
-    """Builds the `turns` of one request."""
+    """Builds the `turns` of one request, which may have some already."""
 
     __slots__ = ("_assistant", "_instructions", "_losses", "_results", "turns")
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: Losses, turns: list[Turn]) -> None:
         self._losses = losses
-        self.turns: list[Turn] = []
+        self.turns = turns
         self._assistant: list[Part] | None = None
         """The parts of the open assistant turn. None if none is open or it is a compact turn."""
         self._results: list[Part] | None = None

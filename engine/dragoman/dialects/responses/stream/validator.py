@@ -27,6 +27,7 @@ from dragoman.stages.output_validator import (
     payload_of,
 )
 from dragoman.wire.json_codec import dump_str
+from dragoman.wire.sse import COMMENT, LF, Frame, encode
 
 _BEGINNINGS: Final = frozenset(("response.created", "response.in_progress", "response.queued"))
 _TERMINALS: Final = {
@@ -71,7 +72,17 @@ class ResponsesValidator(Validator):
         if type(frames) is bytes and len(frames) < self._most and frames.startswith(self._prefix % self._next):
             self._next += 1
             return frames
-        return super().feed(frames)
+        if isinstance(frames, bytes):
+            return super().feed(frames)
+        pieces = [encode(frame) if isinstance(frame, Frame) else frame for frame in frames]
+        data = b"".join(pieces)
+        # The first and the last frames of most streams differ in a few values only.
+        checked = 0 if self.over or self.ended else self.take_usual(data)
+        if not checked:
+            self._judge_each(frames, pieces)
+        elif checked < len(data):
+            self._judge(data[checked:])
+        return data
 
     def matches_template(self, data: bytes) -> bool:
         """True if these are the next deltas of one item, with the bytes of a checked one around their texts."""
@@ -123,8 +134,12 @@ class ResponsesValidator(Validator):
             and len(item.parts) < 2
             and (known := _TEMPLATES.get(_kind(item))) is not None
         ):
-            place = _place(len(self._items) - 1, item)
-            self.add_template(Template(known[0] + place + known[1], b"", known[2]))
+            self._restore(known, _place(len(self._items) - 1, item))
+
+    def _restore(self, known: tuple[bytes, bytes, bytes], place: bytes) -> None:
+        """Set the template of a new item, whose own fields are `place`."""
+        self._prefix, self._tail = known[0] + place + known[1], known[2]
+        self.add_template(Template(self._prefix, b"", self._tail))
 
     def drop_template(self) -> None:
         """Forget the templates: the deltas they match may be invalid from here on."""
@@ -180,51 +195,61 @@ class ResponsesValidator(Validator):
 
     def take_usual(self, data: bytes) -> int:
         """See `Validator.take_usual`."""
-        items, at = self._items, 0
-        if items:
-            item = items[-1]
-            if item.open_text():
-                ended = ended_text(data, self._next, len(items) - 1, item.id.encode(errors="surrogatepass"))
-                if ended is None:
-                    return 0
-                item.close(ended[0])
-                self._advance(ENDED_TEXT)
-                self.drop_template()
-                return self._usual_end(data, ended[1])
-        elif self._snapshots.identity is None:
+        items = self._items
+        if items and items[-1].open_text():
+            return self._usual_text_end(data, items[-1])
+        at = 0
+        if self._snapshots.identity is None:
             at = self._snapshots.usual_start(data)
             if not at:
                 return 0
-            self._advance(2)
-        started = started_text(data, at, self._next, len(items))
+            self._next += 2
+            self.position += 2
+        index = len(items)
+        started = started_text(data, at, self._next, index)
         if started is None:
             return at
-        item_id = started[0].decode()
-        if any(other.id == item_id for other in items):
+        literal, at_end = started
+        item_id = literal.decode()
+        if items and any(other.id == item_id for other in items):
             return at
         items.append(ValidatedItem.text(item_id))
-        self._advance(STARTED_TEXT)
-        self.drop_template()
-        self.restore_templates("response.content_part.added")
-        return started[1]
+        self._next += STARTED_TEXT
+        self.position += STARTED_TEXT
+        if self._known:
+            self.drop_template()
+        if (known := _TEMPLATES.get("output_text")) is not None:
+            self._restore(known, b'"item_id":"%b","output_index":%d,' % (literal, index))
+        # An upstream's keep-alive often comes before the first text.
+        return at_end + len(COMMENT) if data.startswith(COMMENT, at_end) else at_end
 
-    def _usual_end(self, data: bytes, at: int) -> int:
-        """Take `response.completed` if the rest of `data` is one of the usual form. Returns the new position."""
-        head = _COMPLETED % self._next
-        if not data.startswith(head, at) or data.find(b"\n\n", at) != len(data) - 2:
+    def _usual_text_end(self, data: bytes, item: ValidatedItem) -> int:
+        """Take the last frames of a text item, and `response.completed` if `data` ends with it. Returns their size."""
+        items, number = self._items, self._next
+        ended = ended_text(data, number, len(items) - 1, item.id.encode("utf-8", "surrogatepass"))
+        if ended is None:
+            return 0
+        encoded, at = ended
+        item.close(encoded)
+        number += ENDED_TEXT
+        self._next = number
+        self.position += ENDED_TEXT
+        self.drop_template()
+        head, end = _COMPLETED % number, len(data) - 2
+        if not data.startswith(head, at):
+            return at
+        at_snapshot = at + len(head)
+        if data.find(b"\n", at_snapshot) != end or data[-1] != LF:
             return at
         try:
-            if not self._snapshots.is_expected_end(data[:-2], at + len(head), self._items):
+            if not self._snapshots.is_expected_end(data, at_snapshot, end, items):
                 return at
         except (GrammarError, LookupError):
             return at  # the frame is checked by itself, which reports it
-        self._advance(1)
+        self._next = number + 1
+        self.position += 1
         self.ended = True
         return len(data)
-
-    def _advance(self, frames: int) -> None:
-        self._next += frames
-        self.position += frames
 
     # --- the response ------------------------------------------------------------------------------------------------
 
@@ -234,12 +259,12 @@ class ResponsesValidator(Validator):
         snapshots, items = self._snapshots, self._items
         if payload.startswith(head):
             at = len(head)
-            if (name == "response.created" and snapshots.is_known_start(payload, at)) or (
-                name == "response.in_progress" and not items and snapshots.is_first_again(payload, at)
-            ):
+            first = name == "response.created" and snapshots.identity is None
+            again = name == "response.in_progress" and snapshots.identity is not None and not items
+            if (first or again) and snapshots.is_known_start(payload, at, len(payload)):
                 self._next += 1
                 return
-            if name == "response.completed" and snapshots.is_expected_end(payload, at, items):
+            if name == "response.completed" and snapshots.is_expected_end(payload, at, len(payload), items):
                 self._next += 1
                 self.ended = True
                 return

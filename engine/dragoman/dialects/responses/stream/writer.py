@@ -7,7 +7,7 @@ completed (mapping §9.7). The bytes around the text of a delta are built once p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from orjson import Fragment
 
@@ -49,6 +49,18 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
+_CREATED: Final = b'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":%b}\n\n'
+_BEGUN: Final = _CREATED + (
+    b'event: response.in_progress\ndata: {"type":"response.in_progress","sequence_number":1,"response":%b}\n\n'
+)
+_END: Final = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n'
+_LONG: Final = 4096
+"""Bytes of a last event that is left to the encoder."""
+
+# Member access on an enum class costs more than a global.
+_OPAQUE: Final = BlockKind.OPAQUE
+_TEXT: Final = BlockKind.TEXT
+
 
 class ResponsesWriter(StreamWriter):
     """Writes one stream."""
@@ -69,7 +81,8 @@ class ResponsesWriter(StreamWriter):
         super().__init__(context)
         self._snapshot: ResponseObject | None = None
         self._open: dict[int, WrittenItem] = {}
-        self._output = WrittenOutput("")
+        self._output: WrittenOutput
+        """The items. Set with the first event."""
         self._encrypted_blocks: dict[int, BlockStart] = {}
         """Starts of reasoning blocks that are encrypted only. Their items start with the encrypted content."""
         self._held: tuple[int, WrittenItem, str] | None = None
@@ -93,12 +106,9 @@ class ResponsesWriter(StreamWriter):
         self._room -= len(text)
         if self._room < 0:
             raise self._too_large()
-        template = block.direct_format
-        if template:
+        if block.direct_frame:
             block.append(text)
-            sequence = self._sequence
-            self._sequence = sequence + 1
-            out.append(Frame(block.event, template % (sequence, dump_str(text))))
+            self._emit_delta(block.direct_frame, dump_str(text), out)
         else:
             self._write_delta(event.index, block, text, out)
 
@@ -106,7 +116,7 @@ class ResponsesWriter(StreamWriter):
         """Returns the encoded frames of a run of fragments, or None if they need more than the item's format."""
         block = self._open.get(event.index)
         text, literals = event.text, event.encoded
-        if block is None or not block.direct_format or len(text) > self._room:
+        if block is None or not block.direct_frame or len(text) > self._room:
             return None
         self._room -= len(text)
         block.append(text)
@@ -130,20 +140,15 @@ class ResponsesWriter(StreamWriter):
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
 
     def _begin(self, event: Start, out: Frames) -> None:
-        body = self._start(ResponseObject(self.context, event.id, event.model, event.created), out)
-        self._emit("response.in_progress", body, out)
+        snapshot = self._snapshot = ResponseObject(self.context, event.id, event.model, event.created)
+        self._output = WrittenOutput(snapshot.base)
+        response = snapshot.started_json()  # large with an agent's tools, and needed twice
+        self._sequence = 2
+        out.append(_BEGUN % (response, response))
         if self.context.stored is not None and self.context.stored.compaction:
             block = self._output.add(COMPACTION)
             self._item_added(block, out)
             self._item_done(block, True, self.context.stored.compaction, out)
-
-    def _start(self, snapshot: ResponseObject, out: Frames) -> bytes:
-        """Write the first event. Returns its body, which is large with an agent's tools and is needed twice."""
-        self._snapshot = snapshot
-        self._output = WrittenOutput(snapshot.base)
-        body = b'"response":' + dumps(snapshot.started())
-        self._emit("response.created", body, out)
-        return body
 
     def _reserve(self, size: int) -> None:
         self._room -= size
@@ -157,11 +162,18 @@ class ResponsesWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
-        if kind is BlockKind.OPAQUE:
+        if kind is _OPAQUE:
             if event.code == LossCode.REASONING_ENCRYPTED:
                 self._encrypted_blocks[event.index] = event
             else:
                 self.context.losses.add(LossCode(event.code), event.name)
+            return
+        if kind is _TEXT:
+            block = self._open[event.index] = self._output.add(TEXT)
+            block.part_added = True
+            block.prepare_deltas(b',"logprobs":[]', live=not self.context.logprobs)
+            out.append(block.text_added(self._sequence))
+            self._sequence += 2
             return
         shape = shape_of(kind, custom=event.custom, search=event.search, summary=self._summary)
         if kind is BlockKind.TOOL:
@@ -170,7 +182,7 @@ class ResponsesWriter(StreamWriter):
             block = self._output.add(shape)
         self._open[event.index] = block
         self._item_added(block, out)
-        if kind is BlockKind.TEXT or kind is BlockKind.REFUSAL:
+        if kind is BlockKind.REFUSAL:
             self._part_added(block, out)
 
     def _item_added(self, block: WrittenItem, out: Frames) -> None:
@@ -184,7 +196,7 @@ class ResponsesWriter(StreamWriter):
         """Announce an item's part. A reasoning item gets its part with its first text, as it may have no text."""
         block.part_added = True
         self._emit(block.part_event("added"), block.part_body(""), out)
-        block.prepare_deltas(b',"logprobs":[]' if block.item.shape is TEXT else b"", live=not self.context.logprobs)
+        block.prepare_deltas(b"", live=not self.context.logprobs)
 
     def _write_delta(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
         """Write a delta that has no direct format: the first of reasoning, one that is held, one of a tool search."""
@@ -199,23 +211,23 @@ class ResponsesWriter(StreamWriter):
         if self.context.logprobs and shape is TEXT:
             self._held = index, block, text
         else:
-            self._emit_delta(block, block.delta_format, dump_str(text), out)
+            self._emit_delta(block.delta_frame, dump_str(text), out)
 
-    def _emit_delta(self, block: WrittenItem, template: bytes, literal: bytes, out: Frames) -> None:
+    def _emit_delta(self, frame: bytes, literal: bytes, out: Frames) -> None:
         sequence = self._sequence
         self._sequence = sequence + 1
-        out.append(Frame(block.event, template % (sequence, literal)))
+        out.append(frame % (sequence, literal))
 
     def _emit_held(self, event: Event | None, out: Frames) -> None:
         """Write the held delta, with the log probabilities if `event` has them."""
         assert self._held is not None
         index, block, text = self._held
         self._held = None
-        template = block.delta_format
+        frame = block.delta_frame
         if isinstance(event, Logprobs) and event.index == index:
             logprobs = dumps(write_logprobs(event.tokens))
-            template = template[: -len(b"[]}")] + logprobs.replace(b"%", b"%%") + b"}"
-        self._emit_delta(block, template, dump_str(text), out)
+            frame = frame[: -len(b"[]}\n\n")] + logprobs.replace(b"%", b"%%") + b"}\n\n"
+        self._emit_delta(frame, dump_str(text), out)
 
     def _add_logprobs(self, event: Logprobs, out: Frames) -> None:
         block = self._open.get(event.index)
@@ -276,7 +288,14 @@ class ResponsesWriter(StreamWriter):
             self._item_done(block, complete, None, out)
             return
         if shape is TEXT:
-            self._output.has_content |= text != ""
+            if text:
+                self._output.has_content = True
+            if complete and not block.citations and not item.logprobs:
+                frames, encoded = block.text_done(self._sequence, text)
+                self._sequence += 3
+                out.append(frames)
+                self._output.close_encoded(block, encoded)
+                return
             for body in block.annotation_bodies(len(text)):
                 self._emit("response.output_text.annotation.added", body, out)
             if len(item.annotations) < len(block.citations):
@@ -295,7 +314,7 @@ class ResponsesWriter(StreamWriter):
         shape = item.shape
         if complete and shape.key == "arguments" and shape.events and not text.strip():
             # A call without arguments: clients parse the deltas, and "" is not JSON (mapping §6.3).
-            self._emit_delta(block, block.delta_format, b'"{}"', out)
+            self._emit_delta(block.delta_frame, b'"{}"', out)
         text, arguments, complete = complete_arguments(shape, text, complete)
         if complete and shape.events:
             self._emit(shape.events + ".done", block.text_body(dump_str(text)), out)
@@ -330,25 +349,37 @@ class ResponsesWriter(StreamWriter):
             self._part_added(block, out)
             self._reserve(len(wording))
             block.append(wording)
-            self._emit_delta(block, block.delta_format, dump_str(wording), out)
+            self._emit_delta(block.delta_frame, dump_str(wording), out)
             self._end_prose(block, True, out)
         status, reason = write_status(stop, context.knobs, shown=output.has_content)
         counts = write_usage(usage, context.losses)
-        response = dumps(snapshot.ended(status, output.items(), usage=counts, reason=reason))
+        response = snapshot.ended_json(status, output.items(), usage=counts, reason=reason)
         if context.stored is not None:
             context.stored.final = response
-        self._emit(f"response.{status}", b'"response":' + response, out)
+        self._emit_end(status, response, out)
 
     def _fail(self, event: Error, out: Frames) -> None:
         snapshot = self._snapshot
         if snapshot is None:
             # The SDK accepts no event before `response.created`, not even a failure.
             snapshot = ResponseObject(self.context, "", "", None)
-            self._start(snapshot, out)
+            out.append(_CREATED % snapshot.started_json())
+            self._sequence = 1
+            items = b""
+        else:
+            items = self._output.items()
         error = response_error(event.failure, self.context.knobs)
-        response = snapshot.ended("failed", self._output.items(), error=error)
+        response = snapshot.ended("failed", Fragment(b"[%b]" % items), error=error)
         response["store"] = False  # a failed response is not stored
-        self._emit("response.failed", b'"response":' + dumps(response), out)
+        self._emit_end("failed", dumps(response), out)
+
+    def _emit_end(self, status: str, response: bytes, out: Frames) -> None:
+        """Write the last event. A long one is a frame, which the validator need not search for its end."""
+        if len(response) < _LONG:
+            name = status.encode()
+            out.append(_END % (name, name, self._sequence, response))
+        else:
+            self._emit(f"response.{status}", b'"response":' + response, out)
 
 
 ResponsesWriter.writes = {

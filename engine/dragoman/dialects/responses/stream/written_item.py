@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import StringIO
-from typing import Any
-
-from orjson import Fragment
+from typing import Any, Final
 
 from dragoman.canonical.events import Citation
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.reply.item_shapes import FUNCTION, SEARCH, TEXT, ItemFactory, ItemShape, OutputItem
 from dragoman.losses import LossCode
 from dragoman.wire.json_codec import dump_str, dumps
+
+_TEXT_ADDED: Final = (
+    b'event: response.output_item.added\ndata: {"type":"response.output_item.added","sequence_number":%d,'
+    b'"output_index":%d,"item":{"type":"message","id":%b,"role":"assistant","status":"in_progress","content":[]}}\n\n'
+    b'event: response.content_part.added\ndata: {"type":"response.content_part.added","sequence_number":%d,'
+    b'%b,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}}\n\n'
+)
+"""The frames that announce a text item and its part."""
+_TEXT_ITEM: Final = (
+    b'{"type":"message","id":%b,"role":"assistant","status":"completed",'
+    b'"content":[{"type":"output_text","text":%b,"annotations":[],"logprobs":[]}]}'
+)
+"""A complete text item without citations and log probabilities."""
+_TEXT_DONE: Final = (
+    b'event: response.output_text.done\ndata: {"type":"response.output_text.done","sequence_number":%d,'
+    b'%b,"text":%b,"logprobs":[]}\n\n'
+    b'event: response.content_part.done\ndata: {"type":"response.content_part.done","sequence_number":%d,'
+    b'%b,"part":{"type":"output_text","text":%b,"annotations":[],"logprobs":[]}}\n\n'
+    b'event: response.output_item.done\ndata: {"type":"response.output_item.done","sequence_number":%d,'
+    b'"output_index":%d,"item":%b}\n\n'
+)
+"""The last frames of such an item."""
 
 
 class WrittenItem:
@@ -23,10 +43,9 @@ class WrittenItem:
         "append",
         "buffer",
         "citations",
-        "delta_format",
-        "direct_format",
+        "delta_frame",
         "direct_frame",
-        "event",
+        "id_literal",
         "item",
         "loss",
         "part_added",
@@ -35,33 +54,35 @@ class WrittenItem:
     def __init__(self, item: OutputItem) -> None:
         shape = item.shape
         self.item = item
-        self.event = shape.events + ".delta"
-        self.address = b'"item_id":%b,"output_index":%d' % (dump_str(item.id), item.index)
+        self.id_literal = dump_str(item.id)
+        self.address = b'"item_id":%b,"output_index":%d' % (self.id_literal, item.index)
         """The fields that identify the item and its part in each of its events."""
         if shape.part_list:
             self.address += b',"%b_index":0' % shape.part_list.encode()
-        self.delta_format = b""
-        """Its delta event, to be formatted with the sequence number and the text's JSON."""
-        self.direct_format = b""
-        """`delta_format` if each delta is written at once; empty if a delta may be held or starts the part."""
+        self.delta_frame = b""
+        """The SSE frame of its deltas, to be formatted with the sequence number and the text's JSON."""
         self.direct_frame = b""
-        """`direct_format` as an encoded SSE frame."""
+        """`delta_frame` if each delta is written at once; empty if a delta may be held or starts the part."""
         self.part_added = False
         """True if its part is announced."""
         self.citations: list[Citation] = []
         self.loss: LossCode | None = None
         """The loss to record if it ends without encrypted content."""
-        # A list of fragments would cost a string of some 60 bytes per token.
-        self.buffer = StringIO(newline="")
+        # A list of fragments would cost a string of some 60 bytes per token. No line ends are translated.
+        self.buffer = StringIO()
         self.append = self.buffer.write
 
     def prepare_deltas(self, more: bytes, *, live: bool) -> None:
-        """Build the formats of its deltas, with `more` fields after the text. If `live`, deltas are never held."""
-        at = self.address.replace(b"%", b"%%")
-        self.delta_format = b'{"type":"%b","sequence_number":%%d,%b,"delta":%%b%b}' % (self.event.encode(), at, more)
+        """Build the format of its deltas, with `more` fields after the text. If `live`, deltas are never held."""
+        name, at = self.item.shape.events.encode(), self.address.replace(b"%", b"%%")
+        self.delta_frame = b'event: %b.delta\ndata: {"type":"%b.delta","sequence_number":%%d,%b,"delta":%%b%b}\n\n' % (
+            name,
+            name,
+            at,
+            more,
+        )
         if live:
-            self.direct_format = self.delta_format
-            self.direct_frame = b"event: %b\ndata: %b\n\n" % (self.event.encode(), self.delta_format)
+            self.direct_frame = self.delta_frame
 
     def text(self) -> str | None:
         """Returns the text so far, or None if there is no part and no text."""
@@ -71,6 +92,24 @@ class WrittenItem:
     def part_event(self, suffix: str) -> str:
         """Returns the name of an event of its part; `suffix` is `added` or `done`."""
         return f"response.{'reasoning_summary' if self.item.shape.part_list == 'summary' else 'content'}_part.{suffix}"
+
+    # --- the frames of a usual text item -------------------------------------------------------------------------
+
+    def text_added(self, sequence: int) -> bytes:
+        """Returns the two frames that announce a text item and its part; the first has this sequence number."""
+        item_id, index, address = self.id_literal, self.item.index, self.address
+        return _TEXT_ADDED % (sequence, index, item_id, sequence + 1, address)
+
+    def text_done(self, sequence: int, text: str) -> tuple[bytes, bytes]:
+        """Returns a complete text item's three last frames and its JSON; the first has this sequence number.
+
+        It has neither citations nor log probabilities.
+        """
+        address, literal = self.address, dump_str(text)
+        encoded = _TEXT_ITEM % (self.id_literal, literal)
+        part, item, index = sequence + 1, sequence + 2, self.item.index
+        frames = _TEXT_DONE % (sequence, address, literal, part, address, literal, item, index, encoded)
+        return frames, encoded
 
     # --- the bodies of its events, without type and sequence number -----------------------------------------------
 
@@ -111,7 +150,7 @@ class WrittenOutput:
 
     def __init__(self, base: str) -> None:
         self._factory = ItemFactory(base)
-        self._entries: list[WrittenItem | Fragment] = []
+        self._entries: list[WrittenItem | bytes] = []
         """By output index: an open item, or the JSON of one that is done."""
         self.has_content = False
         self.has_refusal = False
@@ -131,15 +170,18 @@ class WrittenOutput:
 
     def close(self, written: WrittenItem, status: str, text: Any) -> bytes:
         """Replace an open item by its JSON, which is returned."""
-        encoded = dumps(written.item.build(status, text))
-        self._entries[written.item.index] = Fragment(encoded)
+        return self.close_encoded(written, dumps(written.item.build(status, text)))
+
+    def close_encoded(self, written: WrittenItem, encoded: bytes) -> bytes:
+        """Replace an open item by its JSON `encoded`, which is returned."""
+        self._entries[written.item.index] = encoded
         return encoded
 
-    def items(self) -> list[Any]:
-        """Returns all items; those still open are incomplete."""
-        return [
-            entry
-            if isinstance(entry, Fragment)
-            else entry.item.build("incomplete", None if entry.item.shape is SEARCH else entry.text())
-            for entry in self._entries
-        ]
+    def items(self) -> bytes:
+        """Returns the JSON of all items, without the brackets around them; those still open are incomplete."""
+        return b",".join([entry if isinstance(entry, bytes) else _incomplete(entry) for entry in self._entries])
+
+
+def _incomplete(written: WrittenItem) -> bytes:
+    item = written.item
+    return dumps(item.build("incomplete", None if item.shape is SEARCH else written.text()))

@@ -47,6 +47,24 @@ def test_instructions_come_first_and_before_leading_items() -> None:
     assert read(instructions=None)[0].turns[0].role is Role.USER
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"instructions": "top", "max_output_tokens": 5, "temperature": 1, "top_p": 0.5, "stream": True, "store": False},
+        {"input": [{"role": "user", "content": "a"}, {"type": "configuration_update", "reasoning": {"effort": "low"}}]},
+    ],
+)
+def test_usual_fields_are_read_as_beside_others(fields: Json) -> None:
+    """A field that is null makes no difference, but is not one of the usual ones."""
+    assert read(**fields) == read(**fields, tools=None)
+
+
+@pytest.mark.parametrize("field", ["temperature", "top_p", "store", "stream", "max_output_tokens", "instructions"])
+def test_usual_fields_are_checked(field: str) -> None:
+    assert param(**{field: []}) == param(**{field: []}, tools=None) == field
+
+
 def test_input_is_needed() -> None:
     assert param(input=None) == param(input=[]) == param(input=5) == "input"
     assert refused(input=None).failure.message == "input: is required (a string or an array of items)"

@@ -187,3 +187,35 @@ def test_the_ends_of_a_usual_stream_are_checked_without_parsing_them() -> None:
     assert judge.take_usual(b"".join(frames[-4:])) == len(b"".join(frames[-4:]))
     assert judge.ended
     assert judge.position == 8
+
+
+def test_a_keep_alive_before_the_first_text_is_taken_with_the_first_frames() -> None:
+    frames = golden_frames("responses_from_chat/text")
+    validator(RESPONSES).feed(frames[0])
+    judge = validator(RESPONSES)
+    start = b"".join(frames[:4]) + b": keep-alive\n\n"
+    assert judge.take_usual(start + frames[4]) == len(start)
+    assert judge.position == 4
+    judge.feed(b"".join(frames[4:]))
+    judge.finish()
+    assert judge.context.violation is None
+
+
+@pytest.mark.parametrize("cut", [2, 4, 5, -4, -1])
+def test_frames_that_are_one_piece_are_taken_together(cut: int) -> None:
+    """As the writer encodes them."""
+    frames = golden_frames("responses_from_chat/text")
+    judge = validator(RESPONSES)
+    for piece in (frames[:cut], frames[cut:]):
+        assert judge.feed([b"".join(piece)]) == b"".join(piece)
+    judge.finish()
+    assert judge.context.violation is None
+    assert judge.position == 8
+
+
+def test_a_line_break_in_the_last_frame_is_found() -> None:
+    frames = golden_frames("responses_from_chat/text")
+    judge = validator(RESPONSES)
+    judge.feed(b"".join(frames[:-4]))
+    judge.feed([b"".join(frames[-4:-1]), frames[-1][:-1] + b"x"])
+    assert judge.context.violation is not None

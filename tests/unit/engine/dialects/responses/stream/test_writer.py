@@ -358,3 +358,13 @@ def test_the_echo_the_model_and_the_time() -> None:
     assert (response["instructions"], response["tool_choice"], response["store"]) == ("Be brief", "auto", False)
     assert (response["reasoning"], response["metadata"]) == ({"effort": "low"}, {"a": "b"})
     assert response["completed_at"] is None
+
+
+def test_a_long_response_is_written_as_a_short_one_is() -> None:
+    events: list[Event] = [START, *prose(0, BlockKind.TEXT, "Hi"), finish(StopReason.END), End()]
+    short, long = (payloads(*events, into=context(echo={"instructions": text})) for text in ("x", "x" * 5000))
+    assert [event["type"] for event in short] == [event["type"] for event in long]
+    for one, other in zip(short, long, strict=True):
+        if "response" in one:
+            one["response"]["instructions"] = other["response"]["instructions"]
+    assert short == long

@@ -321,9 +321,9 @@ def test_probabilities_of_odd_shapes_are_no_trouble() -> None:
 
 def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
     text: list[Event] = [START, BlockStart(0, BlockKind.TEXT), Delta(0, "a")]
-    assert len(Writer(context()).feed(text)) == 5
+    assert len(frames_of(Writer(context()).feed(text))) == 5
     writer = Writer(context(logprobs=True))
-    assert len(writer.feed(text)) == 4
+    assert len(frames_of(writer.feed(text))) == 4
     assert [frame.event for frame in frames_of(writer.feed([Ping()]))] == ["response.output_text.delta", ""]
     writer.feed([Delta(0, "b")])
     failed = frames_of(writer.feed([Error(StreamTruncated().failure)]))

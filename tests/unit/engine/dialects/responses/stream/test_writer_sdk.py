@@ -96,5 +96,5 @@ def test_every_stream_is_what_the_sdk_assembles(events: list[Event], surface: st
 def test_any_batches_give_the_same_frames(split: tuple[list[Event], list[list[Event]]], logs: bool) -> None:
     events, pieces = split
     writer = Writer(context(logprobs=logs))
-    frames = [frame for piece in pieces for frame in writer.feed(piece)]
+    frames = [frame for piece in pieces for frame in frames_of(writer.feed(piece))]
     assert [*frames, *writer.finish()] == written(events, context(logprobs=logs))
