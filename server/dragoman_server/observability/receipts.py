@@ -229,8 +229,7 @@ class Receipt:
             self.error = _error(failure, ours or ended == "rejected")
         if self.translation is not None:
             self.duration = self.metrics.seconds(self) if self.metrics is not None else 0.0
-            # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
-            self.facts = _facts_of(self.translation)
+            self.keep_facts(self.translation)
         if self.on_end is not None:
             self.on_end(self, failure)
         if self.settle is not None:
@@ -245,6 +244,12 @@ class Receipt:
         self.turn = None
         # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
+
+    def keep_facts(self, translation: Translation) -> None:
+        """Keep the facts of the translation, whose reply has ended. Only the first call has an effect."""
+        if self.facts is None:
+            # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
+            self.facts = _facts_of(translation)
 
     @property
     def usage(self) -> Usage | None:
