@@ -67,6 +67,7 @@ def row_of(exchange: EndedExchange) -> UsageRow:
     """Return the row of an exchange."""
     receipt, usage, estimated, cost = exchange.receipt, exchange.usage or _UNKNOWN, exchange.estimated, exchange.cost
     facts, first_event = receipt.facts, exchange.first_event
+    amount = float(cost) if cost is not None else None
     # By position: so many keywords would take four times as long.
     return UsageRow(
         rfc3339(receipt.created),
@@ -93,15 +94,11 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         usage.reasoning,
         [_NAMES.get(name, name) for name in estimated] if estimated else [],
         exchange.partial,
-        min(float(cost), COST_MAX) if cost is not None else None,
-        _rounded(exchange.duration),
-        _rounded(first_event) if first_event is not None else None,
+        amount if amount is None or amount < COST_MAX else COST_MAX,
+        # Four decimals. `round` takes five times as long, as it converts a number to a text.
+        int(exchange.duration * 10_000 + 0.5) / 10_000,
+        int(first_event * 10_000 + 0.5) / 10_000 if first_event is not None else None,
     )
-
-
-def _rounded(seconds: float) -> float:
-    """Return seconds with four decimals. `round` takes five times as long, as it converts them to a text."""
-    return int(seconds * 10_000 + 0.5) / 10_000
 
 
 def _text(value: str | None) -> str | None:
