@@ -109,6 +109,10 @@ def _tokens_text(usage: Usage, estimated: tuple[str, ...]) -> str:
     sent, written = usage.input_total, usage.output_total
     if sent is not None and written is not None and not estimated:
         return f" tokens_in={sent} tokens_out={written}"
+    return _estimates_text(usage, estimated)
+
+
+def _estimates_text(usage: Usage, estimated: tuple[str, ...]) -> str:
     return "".join(
         f" {name}={'~' if count in estimated else ''}{getattr(usage, count)}"
         for name, count in _COUNTS.items()

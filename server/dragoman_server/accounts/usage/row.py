@@ -68,11 +68,12 @@ def row_of(exchange: EndedExchange) -> UsageRow:
     receipt, usage, estimated, cost = exchange.receipt, exchange.usage or _UNKNOWN, exchange.estimated, exchange.cost
     facts, first_event = receipt.facts, exchange.first_event
     amount = float(cost) if cost is not None else None
+    failure, key, principal = exchange.failure, receipt.key, receipt.principal
     # By position: so many keywords would take four times as long.
     return UsageRow(
         rfc3339(receipt.created),
         receipt.request_id,
-        receipt.key.name if receipt.key is not None else None,
+        key.name if key is not None else None,
         receipt.endpoint or receipt.client,
         receipt.client_profile,
         _text(receipt.model),
@@ -81,8 +82,8 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         facts.upstream if facts is not None else None,
         _text(facts.upstream_model) if facts is not None else None,
         receipt.ended,
-        exchange.failure.kind if exchange.failure is not None else None,
-        _text(receipt.principal.id) if receipt.principal is not None else None,
+        failure.kind if failure is not None else None,
+        _text(principal.id) if principal is not None else None,
         receipt.status or 0,
         facts.stream if facts is not None else None,
         exchange.attempts,
