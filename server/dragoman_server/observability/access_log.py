@@ -7,9 +7,11 @@ request, so the error's code or kind is logged instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dragoman import (
+    Dialect,
     DragomanError,
     Failure,
     LimitExceeded,
@@ -17,6 +19,7 @@ from dragoman import (
     Translation,
     UpstreamTimeout,
     UpstreamUnreachable,
+    Usage,
     quote,
     redact,
 )
@@ -49,37 +52,31 @@ class RequestLine:
     note: str
 
     def __str__(self) -> str:
-        receipt, translation = self.receipt, self.translation
-        line = f"{receipt.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
+        receipt = self.receipt
+        first_event = tokens = losses = ""
         if receipt.begun_at is not None:
-            line = f"{line} first_event={receipt.begun_at - receipt.opened_at:.3f}"
-        losses: Losses | None = None
-        if translation is not None:
-            losses = translation.context.losses
-            usage, estimated = translation.usage_and_estimates()
-            if usage is not None:
-                if usage.input_total is not None:
-                    line = f"{line} tokens_in={'~' if 'input_total' in estimated else ''}{usage.input_total}"
-                if usage.output_total is not None:
-                    line = f"{line} tokens_out={'~' if 'output_total' in estimated else ''}{usage.output_total}"
-        if receipt.provider is not None:
-            line = f"{line} provider={receipt.provider} route={quote(receipt.route)}"
-        if receipt.client_profile is not None:
-            line = f"{line} client={receipt.client_profile}"
-        if self.trace_id is not None:
-            line = f"{line} trace_id={self.trace_id}"
-        if self.cause:
-            line = f"{line}: {self.cause}"
-        if losses:
-            line = f"{line}; losses: {', '.join(f'{code}={count}' for code, count in sorted(losses.counts.items()))}"
-        return line + self.note
+            first_event = f" first_event={receipt.begun_at - receipt.opened_at:.3f}"
+        if (facts := receipt.facts) is not None:
+            if facts.usage is not None:
+                tokens = _tokens_text(facts.usage, facts.estimated)
+            if facts.rest is not None and self.translation is not None:
+                losses = _losses_text(self.translation.context.losses)
+        target = _target_text(receipt.provider, receipt.route) if receipt.provider is not None else ""
+        profile = f" client={receipt.client_profile}" if receipt.client_profile is not None else ""
+        trace = f" trace_id={self.trace_id}" if self.trace_id is not None else ""
+        cause = f": {self.cause}" if self.cause else ""
+        # One text of all parts, as each addition to a text copies it.
+        return (
+            f"{receipt.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
+            f"{first_event}{tokens}{target}{profile}{trace}{cause}{losses}{self.note}"
+        )
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields for JSON, without empty ones."""
         receipt, translation = self.receipt, self.translation
         first_event = None if receipt.begun_at is None else round(receipt.begun_at - receipt.opened_at, 6)
-        usage, estimated = (None, ()) if translation is None else translation.usage_and_estimates()
+        usage, estimated = (None, ()) if receipt.facts is None else (receipt.facts.usage, receipt.facts.estimated)
         losses = {} if translation is None else translation.losses.counts
         fields = {
             "event": "request",
@@ -108,6 +105,38 @@ class RequestLine:
         return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
+def _tokens_text(usage: Usage, estimated: tuple[str, ...]) -> str:
+    sent, written = usage.input_total, usage.output_total
+    if sent is not None and written is not None and not estimated:
+        return f" tokens_in={sent} tokens_out={written}"
+    return _estimates_text(usage, estimated)
+
+
+def _estimates_text(usage: Usage, estimated: tuple[str, ...]) -> str:
+    return "".join(
+        f" {name}={'~' if count in estimated else ''}{getattr(usage, count)}"
+        for name, count in _COUNTS.items()
+        if getattr(usage, count) is not None
+    )
+
+
+def _losses_text(losses: Losses) -> str:
+    if not losses:
+        return ""
+    return f"; losses: {', '.join(f'{code}={count}' for code, count in sorted(losses.counts.items()))}"
+
+
+@lru_cache(256)
+def _target_text(provider: str, route: str) -> str:
+    """Return the provider and the route, both names of the configuration."""
+    return f" provider={provider} route={quote(route)}"
+
+
+@lru_cache
+def _direction_text(client: Dialect, upstream: Dialect) -> str:
+    return f"{client}→{upstream}"
+
+
 def request_line(
     receipt: Receipt,
     summary: str,
@@ -119,9 +148,12 @@ def request_line(
     note: str = "",
 ) -> RequestLine:
     """Return the line of a request that has just ended. Its receipt must still have its translation."""
+    translation = receipt.translation
+    if translation is not None:
+        receipt.keep_facts(translation)
     return RequestLine(
         receipt,
-        receipt.translation,
+        translation,
         receipt.seconds(),
         receipt.trace.trace_id if receipt.trace is not None else None,
         summary,
@@ -142,7 +174,8 @@ def error_word(failure: Failure) -> str:
 
 def direction_text(translation: Translation) -> str:
     """Return the direction and the model's names: `messages→chat claude-x → qwen3`."""
-    return f"{translation.direction} {quote(translation.context.model)} → {quote(translation.upstream_model)}"
+    direction = _direction_text(translation.direction.client.dialect, translation.direction.upstream.dialect)
+    return f"{direction} {quote(translation.context.model)} → {quote(translation.upstream_model)}"
 
 
 def without_reply(receipt: Receipt, result: str) -> str:

@@ -51,8 +51,8 @@ class EndedExchange:
             usage = replace(usage or Usage(), input_total=context.input_estimate)
             estimated = ("input_total", *estimated)
         cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider)
-        failure = failure or context.failure
-        return cls(receipt, failure, usage, estimated, cost, duration, first_event, len(receipt.attempts) or 1)
+        attempts = len(receipt.attempts) or 1
+        return cls(receipt, failure or context.failure, usage, estimated, cost, duration, first_event, attempts)
 
     @property
     def partial(self) -> bool:

@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -72,23 +73,26 @@ class LineHandler(logging.StreamHandler[TextIO]):
     def __init__(self, formatter: TextFormatter | JsonFormatter) -> None:
         super().__init__(sys.stderr)
         self._line = formatter.line
-        self._pending: list[str] = []
+        self._pending: deque[str] = deque()
+        """Lines that wait. Only their removal is locked: other threads write them before lines of their own."""
         self._lock = threading.Lock()
 
     def write(self, level: int, line: object) -> None:
         """Add the line of a request to the batch. Must be called in the event loop."""
-        text = self._line(time.time(), level, _LOG.name, line)
-        with self._lock:
-            self._pending.append(text)
-            count = len(self._pending)
+        pending = self._pending
+        pending.append(self._line(time.time(), level, _LOG.name, line))
+        count = len(pending)
         if count == 1:
             asyncio.get_running_loop().call_later(BATCH_SECONDS, self._write_batch)
         elif count >= _MOST_PENDING:
             self._write_batch()
 
     def _write_batch(self) -> None:
+        pending = self._pending
+        if not pending:
+            return
         with self._lock:
-            lines, self._pending = self._pending, []
+            lines = [pending.popleft() for _ in range(len(pending))]
         if lines:
             try:
                 self.stream.write("\n".join(lines) + "\n")  # standard error flushes at a line's end
@@ -114,6 +118,8 @@ class TextFormatter(logging.Formatter):
         self._worker = "" if worker is None else f" [{worker}]"
         self._second = -1
         self._time = ""
+        self._milliseconds = [f"{number:03}" for number in range(1000)]
+        """As texts: to format one would take as long as the rest of the line."""
 
     def line(self, created: float, level: int, logger: str, message: object) -> str:
         """Return the line for a message."""
@@ -121,7 +127,8 @@ class TextFormatter(logging.Formatter):
         if second != self._second:
             self._second = second
             self._time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-        return f"{self._time},{int((created - second) * 1000):03} {_level_name(level)}{self._worker} {message}"
+        name = _LEVEL_NAMES.get(level) or logging.getLevelName(level)
+        return f"{self._time},{self._milliseconds[int((created - second) * 1000)]} {name}{self._worker} {message!s}"
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and the traceback below it if there is one."""
@@ -141,7 +148,7 @@ class JsonFormatter(logging.Formatter):
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created))
         entry: dict[str, Any] = {
             "time": f"{stamp}.{int(created % 1 * 1000):03}Z",
-            "level": _level_name(level).lower(),
+            "level": (_LEVEL_NAMES.get(level) or logging.getLevelName(level)).lower(),
             "logger": logger,
         }
         if self._worker is not None:
@@ -158,7 +165,3 @@ class JsonFormatter(logging.Formatter):
         message = record.getMessage() if record.args or isinstance(record.msg, str) else record.msg
         exception = self.formatException(record.exc_info) if record.exc_info else ""
         return self.line(record.created, record.levelno, record.name, message, exception)
-
-
-def _level_name(level: int) -> str:
-    return _LEVEL_NAMES.get(level) or logging.getLevelName(level)

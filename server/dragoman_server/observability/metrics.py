@@ -12,24 +12,20 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-from dragoman import DIRECTIONS, Failure, FailureOrigin
+from dragoman import DIRECTIONS, Failure, FailureOrigin, Translation
+from dragoman_server.observability.end_counters import Endings, LabelledSeries
 from dragoman_server.observability.metric_families import (
     BUILD,
     CPU,
-    DURATION,
     FILES,
-    FIRST_EVENT,
     GATEWAY_ERRORS,
     LOSSES,
     MEMORY,
     OPEN_REQUESTS,
     OPEN_STREAMS,
     OUTPUT_VIOLATIONS,
-    REQUESTS,
     SHORT,
     STARTED,
-    TOKEN_TIME,
-    TOKENS,
     UPSTREAM_ERRORS,
     WORKER_UP,
     Totals,
@@ -44,13 +40,6 @@ REASON_KINDS = {
     "unreachable": "upstream_unreachable",
 }
 """Kinds of upstream errors in the metrics, by a failure's reason; for other reasons it is the failure's kind."""
-_USAGE = (
-    ("input", "input_total"),
-    ("cache_read", "cache_read"),
-    ("cache_write", "cache_write"),
-    ("output", "output_total"),
-    ("reasoning", "reasoning"),
-)
 
 
 class Metrics:
@@ -70,11 +59,10 @@ class Metrics:
         self._clock = clock
         self._started = now()
         self.totals = totals = Totals()
-        # Looking these up for each request would double the cost of counting it.
-        self._open_requests, self._open_streams = totals.series(OPEN_REQUESTS), totals.series(OPEN_STREAMS)
-        self._requests, self._durations = totals.series(REQUESTS), totals.series(DURATION)
-        self._first_events, self._tokens = totals.series(FIRST_EVENT), totals.series(TOKENS)
-        self._token_times = totals.series(TOKEN_TIME)
+        # Looking the values up in each family would double the cost of counting a request.
+        self._open_requests = totals.series(OPEN_REQUESTS)
+        self._opened, self._begun = LabelledSeries(self._open_requests), LabelledSeries(totals.series(OPEN_STREAMS))
+        self._endings = Endings(totals)
         self.gauges: list[Callable[[Totals], None]] = []
         self._violation_log = ViolationLog(clock)
         self.count_violations(validate)
@@ -94,13 +82,13 @@ class Metrics:
         """Count a request that has arrived. Its receipt reports its further course."""
         receipt.metrics = self
         receipt.opened_at = self._clock()
-        self._open_requests[(receipt.endpoint or receipt.client,)][0] += 1
+        self._opened[receipt.endpoint or receipt.client][0] += 1
 
     def begun(self, receipt: Receipt) -> None:
         """Count the first event of a streamed reply."""
         if receipt.begun_at is None:
             receipt.begun_at = self._clock()
-            self._open_streams[(receipt.endpoint or receipt.client,)][0] += 1
+            self._begun[receipt.endpoint or receipt.client][0] += 1
 
     def seconds(self, receipt: Receipt) -> float:
         """Return the seconds since the request arrived."""
@@ -108,33 +96,49 @@ class Metrics:
 
     def ended(self, receipt: Receipt, failure: Failure | None) -> None:
         """Count the end of a request. Its receipt must be complete and still have its translation."""
-        client, provider, route = receipt.endpoint or receipt.client, receipt.provider or "", receipt.route
-        self._open_requests[(client,)][0] -= 1
-        if receipt.begun_at is not None:
-            self._open_streams[(client,)][0] -= 1
-            observe(self._first_events[client, provider], receipt.begun_at - receipt.opened_at)
-        status = f"{(receipt.status or 500) // 100}xx"
-        self._requests[client, provider, route, receipt.ended, status][0] += 1
-        translation = receipt.translation
+        translation, begun_at = receipt.translation, receipt.begun_at
+        client, provider, status = receipt.endpoint or receipt.client, receipt.provider or "", receipt.status or 500
+        stream = translation.stream if translation is not None else None
+        ending = client, provider, receipt.route, receipt.ended, status // 100, stream, begun_at is not None
+        counters = self._endings[ending]
+        counters.requests[0] += 1
+        counters.open_requests[0] -= 1
+        if begun_at is not None:
+            counters.open_streams[0] -= 1
+            observe(counters.first_events, begun_at - receipt.opened_at)
         if translation is None:
             return
-        stream = "true" if translation.stream else "false"
         seconds = self.seconds(receipt) if receipt.duration is None else receipt.duration
-        observe(self._durations[client, provider, stream], seconds)
-        context = translation.context
+        observe(counters.durations, seconds)
+        facts = receipt.facts
+        if facts is not None and (usage := facts.usage) is not None:
+            tokens, estimated = counters.tokens, facts.estimated
+            if usage.input_total:
+                tokens["input_estimated" if "input_total" in estimated else "input"][0] += usage.input_total
+            if usage.cache_read:
+                tokens["cache_read"][0] += usage.cache_read
+            if usage.cache_write:
+                tokens["cache_write"][0] += usage.cache_write
+            if usage.output_total:
+                tokens["output_estimated" if "output_total" in estimated else "output"][0] += usage.output_total
+            if usage.reasoning:
+                tokens["reasoning"][0] += usage.reasoning
+            written = usage.output_total or 0
+            if begun_at is not None and receipt.ended == "completed" and written > 1:
+                # Single gaps are not measured, as each chunk would pay for it.
+                gap = (seconds - begun_at + receipt.opened_at) / (written - 1)
+                observe(counters.token_times or counters.add_token_times(), gap, SHORT)
+        if failure is not None or facts is None or facts.rest is not None:
+            self._count_rest(receipt, translation, failure)
+
+    def _count_rest(self, receipt: Receipt, translation: Translation, failure: Failure | None) -> None:
+        """Count what few translated requests have: losses, violations and failures."""
+        context, provider = translation.context, receipt.provider or ""
         if context.losses:
             for code, times in context.losses.counts.items():
-                self.totals.add(LOSSES, (code, route), times)
-        if (facts := receipt.facts) is not None and (usage := facts.usage) is not None:
-            for kind, name in _USAGE:
-                if tokens := getattr(usage, name):
-                    self._tokens[provider, f"{kind}_estimated" if name in facts.estimated else kind][0] += tokens
-            tokens = usage.output_total or 0
-            if receipt.begun_at is not None and receipt.ended == "completed" and tokens > 1:
-                # Single gaps are not measured, as each chunk would pay for it.
-                gap = (seconds - receipt.begun_at + receipt.opened_at) / (tokens - 1)
-                observe(self._token_times[client, provider], gap, SHORT)
+                self.totals.add(LOSSES, (code, receipt.route), times)
         if context.violation is not None:
+            client = receipt.endpoint or receipt.client
             self.totals.add(OUTPUT_VIOLATIONS, (client, translation.direction.upstream.dialect))
             self._violation_log.record(receipt, context.violation)
         failure = failure or context.failure

@@ -7,6 +7,7 @@ receipt.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
@@ -84,7 +85,8 @@ class AttemptRow(NamedTuple):
         }
 
 
-class Facts(NamedTuple):
+@dataclass(slots=True)  # made in two thirds of the time of a named tuple
+class Facts:
     """The facts of an exchange that has ended: its translation without the parts that only an open one needs.
 
     `estimated` are the names of the fields of `usage` that are estimates. `rest` has what few exchanges have, as in the
@@ -226,9 +228,8 @@ class Receipt:
         if failure is not None:
             self.error = _error(failure, ours or ended == "rejected")
         if self.translation is not None:
-            self.duration = self.seconds()
-            # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
-            self.facts = _facts_of(self.translation)
+            self.duration = self.metrics.seconds(self) if self.metrics is not None else 0.0
+            self.keep_facts(self.translation)
         if self.on_end is not None:
             self.on_end(self, failure)
         if self.settle is not None:
@@ -243,6 +244,12 @@ class Receipt:
         self.turn = None
         # This frees the losses, the tools and the parts of the request that replies repeat.
         self.translation = None
+
+    def keep_facts(self, translation: Translation) -> None:
+        """Keep the facts of the translation, whose reply has ended. Only the first call has an effect."""
+        if self.facts is None:
+            # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
+            self.facts = _facts_of(translation)
 
     @property
     def usage(self) -> Usage | None:
@@ -359,7 +366,8 @@ class Receipts:
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._filed: dict[str, Receipt] = {}
+        # A dict searches the gaps of all keys that it dropped for its first one.
+        self._filed: OrderedDict[str, Receipt] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._filed)
@@ -367,15 +375,15 @@ class Receipts:
     def resize(self, keep: int) -> None:
         """Set the number of receipts to keep."""
         self._keep = keep
-        for request_id in list(self._filed)[: max(0, len(self._filed) - keep)]:
-            del self._filed[request_id]
+        while len(self._filed) > keep:
+            self._filed.popitem(last=False)
 
     def file(self, receipt: Receipt) -> None:
         """Add a receipt. It may still be open, and is completed later."""
         if not self._keep:
             return
         if len(self._filed) >= self._keep:
-            del self._filed[next(iter(self._filed))]
+            self._filed.popitem(last=False)
         self._filed[receipt.request_id] = receipt
 
     def newest(self) -> Iterator[Receipt]:

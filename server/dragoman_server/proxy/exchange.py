@@ -245,9 +245,9 @@ class Exchange:
         if log.isEnabledFor(level):
             summary = f"{direction_text(self.translation)} {how}"
             log_request(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
-        if losses and log.isEnabledFor(logging.DEBUG):
-            for code, path, done in losses.rows:
-                log.debug("%s loss %s at %s: %s", self.receipt.request_id, code, quote(path), quote(done))
+            if log.isEnabledFor(logging.DEBUG):
+                for code, path, done in losses.rows:
+                    log.debug("%s loss %s at %s: %s", self.receipt.request_id, code, quote(path), quote(done))
         self.receipt.end(ended, status)
 
 

@@ -164,6 +164,7 @@ class Gateway:
         self.hooks = hooks
         reports = hooks.on_end is not None or self.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, self.usage) if reports else None
+        self._report_end = self._end_reporter.report if self._end_reporter is not None else None
 
     @property
     def config(self) -> Config:
@@ -307,7 +308,7 @@ class Gateway:
         # One function with few local variables, as an open stream keeps its frame.
         if receipt is None:
             receipt = Receipt(self.new_id(), client, int(self.now()))
-            receipt.on_end = self._end_reporter
+            receipt.on_end = self._report_end
             if (tracer := self._instruments.tracer) is not None:
                 receipt.trace = tracer.begin(request.headers)
             self.metrics.opened(receipt)
@@ -412,7 +413,7 @@ class Gateway:
     def new_receipt(self, request: web.Request, endpoint: str = "", client: Dialect = Dialect.CHAT) -> Receipt:
         """Return the receipt of a request, which is counted as open. `endpoint` is that of a forwarded one."""
         receipt = Receipt(self.new_id(), client, int(self.now()), endpoint=endpoint)
-        receipt.on_end = self._end_reporter
+        receipt.on_end = self._report_end
         if (tracer := self._instruments.tracer) is not None:
             receipt.trace = tracer.begin(request.headers, endpoint)
         self.metrics.opened(receipt)

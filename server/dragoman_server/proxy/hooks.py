@@ -162,7 +162,7 @@ class EndReporter:
         self._usage = usage
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self, receipt: Receipt, failure: Failure | None) -> None:
+    def report(self, receipt: Receipt, failure: Failure | None) -> None:
         """Report an exchange that has just ended. Exceptions of the hook are logged."""
         try:
             exchange = EndedExchange.of(receipt, failure, self._usage.cost)

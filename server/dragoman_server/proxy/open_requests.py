@@ -21,7 +21,8 @@ class OpenRequests:
 
     def __init__(self) -> None:
         self._timers: set[StreamTimers] = set()
-        self._idle = asyncio.Event()
+        self._idle: asyncio.Event | None = None
+        """Set when no request is open; made when that is waited for."""
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -40,7 +41,7 @@ class OpenRequests:
         """Stop the timers of a request that has ended."""
         timers.stop()
         self._timers.discard(timers)
-        if not self._timers:
+        if self._idle is not None and not self._timers:
             self._idle.set()
 
     def expire(self, failure: Failure) -> None:
@@ -51,6 +52,8 @@ class OpenRequests:
     async def wait(self, seconds: float) -> bool:
         """Wait until no request is open, for at most `seconds`. Returns False if some still are."""
         if self._timers:
+            if self._idle is None:
+                self._idle = asyncio.Event()
             self._idle.clear()
             try:
                 async with asyncio.timeout(seconds):

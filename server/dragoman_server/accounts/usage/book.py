@@ -28,7 +28,7 @@ class UsageBook:
 
     def __init__(self, options: UsageOptions, prices: PriceTable, totals: Totals) -> None:
         self._totals = totals
-        self.prices = prices
+        self.configure(prices)
         self._path = options.file
         self._sink = _sink(options, self._drop) if options.kind != OFF else None
 
@@ -40,6 +40,7 @@ class UsageBook:
     def configure(self, prices: PriceTable) -> None:
         """Use these prices from now on."""
         self.prices = prices
+        self._priced = bool(prices)
 
     def open(self) -> None:
         """Open the file. Raises ConfigError."""
@@ -56,7 +57,7 @@ class UsageBook:
 
     def cost(self, usage: Usage | None, model: str | None, provider: str | None = None) -> Decimal | None:
         """Return the cost of an exchange; None if it has no usage, or its model no price."""
-        if usage is None or model is None or not self.prices:
+        if usage is None or model is None or not self._priced:
             return None
         return self.prices.cost(usage, model, provider)
 

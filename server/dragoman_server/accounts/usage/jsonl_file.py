@@ -25,6 +25,8 @@ class JsonlFile:
         self._file = -1
         self._identity = 0, 0
         """Device and number of the open file."""
+        self._end = 0
+        """Size of the open file after its last write, which was of whole rows."""
 
     def open(self) -> None:
         """Open the file. Other users may not read it, if it is new. Raises OSError."""
@@ -34,18 +36,20 @@ class JsonlFile:
             self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
             found = os.fstat(self._file)
             self._identity = found.st_dev, found.st_ino
+            self._end = 0
 
     def write(self, rows: Sequence[UsageRow]) -> None:
         """Append rows in one write, so that lines of several processes do not mix. Raises OSError."""
-        data = b"".join([json_dumps(row) + b"\n" for row in rows])
+        data = b"\n".join([json_dumps(row) for row in rows]) + b"\n"
         if self._path == STDOUT:
             _write_all(self._file, data)
             return
         size = self._lock(len(data))
         try:
-            if size and os.pread(self._file, 1, size - 1) != b"\n":
+            if size not in (0, self._end) and os.pread(self._file, 1, size - 1) != b"\n":
                 data = b"\n" + data  # a process was killed while it wrote a row
             _write_all(self._file, data, size)
+            self._end = size + len(data)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
@@ -88,12 +92,15 @@ class JsonlFile:
 
 def _write_all(file: int, data: bytes, size: int | None = None) -> None:
     """Write all bytes. If a part cannot be written, a file of this size is cut to it again. Raises OSError."""
-    left = memoryview(data)
+    written = os.write(file, data)
+    if written == len(data):
+        return
+    left = memoryview(data)[written:]
     try:
         while left:
             left = left[os.write(file, left) :]
     except OSError:
-        if size is not None and len(left) < len(data):
+        if size is not None:
             with suppress(OSError):
                 os.ftruncate(file, size)
         raise

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _MILLION = 1_000_000
 _CACHED_MODELS = 1024
 """Most models whose price is remembered: clients may choose their names."""
+_UNKNOWN: tuple[Decimal, ...] = ()
+"""The price of a model that is not remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,10 @@ class PriceTable:
         return cost
 
     def _price_at(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:
-        at = model, provider
-        if at in self._known:
-            return self._known[at]
+        price = self._known.get((model, provider), _UNKNOWN)
+        return price if price is not _UNKNOWN else self._find(model, provider)
+
+    def _find(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:
         own = self._providers.get(provider) if provider is not None else None
         price = own._price_at(model, None) if own is not None else None
         if price is None:
@@ -92,7 +95,7 @@ class PriceTable:
         if price is None:
             price = next((price for pattern, price in self._patterns if fnmatchcase(model, pattern)), None)
         if len(self._known) < _CACHED_MODELS:
-            self._known[at] = price
+            self._known[model, provider] = price
         return price
 
 

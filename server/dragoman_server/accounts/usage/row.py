@@ -67,11 +67,13 @@ def row_of(exchange: EndedExchange) -> UsageRow:
     """Return the row of an exchange."""
     receipt, usage, estimated, cost = exchange.receipt, exchange.usage or _UNKNOWN, exchange.estimated, exchange.cost
     facts, first_event = receipt.facts, exchange.first_event
+    amount = float(cost) if cost is not None else None
+    failure, key, principal = exchange.failure, receipt.key, receipt.principal
     # By position: so many keywords would take four times as long.
     return UsageRow(
         rfc3339(receipt.created),
         receipt.request_id,
-        receipt.key.name if receipt.key is not None else None,
+        key.name if key is not None else None,
         receipt.endpoint or receipt.client,
         receipt.client_profile,
         _text(receipt.model),
@@ -80,8 +82,8 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         facts.upstream if facts is not None else None,
         _text(facts.upstream_model) if facts is not None else None,
         receipt.ended,
-        exchange.failure.kind if exchange.failure is not None else None,
-        _text(receipt.principal.id) if receipt.principal is not None else None,
+        failure.kind if failure is not None else None,
+        _text(principal.id) if principal is not None else None,
         receipt.status or 0,
         facts.stream if facts is not None else None,
         exchange.attempts,
@@ -93,15 +95,11 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         usage.reasoning,
         [_NAMES.get(name, name) for name in estimated] if estimated else [],
         exchange.partial,
-        min(float(cost), COST_MAX) if cost is not None else None,
-        _rounded(exchange.duration),
-        _rounded(first_event) if first_event is not None else None,
+        amount if amount is None or amount < COST_MAX else COST_MAX,
+        # Four decimals. `round` takes five times as long, as it converts a number to a text.
+        int(exchange.duration * 10_000 + 0.5) / 10_000,
+        int(first_event * 10_000 + 0.5) / 10_000 if first_event is not None else None,
     )
-
-
-def _rounded(seconds: float) -> float:
-    """Return seconds with four decimals. `round` takes five times as long, as it converts them to a text."""
-    return int(seconds * 10_000 + 0.5) / 10_000
 
 
 def _text(value: str | None) -> str | None:

@@ -114,6 +114,30 @@ def test_half_a_write_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert lines(path) == [1, 2]
 
 
+def test_only_what_others_wrote_is_read_for_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "u.jsonl"
+    path.write_bytes(b'{"n":0}')
+    reads, real = [], os.pread
+
+    def read(*arguments: int) -> bytes:
+        reads.append(arguments)
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "pread", read)
+    file = JsonlFile(str(path), 100_000, 2)
+    file.open()
+    for number in (1, 2, 3):
+        file.write([row(number)])
+    assert len(reads) == 1
+    with path.open("ab") as other:
+        other.write(b'{"n":4}')
+    file.write([row(5)])
+    file.write([row(6)])
+    file.close()
+    assert len(reads) == 2
+    assert lines(path) == [0, 1, 2, 3, 4, 5, 6]
+
+
 def test_standard_output_is_possible(capfd: pytest.CaptureFixture[str]) -> None:
     file = JsonlFile("-", 1000, 2)
     file.open()
