@@ -20,11 +20,18 @@ _HEAD = 4096
 
 def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
     """The tokens of `request`, which became `sent` for an upstream of `dialect`. Never 0."""
-    size, media = _media([turn.parts for turn in request.turns if type(turn) is Turn], dialect)  # short ones hold none
-    size = len(sent) - size
-    if size <= 0:  # the upstream takes no such media, and was not sent any
-        size, media = len(sent), 0
-    return max(1, int(size * (_BYTE - _QUOTE * _quotes(sent))) + media)
+    size = len(sent)
+    inline = media = 0
+    lists: list[Sequence[Part]] = []
+    for turn in request.turns:  # a comprehension is a call, which costs more for a few turns
+        if type(turn) is Turn:  # compact ones hold no media
+            lists.append(turn.parts)
+    if lists:
+        inline, media = _media(lists, dialect)
+        if inline >= size:  # the upstream takes no such media, and was not sent any
+            inline = media = 0
+    tokens = int((size - inline) * (_BYTE - _QUOTE * _quotes(sent))) + media
+    return tokens if tokens > 0 else 1
 
 
 def _media(lists: list[Sequence[Part]], dialect: Dialect) -> tuple[int, int]:
