@@ -36,7 +36,7 @@ _parts: Any = Turn.__dict__["parts"]
 
 
 class _CompactTurn(Turn):
-    """Base of the three kinds. Equal to the `Turn` of the same parts. Made without arguments and filled by the reader."""
+    """Base of all kinds. Equal to the `Turn` of the same parts. Made without arguments and filled by the reader."""
 
     __slots__ = ()
     _FIXED = frozenset({"role", "original", "name"})
