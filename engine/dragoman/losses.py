@@ -137,19 +137,19 @@ class Losses:
 
     __slots__ = ("_beyond", "_once", "_rows", "keep", "strict")
 
-    def __init__(self, *, strict: bool = False, keep: int = DEFAULT_LIMITS.losses) -> None:
+    def __init__(self, keep: int = DEFAULT_LIMITS.losses, *, strict: bool = False) -> None:
         self.strict = strict
         self.keep = keep
         self._rows: list[tuple[LossCode, Path | str, str]] = []
-        self._beyond: dict[LossCode, int] = {}
-        """The number of rows by code that were not kept."""
+        self._beyond: dict[LossCode, int] | None = None
+        """The number of rows by code that were not kept; None if all were."""
         self._once: set[tuple[LossCode, str]] | None = None
 
     @property
     def counts(self) -> dict[LossCode, int]:
         """The number of losses by code, in the order in which each code was first added."""
         counts = Counter(code for code, _, _ in self._rows)
-        counts.update(self._beyond)
+        counts.update(self._beyond or {})
         return dict(counts)
 
     @property
@@ -168,8 +168,10 @@ class Losses:
             )
         if len(self._rows) < self.keep:
             self._rows.append((code, path, done))
-        else:
-            self._beyond[code] = self._beyond.get(code, 0) + 1
+            return
+        if self._beyond is None:
+            self._beyond = {}
+        self._beyond[code] = self._beyond.get(code, 0) + 1
 
     def add_once(self, code: LossCode, path: Path | str, done: str) -> None:
         """Records a loss that may repeat within a stream: only if no row with this code and `done` was added before."""
@@ -183,7 +185,7 @@ class Losses:
         """Drops all but the first rows, as what the others are about is not sent after all."""
         del self._rows[rows:]
         if rows < self.keep:
-            self._beyond.clear()
+            self._beyond = None
 
     def stop_rejecting(self) -> None:
         """Ends strict mode, as the request is translated."""

@@ -17,6 +17,9 @@ from dragoman.reasoning.envelope import Envelope
 from dragoman.stages.violation import Violation
 from dragoman.tools.bridge import OriginalTool
 
+_PROFILE = Profile()
+"""The profile of a reply for which none is given: making one costs as much as a translation."""
+
 
 @dataclass(slots=True)
 class StoredReply:
@@ -58,6 +61,12 @@ class ReplyContext:
     model: str
     created: int = 0
     request_id: str = ""
+    profile: Profile = _PROFILE
+    knobs: Knobs = DEFAULT_KNOBS
+    limits: Limits = _limits.DEFAULT_LIMITS
+    losses: Losses = field(default_factory=Losses)
+    validate: bool = True
+    """True if the stream sent is checked against its dialect's grammar (`stages.output_validator`)."""
     include_usage: bool = False
     remove_usage: bool = False
     """True if the counts of a stream that passes through were requested on behalf of the caller, not of the client."""
@@ -77,18 +86,12 @@ class ReplyContext:
     """Wraps opaque reasoning for clients that send it back; None if the client's dialect has no field for it."""
     stored: StoredReply | None = None
     """The parameters by which the reply is stored (Responses), or None."""
-    profile: Profile = field(default_factory=Profile)
-    knobs: Knobs = DEFAULT_KNOBS
-    limits: Limits = _limits.DEFAULT_LIMITS
     secrets: tuple[str, ...] = ()
     """Texts that are masked in every error of the upstream, such as the key that it was sent."""
-    losses: Losses = field(default_factory=Losses)
     clock: Callable[[], float] | None = None
     """Returns Unix seconds, for replies that state when they were completed; None to omit that."""
     failure: Failure | None = None
     """The error that the reply ended in, or None."""
-    validate: bool = True
-    """True if the stream sent is checked against its dialect's grammar (`stages.output_validator`)."""
     violation: Violation | None = None
     """The first violation of the client dialect's grammar in the stream, or None."""
     usage: Usage | None = None

@@ -85,15 +85,16 @@ def translate(
     stream = payload.get("stream") or False
     if type(stream) is not bool:
         raise ClientRequestError(("stream",), "expected a boolean")
-    losses = Losses(strict=knobs.on_loss == "reject", keep=limits.losses)
-    context = ReplyContext(
-        model, created, request_id, profile=profile, knobs=knobs, limits=limits, losses=losses, validate=validate
-    )
+    losses = Losses(limits.losses)
+    losses.strict = knobs.on_loss == "reject"
+    # By position: keywords cost as much as the object itself.
+    context = ReplyContext(model, created, request_id, profile, knobs, limits, losses, validate)
     context.clock, context.secrets, context.stored = clock, tuple(secrets), stored
     if stored is not None:
         stored.losses = losses
     target = upstream_model or model
-    if direction.passthrough and not profile.rewrite and stored is None:
+    passthrough = direction.passthrough
+    if passthrough and not profile.rewrite and stored is None:
         check_keys(body, payload)
         family = profile.family or direction.upstream.dialect
         strip = knobs.request_noise == "strip" and not profile.billing_line
@@ -107,7 +108,7 @@ def translate(
                 body, context.remove_usage = counted, True
         return Translation(direction, rename_model(body, payload, target), stream, context, target)
     sent, stream = _converter()(direction, body, payload, context, upstream_model=target, stream=stream)
-    return Translation(direction, sent, stream, context, target, direction.passthrough)
+    return Translation(direction, sent, stream, context, target, passthrough)
 
 
 @cache

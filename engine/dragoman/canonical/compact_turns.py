@@ -1,8 +1,9 @@
-"""Compact turns: the turns of a tool loop without an object for each part.
+"""Compact turns: the usual turns of a conversation without an object for each part.
 
 An agent resends hundreds of turns that are all alike: reasoning, a text and calls, then their results. The dialects'
-readers make these two kinds of turn of them, whose calls and results are tuples, and the writers write the tuples. An
-object for each text, call and result would take most of a long request's time (`bench/micro/requests.py`).
+readers make these kinds of turn of them, whose calls and results are tuples, and the writers write the tuples. An
+object for each text, call and result would take most of a long request's time (`bench/micro/requests.py`). A turn of
+a single text, which every conversation has, is the third kind.
 
 `parts` expands a compact turn: it makes the part objects, and from then on they count. All other code uses the methods
 of `Turn`, which do not expand it.
@@ -35,7 +36,7 @@ _parts: Any = Turn.__dict__["parts"]
 
 
 class _CompactTurn(Turn):
-    """Base of both kinds. Equal to the `Turn` of the same parts. Made without arguments and filled by the reader."""
+    """Base of all kinds. Equal to the `Turn` of the same parts. Made without arguments and filled by the reader."""
 
     __slots__ = ()
     _FIXED = frozenset({"role", "original", "name"})
@@ -166,6 +167,45 @@ class CompactResultTurn(_CompactTurn):
         self.results[:] = [(rename(call_id), *rest) for call_id, *rest in self.results]  # type: ignore[misc]
 
 
+class CompactTextTurn(_CompactTurn):
+    """A turn of the user, or of instructions, that holds only `text` (None once it is expanded)."""
+
+    __slots__ = ("text", "text_at")
+    _FIXED = frozenset({"name"})
+    name = None  # always
+
+    text: str | None
+    text_at: Path
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of the turn."""
+        if self.text is not None:
+            self.parts = [plain_text(self.text, self.text_at)]
+        parts: list[Part] = _parts.__get__(self)
+        return parts
+
+    @parts.setter
+    def parts(self, parts: list[Part]) -> None:
+        self.text = None
+        _parts.__set__(self, parts)
+
+    def compact_text(self) -> str | None:
+        return self.text
+
+    def is_empty(self) -> bool:
+        return super().is_empty() if self.text is None else not self.text
+
+    def has_results(self) -> bool:
+        return self.text is None and super().has_results()
+
+    def has_content(self) -> bool:
+        return super().has_content() if self.text is None else bool(self.text)
+
+    def result_ids(self) -> list[tuple[int, str]]:
+        return super().result_ids() if self.text is None else []
+
+
 def _fields(turn: Turn) -> tuple[Any, ...]:
     return turn.role, turn.parts, turn.at, turn.original, turn.plain, turn.name
 
@@ -219,13 +259,15 @@ def to_tool_result(fields: ResultFields) -> ToolResult:
     return part
 
 
-def single_text_turn(role: Role, text: str, text_at: Path, at: Path, original: str = "", plain: bool = True) -> Turn:
-    """Returns an ordinary turn of one text: a bare string, or a single part if not `plain`."""
-    turn = _new(Turn)
+def single_text_turn(
+    role: Role, text: str, text_at: Path, at: Path, original: str = "", plain: bool = True
+) -> CompactTextTurn:
+    """Returns a compact turn of one text, not of the assistant: a bare string, or a single part if not `plain`."""
+    turn = CompactTextTurn()
     turn.role = role
-    turn.parts = [plain_text(text, text_at)]
+    turn.text = text
+    turn.text_at = text_at
     turn.at = at
     turn.original = original
     turn.plain = plain
-    turn.name = None
     return turn

@@ -207,8 +207,8 @@ class Turn:
     `original` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
     by dialects that know it. `plain` is true if the content was a bare string. `name` is Chat's participant name.
 
-    The turns of a tool loop come in a compact form (`compact_turns`). The methods here answer for both forms without
-    making part objects of a compact one; `parts` makes them.
+    Usual turns come in a compact form (`compact_turns`). The methods here answer for both forms without making part
+    objects of a compact one; `parts` makes them.
     """
 
     role: Role
@@ -224,6 +224,10 @@ class Turn:
 
     def compact_results(self) -> list[ResultFields] | None:
         """The results if the turn holds nothing else and is in compact form. A change of the list changes the turn."""
+        return None
+
+    def compact_text(self) -> str | None:
+        """The text if the turn holds nothing else, is not the assistant's, and is in compact form."""
         return None
 
     def is_empty(self) -> bool:

@@ -20,37 +20,45 @@ _HEAD = 4096
 
 def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
     """The tokens of `request`, which became `sent` for an upstream of `dialect`. Never 0."""
-    size, media = _media([turn.parts for turn in request.turns if type(turn) is Turn], dialect)  # short ones hold none
-    size = len(sent) - size
-    if size <= 0:  # the upstream takes no such media, and was not sent any
-        size, media = len(sent), 0
-    return max(1, int(size * (_BYTE - _QUOTE * _quotes(sent))) + media)
+    size = len(sent)
+    inline = media = 0
+    for turn in request.turns:
+        if type(turn) is Turn:  # compact ones hold no media
+            held, tokens = _media(turn.parts, dialect)
+            inline += held
+            media += tokens
+    if inline >= size:  # the upstream takes no such media, and was not sent any
+        inline = media = 0
+    estimate = int((size - inline) * (_BYTE - _QUOTE * _quotes(sent))) + media
+    return estimate if estimate > 0 else 1
 
 
-def _media(lists: list[Sequence[Part]], dialect: Dialect) -> tuple[int, int]:
-    """Returns the bytes of inline data in lists of parts, and its tokens where they are quick to find.
-
-    Lists within parts are appended to `lists`.
-    """
+def _media(parts: Sequence[Part], dialect: Dialect) -> tuple[int, int]:
+    """Returns the bytes of inline data in parts, and its tokens where they are quick to find."""
     size = tokens = 0
-    for parts in lists:
-        for part in parts:
-            if type(part) is ToolResult:
-                if type(part.content) is list:
-                    lists.append(part.content)
-            elif type(part) is Image:
-                tokens += image_tokens(part, dialect, _HEAD)
-                if type(part.source) is Inline:
-                    size += len(part.source.data)
-            elif type(part) is Document:
-                source = part.source
-                if type(source) is Inline:
-                    size += len(source.data)
-                    tokens += PAGE * max(1, len(source.data) // PAGE_BYTES)
-                elif type(source) is list:
-                    lists.append(source)
-                elif type(source) is not Text:
-                    tokens += PAGE
+    inner: Sequence[Part]
+    for part in parts:
+        inner = ()
+        if type(part) is ToolResult:
+            if type(part.content) is list:
+                inner = part.content
+        elif type(part) is Image:
+            tokens += image_tokens(part, dialect, _HEAD)
+            if type(part.source) is Inline:
+                size += len(part.source.data)
+        elif type(part) is Document:
+            source = part.source
+            if type(source) is Inline:
+                size += len(source.data)
+                tokens += PAGE * max(1, len(source.data) // PAGE_BYTES)
+            elif type(source) is list:
+                inner = source
+            elif type(source) is not Text:
+                tokens += PAGE
+        if inner:
+            held, priced = _media(inner, dialect)
+            size += held
+            tokens += priced
     return size, tokens
 
 

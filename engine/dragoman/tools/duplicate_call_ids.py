@@ -9,8 +9,8 @@ one, and prompt caches stay valid.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.request import Request, Role, Turn
 from dragoman.errors import Path
@@ -47,12 +47,16 @@ class CallPairing(NamedTuple):
     """True if no two calls have the same id."""
     complete: bool
     """True if each call has exactly one result, in order, before the next assistant turn, and there are no others."""
-    ids: list[str]
+    ids: Sequence[str]
     """The ids of all calls, followed by those of the results if they differ."""
-    full_turns: list[Turn]
+    full_turns: Sequence[Turn]
     """The turns that are not compact. Only these can hold calls of free-text or namespaced tools and tool searches."""
     calls: int
     """The number of calls."""
+
+
+_TEXTS_ONLY: Final = CallPairing(True, True, (), (), 0)
+"""The pairing of a conversation of compact turns without calls and results. Making one costs as much as ten turns."""
 
 
 def pair_calls(turns: list[Turn]) -> CallPairing:
@@ -72,12 +76,12 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
                 called += [(call_id,) for call_id in turn.call_ids()]
         elif (compact := turn.compact_results()) is not None:
             answered += compact
-        else:
+        elif turn.compact_text() is None:
             full_turns.append(turn)
             if ids := turn.result_ids():
                 answered += [(call_id,) for _, call_id in ids]
     if not called and not answered:
-        return CallPairing(True, True, [], full_turns, 0)
+        return CallPairing(True, True, (), full_turns, 0) if full_turns else _TEXTS_ONLY
     calls = [call[0] for call in called]
     results = [result[0] for result in answered]
     distinct = len(set(calls)) == len(calls)

@@ -392,7 +392,7 @@ class Gateway:
         """Return the client of a request. Raises DragomanError if it may not use the gateway."""
         return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
 
-    async def admit(self, request: web.Request) -> Caller:
+    def admit(self, request: web.Request) -> Coroutine[Any, Any, Caller]:
         """Identify the client of a request that may go upstream. Raises DragomanError."""
         if self.stopping:
             raise DragomanError(replace(STOPPING, headers={"retry-after": "1"}))
@@ -401,7 +401,7 @@ class Gateway:
         if request.headers.get(SENDER) == self.upstream_requests.sender:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
-        return await identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
+        return identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
 
     def begin_capture(self, request: web.Request, receipt: Receipt, caller: Caller) -> None:
         """Begin the recording of a request that was admitted, if it is to be captured. Its end must close it."""

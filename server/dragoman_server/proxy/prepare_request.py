@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman_server.proxy.gateway import Gateway
 
 log = logging.getLogger("dragoman")
+_RESPONSES = Dialect.RESPONSES  # member access on an enum class costs more than a global
 
 
 async def prepare_request(
@@ -46,7 +47,7 @@ async def prepare_request(
         clock=gateway.now,
         routing=gateway.routing,
         stored=gateway.stored,
-        compactions=gateway.compactions if receipt.client is Dialect.RESPONSES else None,
+        compactions=gateway.compactions if receipt.client is _RESPONSES else None,
     )
     provider = target.provider
     if target.warning:
@@ -61,14 +62,18 @@ async def prepare_request(
             translation, payload, request.headers, receipt.owner, receipt.request_id
         )
     transport = gateway.upstream.transport
-    parts = receipt.client, translation, provider.name, receipt, loaded.upstream_warnings
+    warnings = loaded.upstream_warnings
     if receipt.capture is None:
-        exchange = Exchange(*parts, limits=limits, open_stream=open_stream)
+        exchange = Exchange(receipt.client, translation, provider.name, receipt, warnings, None, limits)
+        exchange.open_stream = open_stream
     else:
         from dragoman_server.proxy.captured_exchange import CapturedExchange
 
         captured = exchange = CapturedExchange(
-            *parts, limits=limits, open_stream=open_stream, recording=receipt.capture
+            *(receipt.client, translation, provider.name, receipt, warnings),
+            limits=limits,
+            open_stream=open_stream,
+            recording=receipt.capture,
         )
         transport = captured.transport(transport)
     call = gateway.upstream_requests.build(request, translation, provider, loaded)
@@ -81,7 +86,7 @@ async def prepare_request(
             *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
             *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
         )
-    if receipt.client is Dialect.RESPONSES and loaded.router.has_plans:
+    if receipt.client is _RESPONSES and loaded.router.has_plans:
         created_at = candidate or Candidate(provider, translation.upstream_model)
         exchange.expected = gateway.routing.issuers.expect(receipt.owner, payload, created_at)
     if gateway.recorder is not None:

@@ -54,15 +54,18 @@ class RequestBodies:
 
     async def read(self, request: web.Request) -> bytes:
         """Return the body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
-        length, content = request.content_length, request.content
+        content = request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
         coding = request.headers.get("content-encoding")
+        arrived = content.is_eof()
         if coding is not None:
             _check_coding(coding)
-        if length is not None and length > limit:
-            raise _too_long(limit)
+        if not arrived or coding is not None:  # else the length is that of the body
+            length = request.content_length
+            if length is not None and length > limit:
+                raise _too_long(limit)
         try:
-            body = content.read_nowait() if content.is_eof() else await self._arriving(content, limit, seconds)
+            body = content.read_nowait() if arrived else await self._arriving(content, limit, seconds)
         except web.RequestPayloadError as error:
             raise _closing(request, _unreadable(error)) from None
         except TimeoutError:

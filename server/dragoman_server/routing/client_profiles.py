@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from multidict import istr
+
 from dragoman import DEFAULT_KNOBS, KNOBS, Knobs
 
 AGENTS_KEPT = 256
@@ -111,10 +113,11 @@ CLIENTS: tuple[ClientProfile, ...] = (
 )
 BY_NAME = {client.name: client for client in CLIENTS}
 _BY_AGENT = tuple((client.agent, client) for client in CLIENTS if client.agent and not client.both)
-_BY_HEADER = {
-    name: [client for client in CLIENTS if client.header is not None and client.header[0] == name]
-    for name in [client.header[0] for client in CLIENTS if client.header is not None]
-}
+_BY_HEADER = tuple(
+    (istr(name), tuple(client for client in CLIENTS if client.header is not None and client.header[0] == name))
+    for name in dict.fromkeys(client.header[0] for client in CLIENTS if client.header is not None)
+)
+"""The header names, in the type that a request's headers would convert them to, and the clients that have each."""
 
 
 class ClientProfiles:
@@ -134,8 +137,9 @@ class ClientProfiles:
         except KeyError:
             found = self._read(agent)
         if found is None:
-            for name, clients in _BY_HEADER.items():
-                if (value := headers.get(name)) is not None:
+            for name, clients in _BY_HEADER:
+                if name in headers:
+                    value = headers[name]
                     for client in clients:
                         known = client.header is not None and value.startswith(client.header[1])
                         if known and (not client.both or agent.startswith(client.agent)):

@@ -7,8 +7,10 @@ import copy
 from dragoman.canonical.compact_turns import (
     CompactAssistantTurn,
     CompactResultTurn,
+    CompactTextTurn,
     compact_assistant_turn,
     compact_result_turn,
+    single_text_turn,
 )
 from dragoman.canonical.request import Reasoning, Role, Text, ToolCall, ToolResult, Turn
 
@@ -34,6 +36,10 @@ WHOLE = Turn(
     AT,
 )
 RESULTS = Turn(Role.USER, [ToolResult("toolu_1", "ok", ("messages", 4, "content", 0), True)], ("messages", 4))
+
+
+def asked(text: str = "Hi", role: Role = Role.USER) -> CompactTextTurn:
+    return single_text_turn(role, text, (*AT, "content"), AT, "top")
 
 
 def test_a_spoken_turn_holds_the_parts_of_a_whole_one() -> None:
@@ -89,9 +95,37 @@ def test_the_other_fields_are_those_of_any_turn() -> None:
 
 
 def test_copies_are_equal_and_apart() -> None:
-    for turn in (said(), compact_result_turn(("messages", 4), [RESULT])):
+    for turn in (said(), compact_result_turn(("messages", 4), [RESULT]), asked()):
         twin = copy.deepcopy(turn)
         assert twin == turn
         twin.parts.pop()
         assert twin != turn
-        assert isinstance(twin, CompactAssistantTurn | CompactResultTurn)
+        assert isinstance(twin, CompactAssistantTurn | CompactResultTurn | CompactTextTurn)
+
+
+def test_a_turn_of_one_text_holds_the_part_of_a_whole_one() -> None:
+    turn = asked()
+    assert turn.compact_text() == "Hi"
+    assert turn.compact_assistant() is None
+    assert turn.compact_results() is None
+    assert turn == Turn(Role.USER, [Text("Hi", (*AT, "content"))], AT, "top", True)
+    assert turn.compact_text() is None  # the comparison has expanded it
+    assert turn.parts is turn.parts
+    assert single_text_turn(Role.INSTRUCTION, "Hi", AT, AT, plain=False) == Turn(Role.INSTRUCTION, [Text("Hi", AT)], AT)
+
+
+def test_a_turn_of_one_text_answers_as_the_whole_one_does() -> None:
+    for text in ("Hi", ""):
+        short, expanded, whole = asked(text), asked(text), Turn(Role.USER, [Text(text, AT)], AT)
+        assert expanded.parts == [Text(text, (*AT, "content"))]
+        for turn in (short, expanded):
+            assert turn.is_empty() is whole.is_empty()
+            assert turn.has_content() is whole.has_content()
+            assert turn.has_results() is whole.has_results()
+            assert turn.result_ids() == whole.result_ids()
+        assert short.compact_text() == text
+    turn = asked()
+    turn.parts = [ToolResult("toolu_1", "ok")]
+    assert turn.has_results()
+    assert turn.result_ids() == [(0, "toolu_1")]
+    assert not turn.has_content()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn, CompactTextTurn
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
@@ -53,7 +53,7 @@ def kinds(dialect: str, history: list[Any]) -> list[str]:
     found = read(dialect, history)
     assert not isinstance(found, str), found
     request, _ = found
-    short: dict[type, str] = {CompactAssistantTurn: "spoken", CompactResultTurn: "results"}
+    short: dict[type, str] = {CompactAssistantTurn: "spoken", CompactResultTurn: "results", CompactTextTurn: "text"}
     return [short.get(type(turn), "whole") for turn in request.turns[1:]]
 
 
@@ -95,8 +95,10 @@ SHORT: list[tuple[str, list[Json], list[str]]] = [
     (
         "responses",
         [{"role": "assistant", "content": "Hi"}, ITEM_CALL, ITEM_WORDS, ITEM_TEXT],
-        ["spoken", "whole", "spoken"],
+        ["spoken", "text", "spoken"],
     ),
+    ("messages", [given(TEXT), {"role": "user", "content": "Hi"}, given(TEXT, TEXT)], ["text", "text", "whole"]),
+    ("chat", [given(TEXT), {"role": "system", "content": "Hi"}, given(TEXT, TEXT)], ["text", "text", "whole"]),
     ("responses", [ITEM_CUSTOM, ITEM_CALL, ITEM_THOUGHT, ITEM_RESULT, ITEM_CALL], ["whole", "results", "spoken"]),
 ]
 
@@ -138,6 +140,13 @@ NEAR: dict[str, list[Any]] = {
         said({"type": "compaction", "content": "so far"}, TEXT),
         given(),
         given(TEXT, RESULT),
+        given(TEXT),
+        given({**TEXT, "text": ""}),
+        given({**TEXT, "text": None}),
+        given({**TEXT, "cache_control": MARK}),
+        given({"type": "text"}),
+        {"role": "user", "content": ["Hi"]},
+        given(TEXT, TEXT),
         given({**RESULT, "content": [TEXT]}),
         given({**RESULT, "content": None}),
         given({**RESULT, "tool_use_id": 1}),
@@ -180,6 +189,15 @@ NEAR: dict[str, list[Any]] = {
             {"role": []},
             {"content": ""},
             {"content": [TEXT]},
+            {"role": "user", "content": [TEXT]},
+            {"role": "user", "content": [{**TEXT, "text": ""}]},
+            {"role": "user", "content": [{**TEXT, "text": 1}]},
+            {"role": "user", "content": [{**TEXT, "cache_control": MARK}]},
+            {"role": "user", "content": [{"type": "image_url", "text": "Hi"}]},
+            {"role": "user", "content": [TEXT, TEXT]},
+            {"role": "critic", "content": [TEXT]},
+            {"content": ["Hi"]},
+            {"content": []},
             {"content": None},
             {"name": "n"},
             {"cache_control": MARK},

@@ -32,7 +32,7 @@ from dragoman.dialects.chat.request.read_content import (
     read_citations,
     read_parts,
 )
-from dragoman.dialects.chat.request.read_settings import read_settings
+from dragoman.dialects.chat.request.read_settings import read_common_settings, read_rare_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
@@ -60,6 +60,11 @@ FIELDS = frozenset({
     "verbosity", "modalities", "audio", "prediction", "web_search_options", "metadata", "store", "service_tier",
     "user", "safety_identifier", "moderation", *CACHE_KEYS,
 })
+_USUAL = frozenset({
+    "model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "temperature", "top_p",
+    "tools",
+})
+"""The fields that most requests have. Those with others are searched for each group of the others."""
 # fmt: on
 _REJECTED = frozenset({"functions", "function_call", "audio", "n", "modalities"})
 _STREAM_OPTIONS = frozenset({"include_usage", "include_obfuscation"})
@@ -73,7 +78,8 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     for too many messages.
     """
     request = Request(DIALECT, required(body, "model", str), [])
-    if not _REJECTED.isdisjoint(body):
+    usual = _USUAL.issuperset(body)
+    if not usual and not _REJECTED.isdisjoint(body):
         _reject(body)
     messages = required(body, "messages", list)
     if not messages:
@@ -83,18 +89,28 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     request.turns = read_messages(messages, losses)
 
     request.stream = bool(optional(body, "stream", bool))
-    stream_options = optional(body, "stream_options", dict)
-    if stream_options:
-        request.include_usage = bool(optional(stream_options, "include_usage", bool, ("stream_options",)))
-        drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
-    request.tools = read_tools(body, losses)
+    if "stream_options" in body:
+        _read_stream_options(request, body, losses)
+    if "tools" in body or not usual:
+        request.tools = read_tools(body, losses)
+    if usual:
+        read_common_settings(request, body)
+        return request
     request.tool_choice = read_tool_choice(body, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
-    read_settings(request, body, losses)
+    read_common_settings(request, body)
+    read_rare_settings(request, body, losses)
     if "prediction" in body:
         drop_if_set(body, "prediction", LossCode.PREDICTION, losses)
     drop_unknown(body, FIELDS, losses)
     return request
+
+
+def _read_stream_options(request: Request, body: Json, losses: Losses) -> None:
+    options = optional(body, "stream_options", dict)
+    if options:
+        request.include_usage = bool(optional(options, "include_usage", bool, ("stream_options",)))
+        drop_unknown(options, _STREAM_OPTIONS, losses, ("stream_options",))
 
 
 def _reject(body: Json) -> None:

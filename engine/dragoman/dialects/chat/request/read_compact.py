@@ -22,9 +22,9 @@ def read_compact_turns(
     """Append a turn for each message, up to the first that has no common form.
 
     Returns that message with its number, or None after the last message. The common forms are an assistant message of
-    reasoning, text and function calls; a text result of such a call; and one string from the user or as instructions.
-    `custom` has the ids of custom tools' calls. Keys are accessed without a check, which costs half as much: a missing
-    one means another form.
+    reasoning, text and function calls; a text result of such a call; and one string from the user or as instructions,
+    which may be the only part of an array. `custom` has the ids of custom tools' calls. Keys are accessed without a
+    check, which costs half as much: a missing one means another form.
     """
     number, message = 0, None
     try:
@@ -63,14 +63,29 @@ def read_compact_turns(
                     if size > 2 and (size > 3 or not _read_bare_calls(message["tool_calls"], number, calls)):
                         return number, message
                 turns.append(turn)
-            elif type(content) is str and size == 2:
+            elif size == 2:
+                text, plain = content, type(content) is str
+                text_at: Path = ("messages", number, "content")
+                if not plain:
+                    text, text_at = _only_text(content), (*text_at, 0)
+                    if text is None:
+                        return number, message
                 original = "" if role == "user" else role
-                turns.append(single_text_turn(_ROLES[role], content, ("messages", number, "content"), at, original))
+                turns.append(single_text_turn(_ROLES[role], text, text_at, at, original, plain))
             else:
                 return number, message
     except (KeyError, TypeError):  # TypeError: an object or string is expected, and another type was sent
         return number, message
     return None
+
+
+def _only_text(content: Any) -> str | None:
+    """Returns the text of a content array with nothing but a text part, or None for any other content."""
+    if type(content) is not list or len(content) != 1:
+        return None
+    part = content[0]
+    text = part["text"]
+    return text if part["type"] == "text" and len(part) == 2 and type(text) is str else None
 
 
 def _read_bare_calls(tool_calls: Any, number: int, calls: list[CallFields]) -> bool:

@@ -11,7 +11,6 @@ from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, 
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 
-_COMMON_SETTINGS = frozenset({"max_completion_tokens", "max_tokens", "temperature", "top_p"})
 # fmt: off
 _RARE_SETTINGS = frozenset({
     "frequency_penalty", "presence_penalty", "logit_bias", "seed", "logprobs", "top_logprobs", "stop",
@@ -22,18 +21,6 @@ _SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
 _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "store", "moderation", *CACHE_KEYS})
 
 
-def read_settings(request: Request, body: Json, losses: Losses) -> None:
-    """Read the settings into `request`. Raises `ClientRequestError` and `Unsupported`."""
-    # Most requests have few settings, so their keys are checked all at once.
-    if not _COMMON_SETTINGS.isdisjoint(body):
-        _read_common_settings(request, body)
-    if not _RARE_SETTINGS.isdisjoint(body):
-        _read_rare_settings(request, body, losses)
-    if not _SERVICE.isdisjoint(body):
-        read_service(request, body)
-        request.store = optional(body, "store", bool)
-
-
 _SAMPLING: tuple[tuple[str, type[Any], Any], ...] = (
     ("frequency_penalty", float, 0),
     ("presence_penalty", float, 0),
@@ -42,15 +29,30 @@ _SAMPLING: tuple[tuple[str, type[Any], Any], ...] = (
 )
 
 
-def _read_common_settings(request: Request, body: Json) -> None:
+def read_common_settings(request: Request, body: Json) -> None:
+    """Read the output cap and the sampling that all dialects have. Raises `ClientRequestError`."""
     for key in ("max_completion_tokens", "max_tokens"):  # the modern name wins (mapping §7.2)
+        if key not in body:
+            continue
         cap = optional(body, key, int)
         if cap is not None and request.max_tokens is None:
             if cap < 1:
                 raise ClientRequestError((key,), "must be at least 1")
             request.max_tokens, request.max_tokens_at = cap, (key,)
-    request.temperature = optional(body, "temperature", float)
-    request.top_p = optional(body, "top_p", float)
+    if "temperature" in body:
+        request.temperature = optional(body, "temperature", float)
+    if "top_p" in body:
+        request.top_p = optional(body, "top_p", float)
+
+
+def read_rare_settings(request: Request, body: Json, losses: Losses) -> None:
+    """Read all other settings. Raises `ClientRequestError` and `Unsupported`."""
+    # Most requests have few settings, so their keys are checked all at once.
+    if not _RARE_SETTINGS.isdisjoint(body):
+        _read_rare_settings(request, body, losses)
+    if not _SERVICE.isdisjoint(body):
+        read_service(request, body)
+        request.store = optional(body, "store", bool)
 
 
 def _read_rare_settings(request: Request, body: Json, losses: Losses) -> None:

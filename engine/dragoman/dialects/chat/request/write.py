@@ -76,7 +76,8 @@ def write_request(
     _write_sampling(body, request, profile, losses)
     if request.stop:
         _write_stop(body, request, profile, knobs, losses)
-    _write_thinking(body, request, tools, profile, losses)
+    if request.thinking is not None or tools.tools or profile.thinking_field == "reasoning_split":
+        _write_thinking(body, request, tools, profile, losses)
     if (form := request.format) is not None:
         body["response_format"] = {"type": form.kind}
         if form.kind == "json_schema":

@@ -22,8 +22,7 @@ def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses
         mode = "inline" if profile.system_inline else "hoist"
     if mode == "inline":
         return turns
-    first: Turn | None = None
-    parts: list[Part] = []
+    instructions: list[Turn] = []
     rest: list[Turn] = []
     for turn in turns:
         if turn.role is not _INSTRUCTION:
@@ -31,18 +30,18 @@ def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses
         elif rest and mode == "user":
             losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
             rest.append(Turn(Role.USER, [_as_user_text(part) for part in turn.parts], turn.at, plain=turn.plain))
-        elif first is None and not rest:
-            first, parts = turn, list(turn.parts)
         else:
-            losses.add(
-                LossCode.SYSTEM_MOVED if rest else LossCode.TURNS_MERGED, turn.at, "joined the first instructions"
-            )
-            parts += turn.parts
-            first = first or turn
-    if first is None:
+            if rest or instructions:
+                code = LossCode.SYSTEM_MOVED if rest else LossCode.TURNS_MERGED
+                losses.add(code, turn.at, "joined the first instructions")
+            instructions.append(turn)
+    if not instructions:
         return rest
-    if len(parts) != len(first.parts):
-        first = Turn(_INSTRUCTION, parts, first.at, first.original, False, first.name)
+    first = instructions[0]
+    if len(instructions) > 1:
+        parts = [part for turn in instructions for part in turn.parts]
+        if len(parts) != len(first.parts):
+            first = Turn(_INSTRUCTION, parts, first.at, first.original, False, first.name)
     return [first, *rest]
 
 

@@ -24,6 +24,7 @@ from dragoman.canonical.request import (
 )
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter
 from dragoman.dialects.chat.request.write_instructions import place_instructions
+from dragoman.dialects.chat.request.write_texts import instruction_role, write_texts
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks, is_marked
@@ -47,10 +48,13 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
 
     Raises `Unsupported` for parts that this upstream does not support, `ClientRequestError` if no message is left.
     """
+    turns = place_instructions(request.turns, profile, knobs, losses)
+    if request.origin != DIALECT and (texts := write_texts(turns, request.origin, profile)) is not None:
+        return texts
     writer = _MessagesWriter(request.origin, profile, knobs, losses, names)
     if request.thinking is not None and request.thinking.effort == "none":
         writer.assistant_writer.fills_reasoning = False
-    writer.write(place_instructions(request.turns, profile, knobs, losses))
+    writer.write(turns)
     return writer.finish()
 
 
@@ -194,10 +198,7 @@ class _MessagesWriter:
                 raise Unsupported(part.at, "instructions can hold text only")
         if not parts:
             return
-        role = profile.instruction_role
-        if role == "developer" and self.origin != "messages" and turn.original == "system":
-            role = "system"  # such an upstream accepts both roles, and the client chose this one
-        message: Json = {"role": role}
+        message: Json = {"role": instruction_role(turn, self.origin, profile)}
         if profile.text_parts:
             message["content"] = _string_or_parts(turn, parts)
         else:

@@ -126,6 +126,11 @@ def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | N
 
 
 def _result_turn(content: list[Any], number: int) -> Turn | None:
+    if len(content) == 1 and content[0]["type"] == "text":
+        text = content[0]["text"]
+        if len(content[0]) != 2 or type(text) is not str:
+            return None
+        return single_text_turn(_USER, text, ("messages", number, "content", 0), ("messages", number), plain=False)
     results: list[ResultFields] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1

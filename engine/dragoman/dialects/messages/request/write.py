@@ -13,6 +13,7 @@ from dragoman.dialects.messages.request.thinking_settings import write_thinking
 from dragoman.dialects.messages.request.write_cache_marks import MAX_MARKS, CacheMarks
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
 from dragoman.dialects.messages.request.write_messages import write_conversation
+from dragoman.dialects.messages.request.write_texts import write_texts
 from dragoman.dialects.messages.request.write_tools import write_choice, write_tools
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
@@ -44,11 +45,20 @@ def write_request(
     _reject_or_drop(request, losses)
     marks = CacheMarks(losses, explicit=profile.explicit_cache)
     max_tokens = _max_tokens(request, profile, losses)
-    tools, sent = write_tools(request, profile, knobs, losses, names, marks)
-    choice, tools = write_choice(request, tools, sent, losses)
-    writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
-    system, messages = write_conversation(request, writer, model, profile, knobs, losses)
-    thinking, effort = write_thinking(request, max_tokens, profile, losses)
+    tools: list[Json] = []
+    choice: Json | None = None
+    if request.tools or request.tool_choice is not None:
+        tools, sent = write_tools(request, profile, knobs, losses, names, marks)
+        choice, tools = write_choice(request, tools, sent, losses)
+    written = write_texts(request.turns) if request.origin != DIALECT else None
+    if written is None:
+        writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
+        written = write_conversation(request, writer, model, profile, knobs, losses)
+    system, messages = written
+    thinking: Json | None = None
+    effort: str | None = None
+    if request.thinking is not None:
+        thinking, effort = write_thinking(request, max_tokens, profile, losses)
     if thinking is not None:
         thinking = _disable_unprovable_thinking(request, thinking, messages, profile, losses)
         thinking, effort, choice = _resolve_forced_choice(request, thinking, effort, choice, profile, losses)

@@ -43,6 +43,6 @@ class CacheMarks:
 
     def trim(self, limit: int = MAX_MARKS) -> None:
         """Keep the last `limit` marks: later ones cover a longer prefix."""
-        for block, at in self._put[: max(0, len(self._put) - limit)]:
+        for block, at in self._put[:-limit]:
             del block["cache_control"]
             self._losses.add(LossCode.CACHE_HINT, at, f"only the last {limit} marks are sent")

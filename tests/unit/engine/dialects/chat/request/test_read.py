@@ -18,6 +18,7 @@ from dragoman.canonical.request import (
     ToolCall,
     ToolResult,
 )
+from dragoman.dialects.chat.request import read as reader
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
@@ -51,6 +52,22 @@ def test_the_model_and_the_stream_are_checked(fields: Json) -> None:
     """`translate` checks them first; other users of the reader do not."""
     with pytest.raises(ClientRequestError):
         read(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"stream": True, "stream_options": {"include_usage": True, "novelty": 1}, "max_tokens": 9, "temperature": 0.5},
+        {"stream": None, "stream_options": None, "max_completion_tokens": 9, "max_tokens": 8, "top_p": 1},
+        {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"tools": None, "temperature": None, "top_p": None, "max_tokens": None},
+    ],
+)
+def test_requests_of_usual_fields_are_read_as_any_other(fields: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = read(**fields)
+    monkeypatch.setattr(reader, "_USUAL", frozenset())
+    assert read(**fields) == short
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dragoman.canonical.request import (
     ToolCall,
     ToolKind,
 )
+from dragoman.dialects.messages.request import read as reader
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
@@ -39,6 +40,23 @@ def parts(content: Any, role: str = "user", losses: Losses | None = None) -> lis
 def part(block: Any, role: str = "user", losses: Losses | None = None) -> Any:
     (only,) = parts([block], role, losses)
     return only
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"system": "Be brief.", "stream": True},
+        {"system": [{"type": "text", "text": "Be brief."}], "tools": [{"name": "f", "input_schema": {}}]},
+        {"system": "", "tools": None, "stream": None},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
+        {"messages": [*HI, {"role": "system", "content": "x", "output_config": {"effort": "low"}}]},
+    ],
+)
+def test_requests_of_usual_fields_are_read_as_any_other(fields: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = read(**fields)
+    monkeypatch.setattr(reader, "_USUAL", frozenset())
+    assert read(**fields) == short
 
 
 # --- whole bodies -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,46 @@
+"""Writes a conversation of texts, as chats have it, without the state that calls, media and cache marks need."""
+
+from __future__ import annotations
+
+from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactTextTurn
+from dragoman.canonical.request import Json, Role, Turn
+from dragoman.dialects.openai.media import text_part
+from dragoman.profiles.profile import Profile
+
+_USER = Role.USER  # member access on an enum class costs more than a global
+
+
+def instruction_role(turn: Turn, origin: str, profile: Profile) -> str:
+    """Returns the role of a message with instructions, which a client of the dialect `origin` sent."""
+    role: str = profile.instruction_role
+    if role == "developer" and origin != "messages" and turn.original == "system":
+        return "system"  # such an upstream accepts both roles, and the client chose this one
+    return role
+
+
+def write_texts(turns: list[Turn], origin: str, profile: Profile) -> list[Json] | None:
+    """Returns the messages of another dialect's conversation of texts that ends with the user's.
+
+    None for any other conversation, and where a text is empty: `write_messages` writes those turn by turn, and would
+    write these messages alike.
+    """
+    messages: list[Json] = []
+    role = ""
+    for turn in turns:
+        content: str | list[Json] | None
+        if type(turn) is CompactTextTurn:
+            content = turn.text
+            if not content:
+                return None
+            is_user = turn.role is _USER
+            role = "user" if is_user else instruction_role(turn, origin, profile)
+            if not turn.plain and (is_user or profile.text_parts):
+                content = [text_part(turn.text or "")]
+        elif type(turn) is CompactAssistantTurn:
+            role, content = "assistant", turn.text
+            if not content or turn.reasoning or turn.calls is None or turn.calls:
+                return None
+        else:
+            return None
+        messages.append({"role": role, "content": content})
+    return messages if role == "user" else None

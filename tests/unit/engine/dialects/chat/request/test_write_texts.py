@@ -1,0 +1,107 @@
+"""A conversation of texts, which is written at once, beside the same turns written one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.compact_turns import compact_assistant_turn, single_text_turn
+from dragoman.canonical.request import Request, Role, Turn
+from dragoman.dialects.chat.request.write_messages import write_messages
+from dragoman.dialects.chat.request.write_texts import write_texts
+from dragoman.errors import DragomanError
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.tools.names import NameTable
+
+CHAT = builtin_profile("chat")
+AT = ("messages", 0)
+PROFILES = [
+    CHAT,
+    replace(CHAT, instruction_role="developer"),
+    replace(CHAT, text_parts=False, system_inline=False, reasoning_required=True),
+    replace(CHAT, system_inline=False, reasoning_replay=True),
+]
+
+
+def made(kind: str) -> Turn:
+    """A turn of this kind, in compact form. Its last letter is `a` for a text in an array."""
+    plain = not kind.endswith("-a")
+    match kind.removesuffix("-a"):
+        case "system" | "top":
+            return single_text_turn(Role.INSTRUCTION, "Be brief.", AT, AT, kind.removesuffix("-a"), plain)
+        case "user":
+            return single_text_turn(Role.USER, "Hi", AT, AT, plain=plain)
+        case "empty":
+            return single_text_turn(Role.USER, "", AT, AT, plain=plain)
+        case "assistant":
+            return compact_assistant_turn(AT, [], "Hello", AT, [], plain=plain)
+        case "silent":
+            return compact_assistant_turn(AT, [], None, None, [])
+        case "call":
+            return compact_assistant_turn(AT, [], "So:", AT, [("c1", "f", "{}", AT)])
+        case _:
+            return compact_assistant_turn(AT, [("Hm", AT, "messages", None, False, None, None)], "So:", AT, [])
+
+
+KINDS = [
+    "system",
+    "system-a",
+    "top",
+    "user",
+    "user-a",
+    "empty",
+    "assistant",
+    "assistant-a",
+    "silent",
+    "call",
+    "thought",
+]
+
+
+def whole(turn: Turn) -> Turn:
+    """The turn as the part objects that it stands for."""
+    return Turn(turn.role, turn.parts, turn.at, turn.original, turn.plain, turn.name)
+
+
+def written(turns: list[Turn], origin: str, profile: Profile) -> Any:
+    """The messages and the losses, or the error."""
+    losses = Losses()
+    try:
+        messages = write_messages(Request(origin, "m", turns), profile, Knobs(), losses, NameTable(64))
+    except DragomanError as error:
+        return str(error)
+    return messages, losses.rows
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("origin", ["messages", "responses"])
+def test_texts_are_written_at_once_as_they_are_turn_by_turn(origin: str, profile: Profile) -> None:
+    for count in (1, 2, 3):
+        for kinds in product(KINDS, repeat=count):
+            at_once = written([made(kind) for kind in kinds], origin, profile)
+            assert at_once == written([whole(made(kind)) for kind in kinds], origin, profile), kinds
+
+
+def test_conversations_of_texts_are_written_at_once() -> None:
+    turns = [made(kind) for kind in ("system", "user", "assistant", "user-a")]
+    assert write_texts(turns, "messages", CHAT) == [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+    ]
+    assert turns[1].compact_text() == "Hi"  # not expanded
+
+
+@pytest.mark.parametrize("last", ["empty", "assistant", "silent", "call", "thought", "system"])
+def test_other_conversations_are_left_to_the_general_writer(last: str) -> None:
+    assert write_texts([made("user"), made(last)], "messages", CHAT) is None
+    assert write_texts([made("user"), whole(made("user"))], "messages", CHAT) is None
+    said = made("assistant")
+    assert said.parts
+    assert write_texts([said, made("user")], "messages", CHAT) is None

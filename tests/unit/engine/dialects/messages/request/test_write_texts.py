@@ -1,0 +1,97 @@
+"""A conversation of texts, which is written at once, beside the same turns written one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from dragoman.canonical.compact_turns import compact_assistant_turn, single_text_turn
+from dragoman.canonical.request import Request, Role, Turn
+from dragoman.dialects.messages.request.write import write_request
+from dragoman.dialects.messages.request.write_texts import write_texts
+from dragoman.errors import DragomanError
+from dragoman.knobs import Knobs
+from dragoman.losses import Losses
+from dragoman.profiles.profile import Profile, builtin_profile
+from dragoman.tools.names import NameTable
+
+MESSAGES = builtin_profile("messages")
+AT = ("messages", 0)
+PROFILES = [MESSAGES, replace(MESSAGES, rewrite=True, thinking_replay="own_required", explicit_cache=False)]
+
+
+def made(kind: str) -> Turn:
+    """A turn of this kind, in compact form. Its last letter is `a` for a text in an array."""
+    plain = not kind.endswith("-a")
+    match kind.removesuffix("-a"):
+        case "system":
+            return single_text_turn(Role.INSTRUCTION, "Be brief.", AT, AT, "system", plain)
+        case "user":
+            return single_text_turn(Role.USER, "Hi", AT, AT, plain=plain)
+        case "blank":
+            return single_text_turn(Role.USER, " \n", AT, AT, plain=plain)
+        case "assistant":
+            return compact_assistant_turn(AT, [], "Hello ", AT, [], plain=plain)
+        case "silent":
+            return compact_assistant_turn(AT, [], " ", AT, [])
+        case "call":
+            return compact_assistant_turn(AT, [], "So:", AT, [("c1", "f", "{}", AT)])
+        case _:
+            return compact_assistant_turn(AT, [("Hm", AT, "chat", None, False, None, None)], "So:", AT, [])
+
+
+KINDS = ["system", "system-a", "user", "user-a", "blank", "assistant", "assistant-a", "silent", "call", "thought"]
+
+
+def whole(turn: Turn) -> Turn:
+    """The turn as the part objects that it stands for."""
+    return Turn(turn.role, turn.parts, turn.at, turn.original, turn.plain, turn.name)
+
+
+def written(turns: list[Turn], origin: str, profile: Profile) -> Any:
+    """The body and the losses, or the error."""
+    losses, request = Losses(), Request(origin, "m", turns)
+    try:
+        body = write_request(
+            request, model="claude-opus-5", profile=profile, knobs=Knobs(), losses=losses, names=NameTable(64)
+        )
+    except DragomanError as error:
+        return str(error)
+    return body, losses.rows
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("origin", ["chat", "responses"])
+def test_texts_are_written_at_once_as_they_are_turn_by_turn(origin: str, profile: Profile) -> None:
+    for count in (1, 2, 3):
+        for kinds in product(KINDS, repeat=count):
+            if "call" in kinds:
+                continue  # the input of a call is a fragment of JSON, which cannot be compared
+            at_once = written([made(kind) for kind in kinds], origin, profile)
+            assert at_once == written([whole(made(kind)) for kind in kinds], origin, profile), kinds
+
+
+def test_conversations_of_texts_are_written_at_once() -> None:
+    turns = [made(kind) for kind in ("system", "user", "assistant", "user-a")]
+    assert write_texts(turns) == (
+        [{"type": "text", "text": "Be brief."}],
+        [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello "},
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+        ],
+    )
+    assert turns[1].compact_text() == "Hi"  # not expanded
+
+
+@pytest.mark.parametrize("last", ["blank", "assistant", "silent", "call", "thought", "system", "user"])
+def test_other_conversations_are_left_to_the_general_writer(last: str) -> None:
+    assert write_texts([made("user"), made(last)]) is None
+    assert write_texts([made("assistant"), made("user")]) is None
+    assert write_texts([whole(made("user"))]) is None
+    said = made("assistant")
+    assert said.parts
+    assert write_texts([made("user"), said, made("user")]) is None
