@@ -12,7 +12,7 @@ from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, read_encrypted_content, reasoning_texts
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, field, part_number
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, wrong_type
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
@@ -20,7 +20,9 @@ from dragoman.losses import LossCode
 def delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.reasoning_text.delta` or `response.reasoning_summary_text.delta`."""
     item = table.find(event) or table.add_unannounced(event, "reasoning", out)
-    text = field(event, "delta", str)
+    text = event.get("delta")
+    if type(text) is not str:
+        raise wrong_type(event, "delta")
     if item.kind is ItemKind.UNKNOWN:
         return
     if item.kind is not ItemKind.REASONING or item.done:
@@ -90,5 +92,5 @@ def _emit(table: ItemTable, item: ItemState, surface: str, number: int, text: st
     part = item.parts.get(number)
     if part is None:
         table.reserve()
-        part = item.parts[number] = PartState(BlockKind.REASONING, item.block)
+        part = item.parts[number] = PartState(BlockKind.REASONING, item.block, item.key)
     part.append_delta(text, out)
