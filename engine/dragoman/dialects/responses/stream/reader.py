@@ -7,7 +7,6 @@ event, what its deltas left out is taken from the events that repeat it, and onl
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import orjson
@@ -21,6 +20,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.opening import repeated_number, response_of
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
@@ -37,10 +37,6 @@ _WAITING: Final = Phase.WAITING
 _MOVES: Final = tuple(READER[phase] for phase in Phase)
 """`READER` by the number of the phase. A member of an enum costs a Python call as the key of a dict."""
 _STARTS: Final = _MOVES[_WAITING]
-_OPENING: Final = re.compile(
-    rb'\{"type":"response\.(?:created|in_progress)","sequence_number":(?:0|[1-9][0-9]{0,17}),"response":\{'
-)
-"""How most servers begin the two events that start a stream. What follows is the response."""
 _PINGS: Final = frozenset({"keepalive", "ping"})
 _PROGRESS_WORDS: Final = frozenset(
     {
@@ -75,7 +71,7 @@ class ResponsesReader(StreamReader):
         self._table = ItemTable(context)
         self._phase = _WAITING
         self._begun: bytes | None = None
-        """The end of the `response.created` directly before the next event, which usually repeats its response."""
+        """The response of the last event, if that was `response.created`: the next one usually repeats it."""
 
     def __repr__(self) -> str:
         table = self._table
@@ -88,8 +84,12 @@ class ResponsesReader(StreamReader):
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one event. `[DONE]` is not of this dialect; some servers send it, and it is ignored."""
-        if data == b"[DONE]" or (self._begun is not None and self._is_repeated(data)):
+        if data == b"[DONE]":
             return
+        if (begun := self._begun) is not None:
+            self._begun = None
+            if repeated_number(data, begun) is not None:
+                return
         try:
             event = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -114,8 +114,8 @@ class ResponsesReader(StreamReader):
             self._move(name)
             if phase is _WAITING:
                 self._start(event.get("response"), out)
-                if name == "response.created" and not event.get("error") and (found := _OPENING.match(data)):
-                    self._begun = data[found.end() :]
+                if name == "response.created" and not event.get("error"):
+                    self._begun = response_of(data)
         elif name in _PINGS:
             out.append(Ping())
         elif not self._is_ignored(event, name):
@@ -128,17 +128,6 @@ class ResponsesReader(StreamReader):
     def read_eof(self, out: list[Event]) -> None:
         """Raises StreamTruncated: only a terminal event ends the stream."""
         raise StreamTruncated
-
-    def _is_repeated(self, data: bytes) -> bool:
-        """True if the event after `response.created` is a `response.in_progress` with the same response."""
-        begun, self._begun = self._begun, None
-        return (
-            begun is not None
-            and data.startswith(b'{"type":"response.in_progress",')
-            and data.endswith(begun)
-            and (found := _OPENING.match(data)) is not None
-            and found.end() + len(begun) == len(data)
-        )
 
     def _move(self, name: str) -> None:
         phase = _MOVES[self._phase].get(name)
