@@ -15,7 +15,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import read_usage
-from dragoman.dialects.responses.stream.opening import repeated_number, response_of
+from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
@@ -84,9 +84,9 @@ class ResponsesObserver(Observer):
             return
         if (begun := self._begun) is not None:
             self._begun = None
-            if (event == "" or event == "response.in_progress") and repeated_number(data, begun) == self._last + 1:
+            if not self._last and (not event or event == "response.in_progress") and is_repeated(data, begun):
                 self.sole_text = None
-                self._last += 1
+                self._last = 1
                 return
         begins = self._echo is None
         super().observe(data, event)

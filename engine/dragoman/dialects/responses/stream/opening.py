@@ -5,11 +5,10 @@ Servers echo the settings of the request in it, perhaps with all instructions an
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_CREATED: Final = re.compile(rb'\{"type":"response\.created","sequence_number":(?:0|[1-9][0-9]{0,17}),"response":\{')
-_REPEATED: Final = re.compile(rb'\{"type":"response\.in_progress","sequence_number":(0|[1-9][0-9]{0,17}),"response":\{')
+_CREATED: Final = b'{"type":"response.created","sequence_number":0,"response":{'
+_REPEATED: Final = b'{"type":"response.in_progress","sequence_number":1,"response":{'
 
 
 def response_of(created: bytes) -> bytes | None:
@@ -17,13 +16,9 @@ def response_of(created: bytes) -> bytes | None:
 
     The form is that of most servers: type, number, response.
     """
-    found = _CREATED.match(created)
-    return created[found.end() :] if found is not None else None
+    return created[len(_CREATED) :] if created.startswith(_CREATED) else None
 
 
-def repeated_number(data: bytes, response: bytes) -> int | None:
-    """Returns the sequence number of a `response.in_progress` with this `response`. None for any other event."""
-    if not data.endswith(response):
-        return None
-    found = _REPEATED.match(data)
-    return int(found[1]) if found is not None and found.end() + len(response) == len(data) else None
+def is_repeated(data: bytes, response: bytes) -> bool:
+    """True if `data` is a `response.in_progress` of the same form, with sequence number 1 and this `response`."""
+    return len(data) == len(_REPEATED) + len(response) and data.startswith(_REPEATED) and data.endswith(response)

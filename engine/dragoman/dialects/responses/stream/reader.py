@@ -20,7 +20,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
-from dragoman.dialects.responses.stream.opening import repeated_number, response_of
+from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
@@ -88,7 +88,7 @@ class ResponsesReader(StreamReader):
             return
         if (begun := self._begun) is not None:
             self._begun = None
-            if repeated_number(data, begun) is not None:
+            if is_repeated(data, begun):
                 return
         try:
             event = orjson.loads(data)
