@@ -86,11 +86,14 @@ def item_kind(item: Json) -> ItemKind:
     kind = item.get("type")
     if type(kind) is not str:
         return ItemKind.UNKNOWN
-    if kind in _NEVER_DECLARED:
-        raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
     if kind == "tool_search_call" and item.get("execution") == "server":
         return ItemKind.NATIVE
-    return _SORTS.get(kind) or ItemKind.UNKNOWN
+    known = _SORTS.get(kind)
+    if known is not None:
+        return known
+    if kind in _NEVER_DECLARED:
+        raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
+    return ItemKind.UNKNOWN
 
 
 def is_cut(item: Json, *, cut: bool) -> bool:

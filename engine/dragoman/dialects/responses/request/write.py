@@ -42,8 +42,8 @@ def write_request(
     is left.
     """
     tools_writer = ToolsWriter(request, profile, knobs, losses, names)
-    tools = tools_writer.write_declared()
-    choice = tools_writer.write_choice(tools)
+    tools = tools_writer.write_declared() if request.tools else []
+    choice = tools_writer.write_choice(tools) if request.tool_choice is not None else None
     instructions, items = write_input(request, tools_writer, profile, knobs, losses, names)
     if profile.strict_alternation:
         at = "input" if request.origin == "responses" else "messages"
@@ -66,10 +66,12 @@ def write_request(
             cap = _LEAST_CAP
         body["max_output_tokens"] = cap
     _write_sampling(body, request, profile, losses)
-    _note_stop(request, knobs, losses)
+    if request.stop:
+        _note_stop(request, knobs, losses)
     if request.thinking is not None:
         _write_reasoning(body, request.thinking, profile, losses)
-    _write_text(body, request, profile)
+    if request.format is not None or request.verbosity is not None:
+        _write_text(body, request, profile)
     _write_include(body, request, profile)
     _write_service(body, request, losses)
     if request.stream:
@@ -84,13 +86,14 @@ def _write_sampling(body: Json, request: Request, profile: Profile, losses: Loss
     if temperature is not None and profile.sampling == "free" and temperature > profile.max_temperature:
         temperature = profile.max_temperature
         losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
-    for key, value in (("temperature", temperature), ("top_p", top_p)):
-        if value is None:
-            continue
-        if profile.sampling == "free" or (profile.sampling == "default_only" and value == 1):
-            body[key] = value
-        else:
-            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    if temperature is not None or top_p is not None:
+        for key, value in (("temperature", temperature), ("top_p", top_p)):
+            if value is None:
+                continue
+            if profile.sampling == "free" or (profile.sampling == "default_only" and value == 1):
+                body[key] = value
+            else:
+                losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     for key in request.sampling:
         losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
     if request.top_k is not None:
@@ -142,8 +145,7 @@ def _write_text(body: Json, request: Request, profile: Profile) -> None:
                 raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
     if request.verbosity is not None:
         text["verbosity"] = request.verbosity
-    if text:
-        body["text"] = text
+    body["text"] = text
 
 
 def _write_include(body: Json, request: Request, profile: Profile) -> None:

@@ -67,7 +67,8 @@ class ContentWriter:
                 field = "output" if "output" in item else "content"
                 content = item[field]
                 item[field] = [input_text(content)] if self._accepts_marks else content[0]["text"]
-        self._marks.keep_last()
+        if self._marks.any:
+            self._marks.keep_last()
 
     def drop_mark(self, part: Text) -> None:
         """Record the loss of the mark of a part that is written where no mark is allowed."""

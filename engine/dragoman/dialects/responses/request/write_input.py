@@ -11,7 +11,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
-from dragoman.dialects.responses.request.write_content import ContentWriter
+from dragoman.dialects.responses.request.write_content import ContentWriter, input_text
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.errors import ClientRequestError, Unsupported
@@ -33,6 +33,8 @@ def write_input(
 
     Raises `Unsupported` for parts that this upstream does not accept, `ClientRequestError` if nothing is left to send.
     """
+    if len(request.turns) == 1 and (item := _lone_text(request.turns[0], profile)) is not None:
+        return None, [item]
     writer = _InputWriter(request, tools, profile, knobs, losses, names)
     turns = request.turns[: writer.count_sent(request.turns)]
     leading = writer.count_leading(turns)
@@ -59,6 +61,17 @@ def write_input(
         at = ("input",) if request.origin == DIALECT else ("messages",)
         raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
     return instructions, items
+
+
+def _lone_text(turn: Turn, profile: Profile) -> Json | None:
+    """Returns the item of a conversation that is one text of the user, as short ones are; None for any other turn."""
+    if turn.role is not _USER or turn.name is not None or turn.compact_results() is not None or len(turn.parts) != 1:
+        return None
+    part = turn.parts[0]
+    if type(part) is not Text or not part.text or part.cache is not None:
+        return None
+    bare = turn.plain or not profile.text_parts
+    return {"type": "message", "role": "user", "content": part.text if bare else [input_text(part.text)]}
 
 
 class _InputWriter:

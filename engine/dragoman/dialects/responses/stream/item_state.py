@@ -8,7 +8,8 @@ are kept for this. The arguments of calls are kept complete, because running a c
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Hashable
+from typing import Any
 
 from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
@@ -31,8 +32,6 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
 
-T = TypeVar("T")
-
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
 
@@ -40,16 +39,29 @@ _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, Ite
 class PartState:
     """State of one part of an item.
 
-    A part without a `kind` is dropped. `announced` is True after its `content_part.added`, `text_done` after the
-    `.done` event of its text, `logprobs` once log probabilities were emitted. `length` is the number of characters
-    received, `last_delta` the last fragment, `annotations` the number of citations emitted.
+    A part without a `kind` is dropped. `key` is its key in the block map. `announced` is True after its
+    `content_part.added`, `text_done` after the `.done` event of its text, `logprobs` once log probabilities were
+    emitted. `length` is the number of characters received, `last_delta` the last fragment, `annotations` the number of
+    citations emitted.
     """
 
-    __slots__ = ("annotations", "announced", "block", "kind", "last_delta", "length", "logprobs", "open", "text_done")
+    __slots__ = (
+        "annotations",
+        "announced",
+        "block",
+        "key",
+        "kind",
+        "last_delta",
+        "length",
+        "logprobs",
+        "open",
+        "text_done",
+    )
 
-    def __init__(self, kind: BlockKind | None, block: int) -> None:
+    def __init__(self, kind: BlockKind | None, block: int, key: Hashable) -> None:
         self.kind = kind
         self.block = block
+        self.key = key
         self.open = kind is not None
         self.announced = self.text_done = self.logprobs = False
         self.length = 0
@@ -131,20 +143,32 @@ class ItemState:
         return ("output", self.key)
 
 
+class CallState:
+    """What the calls of one stream have in common.
+
+    `early_ends` ends calls whose arguments are complete, `budget` limits the arguments, `ids` holds the ids in use.
+    """
+
+    __slots__ = ("budget", "early_ends", "ids")
+
+    def __init__(self, blocks: BlockMap, context: ReplyContext) -> None:
+        self.early_ends = EarlyEnds(blocks, context)
+        self.budget = Room(context.limits)
+        self.ids: set[str] = set()
+
+
 class ItemTable:
     """The items of one stream by their `output_index`, and the blocks they became.
 
-    `early_ends` ends calls whose arguments are complete, `call_ids` holds the ids in use, `has_refusal` is True if a
-    part with refusal wording was opened. Methods that take an event may raise UpstreamProtocolError or LimitExceeded.
+    `calls` is None before the first call, `has_refusal` is True if a part with refusal wording was opened. Methods that
+    take an event may raise UpstreamProtocolError or LimitExceeded.
     """
 
     __slots__ = (
         "_size",
         "blocks",
-        "budget",
-        "call_ids",
+        "calls",
         "context",
-        "early_ends",
         "has_refusal",
         "items",
         "response_id",
@@ -153,10 +177,8 @@ class ItemTable:
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.blocks = BlockMap(context.limits)
-        self.early_ends = EarlyEnds(self.blocks, context)
-        self.budget = Room(context.limits)
         self._size = 0
-        self.call_ids: set[str] | None = None
+        self.calls: CallState | None = None
         self.items: dict[int, ItemState] = {}
         self.has_refusal = False
         self.response_id = ""
@@ -171,13 +193,21 @@ class ItemTable:
         Some servers leave out `output_index`; then the item is found by `item_id`.
         """
         key = event.get("output_index")
-        if type(key) is int:
-            return self.items.get(key)
+        return self.items.get(key) if type(key) is int else self._find_by_id(event)
+
+    def _find_by_id(self, event: Json) -> ItemState | None:
         item_id = event.get("item_id")
         if type(item_id) is not str or not item_id:
             raise UpstreamProtocolError(f"upstream sent {event.get('type')} without an output_index")
         self.record_repair("an event came without its output_index")
         return next((item for item in self.items.values() if item.id == item_id), None)
+
+    def open_part(self, event: Json, kind: BlockKind) -> PartState | None:
+        """Returns the open part of this kind at the indexes of an event, or None if there is no such part."""
+        key, number = event.get("output_index"), event.get("content_index")
+        item = self.items.get(key) if type(key) is int else None
+        part = item.parts.get(number) if item is not None and type(number) is int else None
+        return part if part is not None and part.kind is kind and part.open else None
 
     def add_unannounced(self, event: Json, kind: str, out: list[Event]) -> ItemState:
         """Add an item whose first event is not `output_item.added`."""
@@ -203,18 +233,19 @@ class ItemTable:
         item = self.items[key] = ItemState(key, kind, raw)
         if kind is _MESSAGE:
             check_role(raw)
-            self.record_phase(item, raw)
+            if raw.get("phase") is not None:
+                self.record_phase(item)
         elif kind is _REASONING:
-            self.early_ends.before_start(out)
-            item.block = self.blocks.start(key, BlockKind.REASONING)
+            item.block = self.start_block(key, BlockKind.REASONING, out)
             out.append(BlockStart(item.block, BlockKind.REASONING))
         elif kind is _CALL:
-            item.arguments = Arguments(self.budget)
+            if self.calls is None:
+                self.calls = CallState(self.blocks, self.context)
+            item.arguments = Arguments(self.calls.budget)
             if call_name(raw):
                 self.open_call(item, raw, out)
         elif kind is _NATIVE:
-            self.early_ends.before_start(out)
-            item.block = self.blocks.start(key, BlockKind.OPAQUE)
+            item.block = self.start_block(key, BlockKind.OPAQUE, out)
             out.append(BlockStart(item.block, BlockKind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
         else:
             self.context.losses.add(
@@ -222,23 +253,26 @@ class ItemTable:
             )
         return item
 
+    def start_block(self, key: Hashable, kind: BlockKind, out: list[Event]) -> int:
+        """Returns the index of a new block. The call before it is ended if it is complete."""
+        if self.calls is not None:
+            self.calls.early_ends.before_start(out)
+        return self.blocks.start(key, kind)
+
     def open_call(self, item: ItemState, raw: Json, out: list[Event]) -> None:
         """Start the block of a call, if its name is known, with the arguments received before the name."""
-        name = call_name(raw)
-        if not name or item.arguments is None:
+        name, calls = call_name(raw), self.calls
+        if not name or item.arguments is None or calls is None:
             return
         item.arguments.name = name
         record_call_losses(raw, item.path, self.context.losses)
-        if self.call_ids is None:
-            self.call_ids = set()
         call_id = raw.get("call_id")
         # The result names its call by this id, so each call needs one, and a different one.
-        if type(call_id) is not str or not call_id or call_id in self.call_ids:
+        if type(call_id) is not str or not call_id or call_id in calls.ids:
             given = call_id if type(call_id) is str else ""
             call_id = mint_call_id(given, self.response_id, item.key, item.path, self.context.losses.add_once)
-        self.call_ids.add(call_id)
-        self.early_ends.before_start(out)
-        item.block = self.blocks.start(item.key, BlockKind.TOOL)
+        calls.ids.add(call_id)
+        item.block = self.start_block(item.key, BlockKind.TOOL, out)
         out.append(
             BlockStart(
                 item.block,
@@ -251,7 +285,7 @@ class ItemTable:
             )
         )
         if not item.custom:
-            self.early_ends.watch(item.key, item.arguments)
+            calls.early_ends.watch(item.key, item.arguments)
         if received := item.arguments.text():
             out.append(Delta(item.block, received))
 
@@ -262,9 +296,9 @@ class ItemTable:
         """
         for item in reversed(self.items.values()):
             if item.block == delta.index and item.kind is _CALL:
-                if item.arguments is None or item.done or not self.early_ends.is_last(delta.index):
+                if item.arguments is None or item.done or self.calls is None:
                     return None
-                return item.arguments.add_all
+                return item.arguments.add_all if self.calls.early_ends.is_last(delta.index) else None
             # Several parts of reasoning share a block; the part is found by the identity of its last fragment.
             parts = [
                 part for part in item.parts.values() if part.block == delta.index and part.last_delta is delta.text
@@ -275,7 +309,7 @@ class ItemTable:
 
     def append_missing(self, part: PartState, text: Any, out: list[Event]) -> None:
         """Emit what is missing of a part whose complete text was received."""
-        if type(text) is not str:
+        if type(text) is not str or len(text) <= part.length:
             return
         rest = part.missing(text)
         if rest is None:
@@ -286,19 +320,16 @@ class ItemTable:
             self.record_repair("the deltas of a text left some of it out")
             part.append_delta(rest, out)
 
-    def record_phase(self, item: ItemState, raw: Json) -> None:
+    def record_phase(self, item: ItemState) -> None:
         """Record the loss of a message's phase, once."""
-        if raw.get("phase") is not None and not item.phase_recorded:
+        if not item.phase_recorded:
             item.phase_recorded = True
             self.context.losses.add(LossCode.PHASE, (*item.path, "phase"))
 
 
-def field(event: Json, key: str, kind: type[T]) -> T:
-    """Returns a field that must have this type. Raises UpstreamProtocolError if it does not."""
-    value = event.get(key)
-    if type(value) is not kind:
-        raise UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(value)}")
-    return value
+def wrong_type(event: Json, key: str) -> UpstreamProtocolError:
+    """Returns the error of an event with a field that is absent or has another type than it must have."""
+    return UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(event.get(key))}")
 
 
 def part_number(event: Json, key: str) -> int:

@@ -15,6 +15,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import read_usage
+from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
@@ -55,7 +56,7 @@ class ResponsesObserver(Observer):
     rejects a changed id.
     """
 
-    __slots__ = ("_budget", "_calls", "_done", "_echo", "_id", "_last", "_open")
+    __slots__ = ("_begun", "_budget", "_calls", "_done", "_echo", "_id", "_last", "_open")
 
     varying_keys = ResponsesReader.volatile
 
@@ -63,6 +64,8 @@ class ResponsesObserver(Observer):
         super().__init__()
         self._echo: bytes | None = None
         self._id: str | None = None
+        self._begun: bytes | None = None
+        """The response of the last event, if that was `response.created`: the next one usually repeats it."""
         self._last = -1
         self._open: set[int] = set()
         """Indexes of the items that were added and not yet done."""
@@ -79,7 +82,16 @@ class ResponsesObserver(Observer):
             if not self.complete:
                 self.violation("[DONE] before the terminal event")
             return
+        if (begun := self._begun) is not None:
+            self._begun = None
+            if not self._last and (not event or event == "response.in_progress") and is_repeated(data, begun):
+                self.sole_text = None
+                self._last = 1
+                return
+        begins = self._echo is None
         super().observe(data, event)
+        if begins and self._echo:
+            self._begun = response_of(data)
 
     def watch(self, payload: Json, event: str) -> None:
         """Check one event, and keep what an error frame must repeat."""

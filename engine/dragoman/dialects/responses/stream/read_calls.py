@@ -10,9 +10,12 @@ from dragoman.canonical.events import BlockEnd, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read import cut_call_error
 from dragoman.dialects.responses.reply.read_items import CALLS, ItemKind, call_name, call_text
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, field
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, wrong_type
 from dragoman.errors import UpstreamProtocolError
 from dragoman.wire.json_codec import loads
+
+# CPython 3.11 takes twenty times as long to find a member in its class.
+_UNKNOWN, _CALL = ItemKind.UNKNOWN, ItemKind.CALL
 
 
 def arguments_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -22,7 +25,10 @@ def arguments_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
         return
     if item.done:
         raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which is closed")
-    _emit_arguments(table, item, field(event, "delta", str), out)
+    text = event.get("delta")
+    if type(text) is not str:
+        raise wrong_type(event, "delta")
+    _emit_arguments(table, item, text, out)
 
 
 def arguments_done(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -49,9 +55,9 @@ def end_call(table: ItemTable, item: ItemState, out: list[Event], *, complete: b
     """Close the block, unless it was closed early. Raises UpstreamProtocolError if the call has no name."""
     if item.block is None:
         raise UpstreamProtocolError("upstream called a tool without a name")
-    if item.key in table.early_ends.ended:
-        return
-    out.append(BlockEnd(table.blocks.end(item.key), complete))
+    assert table.calls is not None
+    if item.key not in table.calls.early_ends.ended:
+        out.append(BlockEnd(table.blocks.end(item.key), complete))
 
 
 def check_calls(table: ItemTable) -> None:
@@ -69,20 +75,22 @@ def _find_call(table: ItemTable, event: Json, out: list[Event]) -> ItemState | N
     custom = "custom" in event["type"]
     if item is None:  # its name is still to come; the arguments are kept until then
         item = table.add_unannounced(event, "custom_tool_call" if custom else "function_call", out)
-    if item.kind is ItemKind.UNKNOWN:
+    if item.kind is _UNKNOWN:
         return None
-    if item.kind is not ItemKind.CALL or item.custom != custom:
+    if item.kind is not _CALL or item.custom != custom:
         raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which is a {item.type}")
     return item
 
 
 def _emit_arguments(table: ItemTable, item: ItemState, text: str, out: list[Event]) -> None:
     assert item.arguments is not None
+    assert table.calls is not None
     if text:
         item.arguments.add(text)
-        if item.block is not None and not table.early_ends.late(item.key, text, item.arguments.name):
+        early_ends = table.calls.early_ends
+        if item.block is not None and not early_ends.late(item.key, text, item.arguments.name):
             out.append(Delta(item.block, text))
-            table.early_ends.after_delta(item.key, out)
+            early_ends.after_delta(item.key, out)
 
 
 def _emit_missing(table: ItemTable, item: ItemState, holder: Json, out: list[Event]) -> None:

@@ -9,24 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from dragoman.canonical.events import BlockEnd, Event, Opaque
+from dragoman.canonical.events import BlockEnd, BlockKind, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, check_role, is_cut
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream import read_calls as calls
 from dragoman.dialects.responses.stream import read_messages as messages
 from dragoman.dialects.responses.stream import read_reasoning as reasoning
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, field, part_number
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, part_number, wrong_type
 from dragoman.errors import UpstreamProtocolError
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _UNKNOWN, _MESSAGE, _REASONING = ItemKind.UNKNOWN, ItemKind.MESSAGE, ItemKind.REASONING
-_CALL, _NATIVE = ItemKind.CALL, ItemKind.NATIVE
+_CALL, _NATIVE, _TEXT = ItemKind.CALL, ItemKind.NATIVE, BlockKind.TEXT
 
 
 def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_item.added`. Content in it is provisional: it is read from the deltas or from the end."""
-    raw, key = field(event, "item", dict), table.new_key(event)
+    raw = event.get("item")
+    if type(raw) is not dict:
+        raise wrong_type(event, "item")
+    key = table.new_key(event)
     if key in table.items:
         raise UpstreamProtocolError(f"upstream started item {key} twice")
     table.add(key, raw, out)
@@ -34,11 +37,10 @@ def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
 
 def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_item.done`. Some servers send no other event of an item."""
-    raw, key = field(event, "item", dict), event.get("output_index")
-    if type(key) is int:
-        item = table.items.get(key)
-    else:
-        item = next((item for item in table.items.values() if item.id == raw.get("id") and not item.done), None)
+    raw, key = event.get("item"), event.get("output_index")
+    if type(raw) is not dict:
+        raise wrong_type(event, "item")
+    item = table.items.get(key) if type(key) is int else _find_unfinished(table, raw.get("id"))
     if item is None:
         table.record_repair("an item came without output_item.added")
         item = table.add(table.new_key(event), raw, out)
@@ -51,7 +53,9 @@ def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
 
 def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.content_part.added`. A part of reasoning needs none: its texts open it."""
-    raw = field(event, "part", dict)
+    raw = event.get("part")
+    if type(raw) is not dict:
+        raise wrong_type(event, "part")
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
     if item.kind is not _UNKNOWN and item.kind is not _REASONING:
         messages.announce_part(table, item, part_number(event, "content_index"), raw, out)
@@ -59,13 +63,35 @@ def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
 
 def part_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.content_part.done`."""
-    raw = field(event, "part", dict)
+    raw = event.get("part")
+    if type(raw) is not dict:
+        raise wrong_type(event, "part")
+    part = table.open_part(event, _TEXT)
+    if part is not None and messages.is_repeated(table, part, raw):
+        return messages.close_part(table, part, out)
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
     number = part_number(event, "content_index")
     if item.kind is _REASONING:
         reasoning.emit_missing(table, item, "content", number, raw.get("text"), out)
     elif item.kind is not _UNKNOWN:
         messages.end_part(table, item, number, raw, out)
+
+
+def repeats_items(table: ItemTable, output: Any) -> bool:
+    """True if the last snapshot has exactly the items of the stream, in order, and all of them are done."""
+    if type(output) is not list or len(output) != len(table.items):
+        return False
+    for position, raw in enumerate(output):
+        item = table.items.get(position)
+        if (
+            item is None
+            or not item.done
+            or type(raw) is not dict
+            or item.id != raw.get("id")
+            or item.type != raw.get("type")
+        ):
+            return False
+    return True
 
 
 def complete_output(table: ItemTable, output: Any, out: list[Event], *, cut: bool) -> None:
@@ -121,7 +147,8 @@ def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *,
     complete = not is_cut(raw, cut=cut)
     if item.kind is _MESSAGE:
         check_role(raw)
-        table.record_phase(item, raw)
+        if raw.get("phase") is not None:
+            table.record_phase(item)
         messages.complete_message(table, item, raw, out, complete=complete)
     elif item.kind is _REASONING:
         reasoning.complete_reasoning(table, item, raw, out, complete=complete)
@@ -133,6 +160,10 @@ def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *,
         out.append(BlockEnd(table.blocks.end(item.key), complete))
     item.done = True
     item.parts = {}
+
+
+def _find_unfinished(table: ItemTable, item_id: object) -> ItemState | None:
+    return next((item for item in table.items.values() if item.id == item_id and not item.done), None)
 
 
 def _find_streamed(streamed: Iterable[ItemState], raw: Json, here: ItemState | None) -> ItemState | None:

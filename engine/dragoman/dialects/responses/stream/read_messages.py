@@ -10,7 +10,7 @@ from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStar
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, field, part_number
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, wrong_type
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
@@ -22,9 +22,12 @@ _UNKNOWN, _MESSAGE = ItemKind.UNKNOWN, ItemKind.MESSAGE
 def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_text.delta` or `response.refusal.delta`."""
     kind = _REFUSAL if event["type"] == "response.refusal.delta" else _TEXT
-    part = _find_open_part(table, event, kind, out)
+    part = table.open_part(event, kind) or _find_open_part(table, event, kind, out)
     if part is not None:
-        part.append_delta(field(event, "delta", str), out)
+        text = event.get("delta")
+        if type(text) is not str:
+            raise wrong_type(event, "delta")
+        part.append_delta(text, out)
         if kind is _TEXT and event.get("logprobs"):
             _emit_logprobs(table, part, event, out)
 
@@ -32,15 +35,13 @@ def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
 def text_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read the `.done` event of a text. It only repeats the text, so it is ignored if the part is closed."""
     kind = _REFUSAL if event["type"] == "response.refusal.done" else _TEXT
-    item = table.find(event)
-    if item is not None:
-        part = item.parts.get(part_number(event, "content_index"))
-        if item.done or (part is not None and part.kind is kind and not part.open):
-            return
-    part = _find_open_part(table, event, kind, out)
+    part = table.open_part(event, kind)
+    if part is None and not _is_closed(table, event, kind):
+        part = _find_open_part(table, event, kind, out)
     if part is not None:
         table.append_missing(part, event.get("text" if kind is _TEXT else "refusal"), out)
-        _emit_logprobs(table, part, event, out, once=True)
+        if table.context.logprobs:
+            _emit_logprobs(table, part, event, out, once=True)
         part.text_done = True
 
 
@@ -75,7 +76,26 @@ def end_part(table: ItemTable, item: ItemState, number: int, raw: Json, out: lis
     if not part.open:
         raise UpstreamProtocolError(f"upstream ended part {number} of item {item.key} twice")
     _complete_part(table, item, number, part, raw, out)
-    _end_part(table, item, number, part, out)
+    close_part(table, part, out)
+
+
+def is_repeated(table: ItemTable, part: PartState, raw: Json) -> bool:
+    """True if a complete part of text has nothing that was not received: no more text, citations or probabilities."""
+    text = raw.get("text")
+    return (
+        raw.get("type") == "output_text"
+        and type(text) is str
+        and len(text) <= part.length
+        and not raw.get("annotations")
+        and not table.context.logprobs
+    )
+
+
+def close_part(table: ItemTable, part: PartState, out: list[Event], *, complete: bool = True) -> None:
+    """End the block of an open part."""
+    part.open = False
+    part.last_delta = ""
+    out.append(BlockEnd(table.blocks.end(part.key), complete))
 
 
 def complete_message(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, complete: bool) -> None:
@@ -87,25 +107,29 @@ def complete_message(table: ItemTable, item: ItemState, raw: Json, out: list[Eve
         part = item.parts.get(number) or _open_part(table, item, number, raw_part, out)
         if part.open:
             _complete_part(table, item, number, part, raw_part, out)
-            _end_part(table, item, number, part, out, complete=complete)
+            close_part(table, part, out, complete=complete)
     end_parts(table, item, out, complete=complete)
 
 
 def end_parts(table: ItemTable, item: ItemState, out: list[Event], *, complete: bool) -> None:
     """Close the open parts. `complete` is False if the message was cut off; a part whose text is done is complete."""
-    for number, part in item.parts.items():
+    for part in item.parts.values():
         if part.open:
-            _end_part(table, item, number, part, out, complete=complete or part.text_done)
+            close_part(table, part, out, complete=complete or part.text_done)
+
+
+def _is_closed(table: ItemTable, event: Json, kind: BlockKind) -> bool:
+    """True if the item or the part that an event belongs to is closed."""
+    item = table.find(event)
+    if item is None:
+        return False
+    part = item.parts.get(part_number(event, "content_index"))
+    return item.done or (part is not None and part.kind is kind and not part.open)
 
 
 def _find_open_part(table: ItemTable, event: Json, kind: BlockKind, out: list[Event]) -> PartState | None:
-    """Returns the open part that an event belongs to, or None if the part is dropped."""
-    key, number = event.get("output_index"), event.get("content_index")
-    item = table.items.get(key) if type(key) is int else None
-    part = item.parts.get(number) if item is not None and type(number) is int else None
-    if part is not None and part.kind is kind and part.open:
-        return part
-    item = item or table.find(event) or table.add_unannounced(event, "message", out)
+    """Returns the open part that an event belongs to, started now if need be, or None if the part is dropped."""
+    item = table.find(event) or table.add_unannounced(event, "message", out)
     if item.kind is _UNKNOWN:
         return None
     number = part_number(event, "content_index")
@@ -138,13 +162,12 @@ def _start_part(table: ItemTable, item: ItemState, number: int, kind: BlockKind 
         state = "is closed" if item.done else f"is a {item.type}"
         raise UpstreamProtocolError(f"upstream sent a part of a message for item {item.key}, which {state}")
     table.reserve()
-    block = 0
+    key, block = (item.key, number), 0
     if kind is not None:
-        table.early_ends.before_start(out)
-        block = table.blocks.start((item.key, number), kind)
+        block = table.start_block(key, kind, out)
         out.append(BlockStart(block, kind, apart=block > 0 and not item.parts))
         table.has_refusal = table.has_refusal or kind is _REFUSAL
-    part = item.parts[number] = PartState(kind, block)
+    part = item.parts[number] = PartState(kind, block, key)
     return part
 
 
@@ -169,11 +192,3 @@ def _emit_logprobs(table: ItemTable, part: PartState, holder: Json, out: list[Ev
     if tokens and part.kind is _TEXT:
         part.logprobs = True
         out.append(Logprobs(part.block, tokens))
-
-
-def _end_part(
-    table: ItemTable, item: ItemState, number: int, part: PartState, out: list[Event], *, complete: bool = True
-) -> None:
-    part.open = False
-    part.last_delta = ""
-    out.append(BlockEnd(table.blocks.end((item.key, number)), complete))

@@ -20,9 +20,10 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls
-from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items
+from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
 from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
@@ -30,8 +31,12 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
 
+_find_handler: Final = HANDLERS.get
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _WAITING: Final = Phase.WAITING
+_MOVES: Final = tuple(READER[phase] for phase in Phase)
+"""`READER` by the number of the phase. A member of an enum costs a Python call as the key of a dict."""
+_STARTS: Final = _MOVES[_WAITING]
 _PINGS: Final = frozenset({"keepalive", "ping"})
 _PROGRESS_WORDS: Final = frozenset(
     {
@@ -57,7 +62,7 @@ class ResponsesReader(StreamReader):
     Structural events move `phase` by the table `phases.READER`.
     """
 
-    __slots__ = ("_phase", "_table")
+    __slots__ = ("_begun", "_phase", "_table")
 
     volatile = VaryingKeys(number=b"sequence_number", padding=b"obfuscation")
 
@@ -65,6 +70,8 @@ class ResponsesReader(StreamReader):
         super().__init__(context)
         self._table = ItemTable(context)
         self._phase = _WAITING
+        self._begun: bytes | None = None
+        """The response of the last event, if that was `response.created`: the next one usually repeats it."""
 
     def __repr__(self) -> str:
         table = self._table
@@ -79,6 +86,10 @@ class ResponsesReader(StreamReader):
         """Read one event. `[DONE]` is not of this dialect; some servers send it, and it is ignored."""
         if data == b"[DONE]":
             return
+        if (begun := self._begun) is not None:
+            self._begun = None
+            if is_repeated(data, begun):
+                return
         try:
             event = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -88,7 +99,7 @@ class ResponsesReader(StreamReader):
         name = event.get("type")
         if type(name) is not str:
             name = ""
-        handler = HANDLERS.get(name)
+        handler = _find_handler(name)
         if handler is not None:
             if self._phase is _WAITING:
                 self._start_late({}, out)
@@ -98,11 +109,13 @@ class ResponsesReader(StreamReader):
             self._finish(event, name, out)
         elif name != "response.created" and (name == "error" or event.get("error")):
             self._fail(event, out)
-        elif name in READER[_WAITING]:
+        elif name in _STARTS:
             phase = self._phase
             self._move(name)
             if phase is _WAITING:
                 self._start(event.get("response"), out)
+                if name == "response.created" and not event.get("error"):
+                    self._begun = response_of(data)
         elif name in _PINGS:
             out.append(Ping())
         elif not self._is_ignored(event, name):
@@ -117,7 +130,7 @@ class ResponsesReader(StreamReader):
         raise StreamTruncated
 
     def _move(self, name: str) -> None:
-        phase = READER[self._phase].get(name)
+        phase = _MOVES[self._phase].get(name)
         if phase is None:
             raise UpstreamProtocolError(f"upstream sent {name} twice")
         self._phase = phase
@@ -157,11 +170,13 @@ class ResponsesReader(StreamReader):
         if TERMINALS[name] is None:
             table.record_repair(f"{name} was read as response.{status}", at=name)
         cut = status == "incomplete"
-        complete_output(table, response.get("output"), out, cut=cut)
-        end_items(table, out, cut=cut)
-        calls = any(item.arguments is not None for item in table.items.values())
+        output = response.get("output")
+        if not repeats_items(table, output):
+            complete_output(table, output, out, cut=cut)
+            end_items(table, out, cut=cut)
+        calls = table.calls is not None
         stop = resolve_stop_reason(response, status, calls=calls, refusal=table.has_refusal, losses=self.context.losses)
-        if stop.reason not in CUTS:
+        if calls and stop.reason not in CUTS:
             check_calls(table)
         out.append(Finish(stop, read_usage(response.get("usage"))))
         out.append(End())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,11 +21,13 @@ from dragoman.canonical.request import (
 )
 from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode
+from dragoman.profiles.profile import Profile
 from support.responses_written import (
     COMPATIBLE,
     HI,
     KEPT,
     MARK,
+    OPENAI,
     SAID_HI,
     answer,
     ask,
@@ -221,3 +224,24 @@ def test_T81_rolling_marks_do_not_change_the_shape_of_what_they_stood_on(profile
 
     more = (assistant(call(call_id="c2")), user(result("2", "c2", cache=MARK)))
     assert history(mark=MARK, last=None) == history(mark=None, last=MARK) == history(*more, mark=None, last=None)
+
+
+@pytest.mark.parametrize("profile", [OPENAI, COMPATIBLE, flags(text_parts=False), flags(explicit_cache=True)])
+@pytest.mark.parametrize("origin", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        user(Text("hi")),
+        user(Text("hi", ("messages", 0), MARK)),
+        user(Text("hi"), Text("there")),
+        user(Image(PNG)),
+        replace(user(Text("hi")), name="Ada"),
+    ],
+)
+def test_a_lone_turn_is_written_as_in_a_conversation(turn: Turn, plain: bool, origin: str, profile: Profile) -> None:
+    turn = replace(turn, plain=plain)
+    alone, lost = ask(turn, origin=origin, profile=profile)
+    followed, lost_too = ask(turn, user(result()), origin=origin, profile=profile)
+    assert alone["input"] == followed["input"][:-1]
+    assert lost == lost_too

@@ -276,3 +276,34 @@ def test_long_and_forged_names_stay_one_short_line() -> None:
             observer.observe(json.dumps(event).encode(), "y\nz")
         assert observer.violations
         assert all(text.isprintable() and len(text) < 300 for text in observer.violations)
+
+
+_BEGUN = '{"id":"resp_u","object":"response","output":[]}'
+
+
+def _opening(name: str, number: int, response: str = _BEGUN, after: str = "") -> bytes:
+    return f'{{"type":"response.{name}","sequence_number":{number},"response":{response}{after}}}'.encode()
+
+
+@pytest.mark.parametrize("event", ["", "response.in_progress", "response.created"])
+@pytest.mark.parametrize(
+    "second",
+    [
+        _opening("in_progress", 1),
+        _opening("in_progress", 2),
+        _opening("in_progress", 1, '{"id":"resp_u"}'),
+        _opening("in_progress", 1, after=',"x":{}'),
+        _opening("created", 1),
+        _opening("queued", 1),
+        _opening("in_progress", 1)[:-1],
+    ],
+)
+def test_an_event_that_repeats_the_first_response_is_observed_as_any_other(second: bytes, event: str) -> None:
+    """With a space, no event counts as repeated."""
+    seen = []
+    for change in (b'"type"', b' "type"'):
+        observer = Observer()
+        for data, name in ((_opening("created", 0), "response.created"), (second, event)):
+            observer.observe(data.replace(b'"type"', change), name)
+        seen.append((observer.violations, observer.fault, observer.sole_text, observer.error_frame(FAILURE)))
+    assert seen[0] == seen[1]

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dragoman.canonical.events import (
     BlockEnd,
+    Event,
     Finish,
     Stop,
     StopReason,
     Usage,
+)
+from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.read_items import (
+    complete_output,
+    end_items,
+    item_added,
+    item_done,
+    repeats_items,
 )
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -72,3 +83,30 @@ def test_a_phase_and_the_extras_of_calls_are_one_row_each() -> None:
     call = WHOLE | {"caller": {"type": "program", "caller_id": "p"}, "async": True}
     body(added(0, **text | {"content": []}), done(0, **text), added(1, **call), ended(text, call), context=context)
     assert context.losses.counts == {LossCode.PHASE: 1, LossCode.CALL_META: 2, LossCode.REPLY_REPAIRED: 2}
+
+
+def test_a_last_snapshot_that_repeats_the_items_changes_nothing() -> None:
+    table, out = ItemTable(ReplyContext("m")), list[Event]()
+    for number, item in enumerate((HELLO, WHOLE)):
+        item_done(table, done(number, **item), out)
+    before = list(out)
+    assert repeats_items(table, [HELLO, WHOLE])
+    complete_output(table, [HELLO, WHOLE], out, cut=False)
+    end_items(table, out, cut=False)
+    assert out == before
+
+
+@pytest.mark.parametrize(
+    "output", [None, [], [HELLO], [WHOLE, HELLO], [HELLO, WHOLE, HELLO], [HELLO, WHOLE | {"id": "b"}], [HELLO, 1]]
+)
+def test_any_other_last_snapshot_is_read(output: object) -> None:
+    table, out = ItemTable(ReplyContext("m")), list[Event]()
+    for number, item in enumerate((HELLO, WHOLE)):
+        item_done(table, done(number, **item), out)
+    assert not repeats_items(table, output)
+
+
+def test_a_last_snapshot_with_an_item_that_is_open_is_read() -> None:
+    table = ItemTable(ReplyContext("m"))
+    item_added(table, added(0, **HELLO), [])
+    assert not repeats_items(table, [HELLO])

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.canonical.events import (
     BlockEnd,
     BlockKind,
     BlockStart,
     Delta,
+    Event,
     Logprobs,
 )
+from dragoman.dialects.responses.stream.item_state import ItemTable
+from dragoman.dialects.responses.stream.read_items import item_added, part_done
+from dragoman.dialects.responses.stream.read_messages import end_part, text_delta
+from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from support.responses_bodies import HELLO, TEXT, body
@@ -77,3 +84,36 @@ def test_log_probabilities_that_come_only_at_the_end() -> None:
     context = ReplyContext("m", logprobs=True)
     whole = message(text_part("Hello", logprobs=tokens))
     assert body(done(0, **whole), ended(), context=context)[2] == Logprobs(0, tokens)
+
+
+_WORDS = ("", "Hel", "Hello", "Hello!", "other")
+_PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(("output_text", "refusal", "output_audio", 1)),
+        "text": st.sampled_from((*_WORDS, None, 1)),
+        "refusal": st.sampled_from(_WORDS),
+        "annotations": st.sampled_from(([], None, "x", [1], [{"type": "url_citation", "url": "u"}])),
+        "logprobs": st.sampled_from(([], None, 1, [{"token": "Hello", "logprob": -1.0}])),
+    },
+)
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=2), _PARTS, st.booleans())
+def test_a_part_that_only_repeats_its_text_is_ended_as_any_other(texts: list[str], raw: Json, logprobs: bool) -> None:
+    ended: list[object] = []
+    for end in (part_done, _end_part):
+        table, out = ItemTable(context := ReplyContext("m", logprobs=logprobs)), list[Event]()
+        item_added(table, added(0, **message()), out)
+        for delta in says(0, *texts):
+            text_delta(table, delta, out)
+        try:
+            end(table, at(0, "content_part.done", part=raw), out)
+        except UpstreamProtocolError as error:
+            ended.append(str(error))
+        ended.append((out, context.losses.rows, [part.open for part in table.items[0].parts.values()]))
+    assert ended[: len(ended) // 2] == ended[len(ended) // 2 :]
+
+
+def _end_part(table: ItemTable, event: Json, out: list[Event]) -> None:
+    end_part(table, table.items[0], 0, event["part"], out)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dragoman.canonical.events import (
+    Error,
     Finish,
     Start,
     Stop,
     StopReason,
 )
+from dragoman.dialects.responses.stream.phases import Phase
+from dragoman.dialects.responses.stream.reader import ResponsesReader
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from support.responses_bodies import HELLO, TEXT, WHOLE
@@ -19,6 +22,7 @@ from support.responses_frames import (
     cut,
     done,
     ended,
+    frames,
     message,
     opens,
     read,
@@ -73,3 +77,39 @@ def test_a_call_beside_a_refusal_is_a_call_and_counts_may_be_missing() -> None:
 
 def test_done_marks_mean_nothing() -> None:
     assert read(created(), "[DONE]", *opens(0), *says(0, "Hello"), done(0, **HELLO), ended(), "[DONE]")[1:4] == TEXT
+
+
+def _opening(name: str, number: int, response: str, after: str = "") -> str:
+    return f'{{"type":"response.{name}","sequence_number":{number},"response":{response}{after}}}'
+
+
+@pytest.mark.parametrize(
+    ("second", "fault"),
+    [
+        (_opening("in_progress", 1, '{"id":"r","model":"m"}'), None),
+        (_opening("in_progress", 1, '{"id":"r","model":"other"}'), None),
+        (_opening("in_progress", 1, '{"id":"r","model":"m"}', ',"x":{"id":"r","model":"m"}'), None),
+        (_opening("queued", 1, '{"id":"r","model":"m"}'), None),
+        ('{"type":"response.in_progress","sequence_number":{"id":"r","model":"m"}}', None),
+        (_opening("created", 1, '{"id":"r","model":"m"}'), "upstream sent response.created twice"),
+        (_opening("in_progress", 1, '{"id":"r","model":"m"}', ',"error":{"message":"lost"}'), "lost"),
+        (_opening("in_progress", 1, '{"id":"r","model":"m"'), "upstream sent a stream frame that is not JSON"),
+        (
+            '{"type":"response.in_progress","sequence_number":01,"response":{"id":"r","model":"m"}}',
+            "upstream sent a stream frame that is not JSON",
+        ),
+    ],
+)
+def test_an_event_after_created_that_repeats_its_response_or_does_not(second: str, fault: str | None) -> None:
+    reader = ResponsesReader(ReplyContext("m"))
+    start, *rest = reader.feed(frames(_opening("created", 0, '{"id":"r","model":"m"}'), second))
+    assert start == Start("r", "m")
+    assert [event.failure.message for event in rest if isinstance(event, Error)] == ([fault] if fault else [])
+    assert reader.phase is (Phase.DONE if fault else Phase.CREATED)
+
+
+def test_an_error_in_created_is_read_when_in_progress_repeats_it() -> None:
+    first, second = (
+        _opening(name, 0, '{"id":"r"}', ',"error":{"message":"lost"}') for name in ("created", "in_progress")
+    )
+    assert isinstance(read(first, second)[1], Error)
