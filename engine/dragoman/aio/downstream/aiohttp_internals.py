@@ -71,6 +71,14 @@ def is_between_requests(handler: web.RequestHandler) -> bool:
     return handler._waiter is not None or handler._request_count == 0
 
 
+def is_paused(handler: web.RequestHandler) -> bool:
+    """Return whether reading from the client is paused, or whether bytes of it wait to be parsed.
+
+    Assumes that `resume_reading` has no effect otherwise.
+    """
+    return handler._reading_paused or handler._buffer_paused
+
+
 def parse_error(message: Message) -> BaseException | None:
     """Return the error of a request that aiohttp's parser rejected, else None.
 
@@ -205,8 +213,8 @@ class DirectHeadResponse(web.StreamResponse):
 
     Only the head of a response with a body to an HTTP/1.1 client is made here, without cookies and compression; aiohttp
     makes the others. Assumes that `prepare` awaits `_start` once, which sets `_req`, `_payload_writer` and
-    `_keep_alive`, adds the headers that aiohttp adds, awaits what waits for the signal `on_response_prepare` of each of
-    the request's applications, and puts the head into the writer's `_headers_buf`.
+    `_keep_alive`, adds the headers that aiohttp adds, awaits each receiver of the signal `on_response_prepare` of the
+    request's applications, and puts the head into the writer's `_headers_buf`.
     """
 
     async def _start(self, request: web.BaseRequest) -> AbstractStreamWriter:

@@ -14,6 +14,7 @@ from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11, RawR
 from dragoman.aio.downstream.aiohttp_internals import (
     Message,
     is_between_requests,
+    is_paused,
     parse_error,
     queued_requests,
     receive,
@@ -111,13 +112,18 @@ class RequestHandler(web.RequestHandler):
                 self.framing.feed(data, [head for head, _ in queued_requests(self)][-added:])
                 self._check_requests(added, between_requests, data)
             return
-        if not data:  # aiohttp resumes reading after each body
+        if not data:  # aiohttp resumes reading
             return
         self.framing.feed(data, ())
         if between_requests and len(self._head_start) < START:
             self._head_start = (self._head_start + data).lstrip(b"\r\n")[:START]
             if self._head_start and self._wheel is None:
                 self._start_head_timer()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Resume reading if it is paused. aiohttp calls this twice for each body, and would parse nothing again."""
+        if is_paused(self):
+            super().resume_reading(resume_parser)
 
     def _start_head_timer(self) -> None:
         loop, seconds = asyncio.get_running_loop(), self._connections.limits.head

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Request, Role, Text, Thinking, Turn
+from dragoman.canonical.compact_turns import single_text_turn
+from dragoman.canonical.request import Json, Request, Role, Thinking
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.openai.request_settings import read_service
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
@@ -123,10 +124,10 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     instructions = optional(body, "instructions", str)
     if instructions:
         at = ("instructions",)
-        request.turns.append(Turn(_INSTRUCTION, [Text(instructions, at)], at, "top", True))
+        request.turns.append(single_text_turn(_INSTRUCTION, instructions, at, at, "top"))
     content, where = body.get("input"), ("input",)
     if type(content) is str:
-        request.turns.append(Turn(_USER, [Text(content, where)], where, "", True))
+        request.turns.append(single_text_turn(_USER, content, where, where))
         return None
     if type(content) is not list:
         either = "a string or an array of items"
