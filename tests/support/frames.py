@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dragoman.wire.sse import Frame, FrameBatch
+from dragoman.wire.sse import Frame, FrameBatch, Parser
 
 
 def frames_of(batch: FrameBatch) -> list[Frame]:
-    """Returns the frames of a batch in which none is encoded already."""
-    found = [frame for frame in batch if isinstance(frame, Frame)]
-    assert len(found) == len(batch), "some frames are encoded already"
+    """Returns the frames of a batch, also those that are encoded already."""
+    found: list[Frame] = []
+    for item in [batch] if isinstance(batch, bytes) else batch:
+        if isinstance(item, Frame):
+            found.append(item)
+        else:
+            assert item.endswith(b"\n\n"), "an encoded frame lacks its blank line"
+            found += Parser().parse(item)
     return found
