@@ -62,8 +62,11 @@ _EVENT_NAMES = _EventNames({b"": ""})
 
 _STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
 """The events that are allowed in some phases only."""
-_NEXT = {phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()}
-"""`WRITER` by the types of the events, which is faster than by their names."""
+_NEXT: dict[WriterPhase, dict[type[Event], WriterPhase | None]] = {
+    phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()
+}
+"""`WRITER` by the types of the structural events, which is faster than by their names; None for one that is not
+allowed."""
 
 
 class StreamReader:
@@ -265,11 +268,11 @@ class StreamWriter:
                     if kind in ORDERED and self._open_block is not None and self._open_block.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
-                    if kind in _STRUCTURAL:
-                        following = _NEXT[self.phase][kind]
-                        if following is None:
-                            raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
-                        self.phase = following
+                    phase = self.phase
+                    following = _NEXT[phase].get(kind, phase)
+                    if following is None:
+                        raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
+                    self.phase = following
                     self.write(event, out)
                     if kind is Finish:
                         self.context.usage = event.usage
@@ -287,7 +290,7 @@ class StreamWriter:
                             )
                         self.context.usage = known
                     elif kind is End:
-                        if event.usage is not None:
+                        if event.usage is not None and event.usage is not self.context.usage:
                             self.context.usage = event.usage.merged_onto(self.context.usage)
                         self.done = True
                         break
