@@ -48,9 +48,9 @@ from dragoman.wire.delta_template import VaryingKeys
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
 _NEW, _FINISHED, _ENDED = Phase.NEW, Phase.FINISHED, Phase.ENDED
 _FINISH = ("choices", 0, "finish_reason")
-_PLAIN = frozenset(("role", "content"))
-"""Keys of the delta in nearly every chunk."""
-_CHOICES = b'"choices":'
+_CHOICES = b'{"choices":'
+
+_BACKSLASH = 92
 
 
 class ChatReader(StreamReader):
@@ -69,7 +69,7 @@ class ChatReader(StreamReader):
         self._id = ""
         """The upstream's id of the reply."""
         self._head = b""
-        """The first chunk up to its choices, which most servers repeat in every chunk; empty if they may not."""
+        """The first bytes of each chunk up to the value of its choices, if they do not have to be read again."""
         self._finish: str | None = None
         """The `finish_reason`."""
         self._matched: str | None = None
@@ -88,7 +88,7 @@ class ChatReader(StreamReader):
         head = self._head
         repeated = head and data.startswith(head)
         try:
-            chunk = orjson.loads(b"{" + data[len(head) :] if repeated else data)
+            chunk = orjson.loads(_CHOICES + data[len(head) :] if repeated else data)
         except orjson.JSONDecodeError:
             chunk = self.payload(data)
         if type(chunk) is not dict:
@@ -113,7 +113,8 @@ class ChatReader(StreamReader):
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
         if self._phase is _NEW:
             self._start(chunk, out)
-            self._head = _head_of(data)
+            if usage is None and "error" not in chunk:
+                self._head = _head_of(data)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._early_usage = read_usage(usage) or self._early_usage
         if logprobs := choice.get("logprobs"):
@@ -182,11 +183,14 @@ class ChatReader(StreamReader):
     def _delta(self, delta: Any, out: list[Event]) -> None:
         if type(delta) is not dict:
             raise UpstreamProtocolError("upstream sent a delta that is not an object")
-        content = delta.get("content")
-        legacy = None
         if "role" in delta and delta["role"] not in (None, "", "assistant"):
             raise UpstreamProtocolError(f"upstream sent the role {delta['role']!r}, expected assistant")
-        plain = delta.keys() <= _PLAIN
+        content = delta.get("content")
+        plain, legacy = True, None
+        for key, value in delta.items():  # some servers send all members, nearly all of them empty
+            if value and key != "content" and key != "role":
+                plain = False
+                break
         if not plain:
             if reasoning := reasoning_text(delta):
                 self._text.add(_REASONING, reasoning, out)
@@ -289,9 +293,10 @@ class ChatReader(StreamReader):
 
 
 def _head_of(data: bytes) -> bytes:
-    """Returns the first bytes of a chunk up to its choices; nothing if a later chunk could not be read without them."""
-    head, found, _ = data.partition(_CHOICES)
-    # With a single brace and no escapes, the choices are a member of the chunk itself.
-    if not found or head.count(b"{") != 1 or b"\\" in head or b'"usage"' in head or b'"error"' in head:
-        return b""
-    return head
+    """Returns the first bytes of a chunk up to its choices; nothing if they have more than plain members."""
+    end = data.find(b"[")
+    head = data[:end]
+    # Without escapes and other braces, the choices are a member of the chunk itself.
+    if head.rstrip().endswith(b'"choices":') and head.rfind(b"{") == 0 and _BACKSLASH not in head:
+        return head
+    return b""

@@ -57,17 +57,33 @@ def test_the_result_is_that_of_reading_each_chunk_completely(frames: list[Any]) 
 @pytest.mark.parametrize(
     ("data", "head"),
     [
-        (b'{"id":"a","choices":[]}', b'{"id":"a",'),
-        (b'{"choices":[],"id":"a"}', b"{"),
-        (b'{"id": "a", "choices": [{"delta": {"choices": 1}}]}', b'{"id": "a", '),
+        (b'{"id":"a","choices":[]}', b'{"id":"a","choices":'),
+        (b'{"choices":[],"id":"a"}', b'{"choices":'),
+        (b'{"id": "a", "choices": [{"delta": {"choices": []}}]}', b'{"id": "a", "choices": '),
+        (b' {"id":"a","choices":[]}', b""),
         (b'{"id":"a"}', b""),
-        (b'{"id":{"choices":1},"choices":[]}', b""),
+        (b'{"id":[],"choices":[]}', b""),
+        (b'{"id":"[","choices":[]}', b""),
+        (b'{"id":{"choices":[1]},"choices":[]}', b""),
         (b'{"id":"{","choices":[]}', b""),
         (b'{"id":"\\"","choices":[]}', b""),
-        (b'{"id":"a","usage":null,"choices":[]}', b""),
-        (b'{"id":"a","\\u0075sage":{},"choices":[]}', b""),
-        (b'{"error":null,"choices":[]}', b""),
     ],
 )
-def test_the_head_ends_before_the_choices_and_has_nothing_to_read(data: bytes, head: bytes) -> None:
+def test_the_head_ends_before_the_choices_and_has_only_plain_members(data: bytes, head: bytes) -> None:
     assert _head_of(data) == head
+
+
+@pytest.mark.parametrize("extra", [{"usage": COUNTS}, {"error": None}])
+def test_there_is_no_head_if_it_may_have_members_that_are_read(extra: dict[str, Any]) -> None:
+    reader = ChatReader(ReplyContext("client-model", 1, "req"))
+    reader.feed(f"data: {encoded({**extra, **ROLE})}\n\n".encode())
+    assert not reader._head
+
+
+def test_a_null_usage_before_the_choices_is_read_as_none() -> None:
+    reader = ChatReader(ReplyContext("client-model", 1, "req"))
+    last = [piece({}, "stop"), chunk(usage=COUNTS) | {"usage": COUNTS}]
+    frames = [{"usage": None, **frame} for frame in (ROLE, HEL, last[0])] + [last[1]]
+    events = reader.feed("".join(f"data: {encoded(frame)}\n\n" for frame in frames).encode())
+    assert reader._head.startswith(b'{"usage": null')
+    assert [type(event).__name__ for event in events[-2:]] == ["Finish", "End"]
