@@ -47,10 +47,15 @@ _HEAD_MAX = 72
 
 
 class _EventNames(dict[bytes, str | None]):
-    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line."""
+    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line.
+
+    A line that is too long to be kept counts as none.
+    """
 
     def __missing__(self, head: bytes) -> str | None:
         name = None
+        if len(head) > _HEAD_MAX:
+            return None
         if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
             name = head[7:-1].decode("utf-8", "replace")
         if len(self) < 256:  # upstreams choose them
@@ -146,11 +151,11 @@ class StreamReader:
             frame = frames.pop()
             # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
             head, field, payload = frame.partition(b"data: ")
-            if not frame or frame[0] == LF:
-                data = without_empty_lines(data[at:])
-                at, end, frames = 0, len(data), []
-                continue
-            if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _EVENT_NAMES[head]) is None:
+            if odd or not field or LF in payload or (name := _EVENT_NAMES[head]) is None:
+                if not frame or frame[0] == LF:
+                    data = without_empty_lines(data[at:])
+                    at, end, frames = 0, len(data), []
+                    continue
                 found, at = frame_at(data, at, self.context.limits)
                 out += self.feed(found)
                 continue
