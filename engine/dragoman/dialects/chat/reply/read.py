@@ -85,16 +85,16 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         raw_calls = [{"type": "function", "function": legacy}]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
-    visible = any(type(part) is Text or type(part) is Refusal for part in parts)
+    kinds = [type(part) for part in parts]
     if message.get("audio") is not None:
-        if not visible and not calls:
+        if Text not in kinds and Refusal not in kinds and not calls:
             raise UpstreamProtocolError("upstream reply holds audio only")
         losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
 
     stop = resolve_stop_reason(
         finish if type(finish) is str else None,
         calls=bool(calls),
-        refusal=any(type(part) is Refusal for part in parts),
+        refusal=Refusal in kinds,
         content=bool(parts),
         losses=losses,
         at=_FINISH,
