@@ -270,7 +270,7 @@ class StreamWriter:
                     self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
                 else:
-                    if kind in ORDERED and self._open_block is not None and self._open_block.overlaps(event):
+                    if self._open_block is not None and kind in ORDERED and self._open_block.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
                     phase = self.phase

@@ -139,10 +139,13 @@ class MessagesWriter(StreamWriter):
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
-        usage = known if known is not None else Usage(input_total=context.input_estimate)
+        if known is None:
+            usage = b'{"input_tokens":%d,"output_tokens":0}' % context.input_estimate
+        else:
+            usage = dumps(write_usage(known))
         message_id = reply_id(event.id or context.request_id, "msg_")
         model = context.model if context.knobs.echo_model == "requested" else event.model
-        out.append(_MESSAGE_START % (dump_str(message_id), dump_str(model), dumps(write_usage(usage))))
+        out.append(_MESSAGE_START % (dump_str(message_id), dump_str(model), usage))
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
