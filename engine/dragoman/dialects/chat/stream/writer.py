@@ -70,6 +70,7 @@ class ChatWriter(StreamWriter):
         "_head",
         "_logprobs_frame",
         "_new_paragraph",
+        "_runs",
         "_spans",
         "_tail",
         "_templates",
@@ -84,6 +85,8 @@ class ChatWriter(StreamWriter):
         self._tail = b""
         """Bytes of each chunk's frame after its delta."""
         self._templates: dict[int, _Template] = {}
+        self._runs: dict[int, tuple[bytes, bytes, bool]] = {}
+        """Templates of the blocks of which several texts may be written at once: nothing comes before the next one."""
         self._call_count = 0
         self._unwritten: dict[int, BlockKind] = {}
         """Blocks of which no text is written yet."""
@@ -166,10 +169,13 @@ class ChatWriter(StreamWriter):
             % (index, call, body, body, dump_str(event.name), text),
             out,
         )
-        if not event.custom:
-            self._unwritten[event.index] = _TOOL
         before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
-        return before, b"", b"}}]}" + self._tail, False
+        after = b"}}]}" + self._tail
+        if event.custom:
+            self._runs[event.index] = before, after, False
+        else:
+            self._unwritten[event.index] = _TOOL
+        return before, b"", after, False
 
     def delta(self, event: Delta, out: Frames) -> None:
         """Write one text of a block."""
@@ -187,6 +193,8 @@ class ChatWriter(StreamWriter):
                 out.append(before + _BLANK_LINE + (middle and middle + _BLANK_LINE) + after)
                 self._content_length += 2 if is_text else 0
             self._written_kinds.add(kind)
+            if not middle:
+                self._runs[event.index] = before, after, is_text
             if is_text:
                 if self._call_count:
                     self.context.losses.add(LossCode.BLOCK_ORDER, "content", "put with the text before the calls")
@@ -198,10 +206,10 @@ class ChatWriter(StreamWriter):
 
     def deltas(self, event: TextRun) -> bytes | None:
         """Returns several texts of one block, encoded, or None if they must be written one by one."""
-        index = event.index
-        head, middle, tail, is_text = self._templates.get(index, _OMITTED)
-        if middle or not head or (self._unwritten and index in self._unwritten):
+        run = self._runs.get(event.index)
+        if run is None:
             return None
+        head, tail, is_text = run
         if is_text:
             self._content_length += len(event.text)
         pieces = event.encoded
