@@ -96,7 +96,7 @@ class Validator(Encoder):
             if not (self._low <= frames < self._high and len(frames) < self._most) and not self.over:
                 self._judge(frames)
             return frames
-        out = [encode(frame) if isinstance(frame, Frame) else frame for frame in frames]
+        out = [frame if isinstance(frame, bytes) else encode(frame) for frame in frames]
         if len(out) > 1:
             data = b"".join(out)
             # The first and the last frames of most streams differ in a few values only.
@@ -112,7 +112,7 @@ class Validator(Encoder):
     def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes]) -> None:
         """Checks each of several frames, with their bytes."""
         for frame, data in zip(frames, encoded, strict=True):
-            if not isinstance(frame, Frame):
+            if isinstance(frame, bytes):
                 self.feed(frame)
             elif not self.over:
                 name = frame.event

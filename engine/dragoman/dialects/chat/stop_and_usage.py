@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
-from dragoman.dialects.shared.json_fields import read_count, read_counts
+from dragoman.dialects.shared.json_fields import count_of
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -145,24 +145,29 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 """Cached tokens, as DeepSeek (api-docs.deepseek.com, context caching) and Kimi (platform.kimi.ai, chat) count them."""
 
 
-_TOTALS = ("prompt_tokens", "completion_tokens")
-_CACHED = ("cached_tokens", "cache_write_tokens")
-
-
 def read_usage(obj: Any) -> Usage | None:
     """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
     if type(obj) is not dict:
         return None
-    given, made = read_counts(obj, _TOTALS)
+    given, made = count_of(obj.get("prompt_tokens")), count_of(obj.get("completion_tokens"))
     if given is None and made is None:
         return None
-    read = written = None
+    read = written = reasoning = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
-        read, written = read_counts(details, _CACHED)
+        read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
     if read is None:
-        read = next((count for key in _CACHE_READ if (count := read_count(obj, key)) is not None), None)
-    details = obj.get("completion_tokens_details")
-    return Usage(given, read, written, made, read_count(details, "reasoning_tokens") if type(details) is dict else None)
+        read = _cache_read(obj)
+    if type(details := obj.get("completion_tokens_details")) is dict:
+        reasoning = count_of(details.get("reasoning_tokens"))
+    return Usage(given, read, written, made, reasoning)
+
+
+def _cache_read(obj: Json) -> int | None:
+    """Returns the cached tokens as some compatible servers count them."""
+    for key in _CACHE_READ:
+        if (count := count_of(obj.get(key))) is not None:
+            return count
+    return None
 
 
 def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
@@ -187,9 +192,3 @@ def write_usage(usage: Usage) -> Json:
     if usage.reasoning is not None:
         written["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
     return written
-
-
-# --- extensions that requests and replies share -------------------------------------------------------------
-
-
-# --- log probabilities ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.shared.json_fields import read_count, read_counts
+from dragoman.dialects.shared.json_fields import count_of, read_count
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
 
@@ -118,9 +118,6 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
     return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
 
 
-_COUNTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-
-
 def read_usage(obj: Any) -> Usage | None:
     """Return the canonical usage, None if `obj` is not an object.
 
@@ -128,10 +125,11 @@ def read_usage(obj: Any) -> Usage | None:
     """
     if type(obj) is not dict:
         return None
-    fresh, read, written, output = read_counts(obj, _COUNTS)
+    fresh, output = count_of(obj.get("input_tokens")), count_of(obj.get("output_tokens"))
+    read, written = count_of(obj.get("cache_read_input_tokens")), count_of(obj.get("cache_creation_input_tokens"))
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     details = obj.get("output_tokens_details")
-    thinking = read_count(details, "thinking_tokens") if type(details) is dict else None
+    thinking = count_of(details.get("thinking_tokens")) if type(details) is dict else None
     hour = read_count(obj.get("cache_creation"), "ephemeral_1h_input_tokens") if written else None
     return Usage(total, read, written, output, thinking, hour)
 

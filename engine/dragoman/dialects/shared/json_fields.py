@@ -131,10 +131,14 @@ COUNT_MAX: Final = 10**10
 """Largest count of a reply that is read. No reply has as many tokens, and stores compute with 53 or 64 bits."""
 
 
+def count_of(value: Any) -> int | None:
+    """Returns a value in an upstream's reply if it is a count up to `COUNT_MAX`, else None."""
+    return value if type(value) is int and 0 <= value <= COUNT_MAX else None
+
+
 def read_count(body: Any, key: str) -> int | None:
     """Returns a count in an upstream's reply, or None if it is absent or is not a count up to `COUNT_MAX`."""
-    value = body.get(key) if type(body) is dict else None
-    return value if type(value) is int and 0 <= value <= COUNT_MAX else None
+    return count_of(body.get(key)) if type(body) is dict else None
 
 
 def read_counts(body: Json, keys: tuple[str, ...]) -> list[int | None]:

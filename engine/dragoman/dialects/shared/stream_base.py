@@ -47,10 +47,15 @@ _HEAD_MAX = 72
 
 
 class _EventNames(dict[bytes, str | None]):
-    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line."""
+    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line.
+
+    A line that is too long to be kept counts as none.
+    """
 
     def __missing__(self, head: bytes) -> str | None:
         name = None
+        if len(head) > _HEAD_MAX:
+            return None
         if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
             name = head[7:-1].decode("utf-8", "replace")
         if len(self) < 256:  # upstreams choose them
@@ -62,8 +67,11 @@ _EVENT_NAMES = _EventNames({b"": ""})
 
 _STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
 """The events that are allowed in some phases only."""
-_NEXT = {phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()}
-"""`WRITER` by the types of the events, which is faster than by their names."""
+_NEXT: dict[WriterPhase, dict[type[Event], WriterPhase | None]] = {
+    phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()
+}
+"""`WRITER` by the types of the structural events, which is faster than by their names; None for one that is not
+allowed."""
 
 
 class StreamReader:
@@ -143,11 +151,11 @@ class StreamReader:
             frame = frames.pop()
             # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
             head, field, payload = frame.partition(b"data: ")
-            if not frame or frame[0] == LF:
-                data = without_empty_lines(data[at:])
-                at, end, frames = 0, len(data), []
-                continue
-            if odd or not field or len(head) > _HEAD_MAX or LF in payload or (name := _EVENT_NAMES[head]) is None:
+            if odd or not field or LF in payload or (name := _EVENT_NAMES[head]) is None:
+                if not frame or frame[0] == LF:
+                    data = without_empty_lines(data[at:])
+                    at, end, frames = 0, len(data), []
+                    continue
                 found, at = frame_at(data, at, self.context.limits)
                 out += self.feed(found)
                 continue
@@ -262,14 +270,14 @@ class StreamWriter:
                     self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
                 else:
-                    if kind in ORDERED and self._open_block is not None and self._open_block.overlaps(event):
+                    if self._open_block is not None and kind in ORDERED and self._open_block.overlaps(event):
                         self._write_in_order(events, event, out)
                         break
-                    if kind in _STRUCTURAL:
-                        following = _NEXT[self.phase][kind]
-                        if following is None:
-                            raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
-                        self.phase = following
+                    phase = self.phase
+                    following = _NEXT[phase].get(kind, phase)
+                    if following is None:
+                        raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
+                    self.phase = following
                     self.write(event, out)
                     if kind is Finish:
                         self.context.usage = event.usage
@@ -287,7 +295,7 @@ class StreamWriter:
                             )
                         self.context.usage = known
                     elif kind is End:
-                        if event.usage is not None:
+                        if event.usage is not None and event.usage is not self.context.usage:
                             self.context.usage = event.usage.merged_onto(self.context.usage)
                         self.done = True
                         break

@@ -30,6 +30,8 @@ from dragoman.wire.json_codec import dumps, loads
 _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
+_STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "function_call", "tool_calls"))
+"""The members of a message that OpenAI defines. All reasoning is in others."""
 
 
 def read_reply(body: Any, context: ReplyContext) -> Reply:
@@ -56,17 +58,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     reply_id = upstream_id if type(upstream_id) is str else ""
 
     parts: list[Part] = []
-    reasoning = reasoning_text(message)
-    details = read_details(message, context)
-    if reasoning or details:
-        # Clients may shorten the visible text, which this server requires unchanged (mapping §5.2).
-        keep = context.envelope is not None and context.profile.reasoning_replay
-        native: Json | None = {"reasoning_content": reasoning} if keep else None
-        if details:
-            native = {DETAILS_KEY: details}
-        parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
-    if not details:
-        record_dropped_proofs(message, _MESSAGE, losses)
+    if not _STANDARD.issuperset(message):
+        _read_reasoning(parts, message, context)
     _read_content(parts, message.get("content"), losses)
     if context.logprobs and (logprobs := choice.get("logprobs")):
         _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
@@ -85,16 +78,16 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         raw_calls = [{"type": "function", "function": legacy}]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
-    visible = any(type(part) is Text or type(part) is Refusal for part in parts)
+    kinds = [type(part) for part in parts]
     if message.get("audio") is not None:
-        if not visible and not calls:
+        if Text not in kinds and Refusal not in kinds and not calls:
             raise UpstreamProtocolError("upstream reply holds audio only")
         losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
 
     stop = resolve_stop_reason(
         finish if type(finish) is str else None,
         calls=bool(calls),
-        refusal=any(type(part) is Refusal for part in parts),
+        refusal=Refusal in kinds,
         content=bool(parts),
         losses=losses,
         at=_FINISH,
@@ -109,6 +102,20 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         read_timestamp(created),
         cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
     )
+
+
+def _read_reasoning(parts: list[Part], message: Json, context: ReplyContext) -> None:
+    reasoning = reasoning_text(message)
+    details = read_details(message, context)
+    if reasoning or details:
+        # Clients may shorten the visible text, which this server requires unchanged (mapping §5.2).
+        keep = context.envelope is not None and context.profile.reasoning_replay
+        native: Json | None = {"reasoning_content": reasoning} if keep else None
+        if details:
+            native = {DETAILS_KEY: details}
+        parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
+    if not details:
+        record_dropped_proofs(message, _MESSAGE, context.losses)
 
 
 def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:

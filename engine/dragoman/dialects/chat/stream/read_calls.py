@@ -13,6 +13,7 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.stream.read_text import TextAssembler
+from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import UpstreamProtocolError
@@ -49,17 +50,19 @@ class Call:
 
 
 class ToolCallAssembler:
-    """The calls of one stream. `text` closes the text block before a call starts."""
+    """The calls of one stream. `text` closes the text block before a call starts.
 
-    __slots__ = ("_blocks", "_context", "_early_ends", "_ids", "_keys", "_text", "calls", "reply_id")
+    `reply_id` is the upstream's id of the reply, from which missing call ids are made.
+    """
 
-    def __init__(self, context: ReplyContext, text: TextAssembler) -> None:
+    __slots__ = ("_blocks", "_context", "_early_ends", "_ids", "_keys", "_reply_id", "_text", "calls")
+
+    def __init__(self, context: ReplyContext, text: TextAssembler, reply_id: str) -> None:
         self._context = context
         self._text = text
         self._blocks = text.blocks
-        self._early_ends = text.early_ends
-        self.reply_id = ""
-        """The upstream's id of the reply, from which missing call ids are made."""
+        self._early_ends = text.early_ends = EarlyEnds(text.blocks, context)
+        self._reply_id = reply_id
         self.calls: dict[Any, Call] = {}
         """Calls by key: their `index`, or what replaces it."""
         self._ids: set[str] | None = None
@@ -222,7 +225,7 @@ class ToolCallAssembler:
         if self._ids is None:
             self._ids = set()
         if not call_id or call_id in self._ids:  # a result refers to its call by id
-            call_id = mint_call_id(call_id, self.reply_id, self._blocks.count, _AT, self._context.losses.add_once)
+            call_id = mint_call_id(call_id, self._reply_id, self._blocks.count, _AT, self._context.losses.add_once)
         self._ids.add(call_id)
         call.block = self._blocks.start(id(call), BlockKind.TOOL)
         name = self._context.names.get(call.name, call.name)

@@ -24,7 +24,7 @@ from dragoman.reply_context import ReplyContext
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _REFUSAL, _REASONING = BlockKind.REFUSAL, BlockKind.REASONING
-_FINISHED = Phase.FINISHED
+_NEW, _FINISHED = Phase.NEW, Phase.FINISHED
 _DELTA: Final = ("choices", 0, "delta")
 
 
@@ -47,14 +47,15 @@ class TextAssembler:
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self.blocks = BlockMap(context.limits)
-        self.early_ends = EarlyEnds(self.blocks, context)
+        self.early_ends: EarlyEnds | None = None
+        """Ends the calls of the stream early; None if it has none."""
         self.budget = Room(context.limits)
         """Characters that may be kept until the end of the stream."""
         self.kind: BlockKind | None = None
         """Kind of the open block, None without one."""
         self.index = 0
         """Index of the open block."""
-        self.phase = Phase.NEW
+        self.phase = _NEW
         """Phase of the stream, which the reader sets."""
         self.refused = False
         """True if there is a refusal."""
@@ -114,7 +115,8 @@ class TextAssembler:
         self.close(out)
         if self.phase is _FINISHED:
             self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} arrived after the finish_reason")
-        self.early_ends.before_start(out)
+        if self.early_ends is not None:
+            self.early_ends.before_start(out)
 
     def _start(self, kind: BlockKind, out: list[Event]) -> None:
         self.before_start("content", _DELTA, out)

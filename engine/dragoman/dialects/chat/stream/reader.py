@@ -48,22 +48,28 @@ from dragoman.wire.delta_template import VaryingKeys
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
 _NEW, _FINISHED, _ENDED = Phase.NEW, Phase.FINISHED, Phase.ENDED
 _FINISH = ("choices", 0, "finish_reason")
-_PLAIN = frozenset(("role", "content"))
-"""Keys of the delta in nearly every chunk."""
+_CHOICES = b'{"choices":'
+
+_BACKSLASH = 92
 
 
 class ChatReader(StreamReader):
     """Reads one stream. Only a single choice is accepted."""
 
-    __slots__ = ("_calls", "_early_usage", "_finish", "_matched", "_phase", "_text", "_tokens")
+    __slots__ = ("_calls", "_early_usage", "_finish", "_head", "_id", "_matched", "_phase", "_text", "_tokens")
 
     volatile = VaryingKeys(padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._text = TextAssembler(context)
-        self._calls = ToolCallAssembler(context, self._text)
+        self._calls: ToolCallAssembler | None = None
+        """None before the first call."""
         self._phase = _NEW
+        self._id = ""
+        """The upstream's id of the reply."""
+        self._head = b""
+        """The first bytes of each chunk up to the value of its choices, if they do not have to be read again."""
         self._finish: str | None = None
         """The `finish_reason`."""
         self._matched: str | None = None
@@ -79,14 +85,18 @@ class ChatReader(StreamReader):
             if not self._end("[DONE]", None, out):
                 raise StreamTruncated("upstream sent [DONE] before a finish_reason")
             return
+        head = self._head
+        repeated = head and data.startswith(head)
         try:
-            chunk = orjson.loads(data)
+            chunk = orjson.loads(_CHOICES + data[len(head) :] if repeated else data)
         except orjson.JSONDecodeError:
             chunk = self.payload(data)
         if type(chunk) is not dict:
             raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
         choices = chunk.get("choices")
         if type(choices) is not list or "error" in chunk:
+            if repeated:
+                chunk = self.payload(data)
             if is_error_frame(chunk):
                 out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
                 return self._advance("error")
@@ -103,6 +113,8 @@ class ChatReader(StreamReader):
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
         if self._phase is _NEW:
             self._start(chunk, out)
+            if usage is None and "error" not in chunk:
+                self._head = _head_of(data)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._early_usage = read_usage(usage) or self._early_usage
         if logprobs := choice.get("logprobs"):
@@ -123,7 +135,7 @@ class ChatReader(StreamReader):
         """See `StreamReader.follow`."""
         if self._text.kind is not None and delta.index == self._text.index:
             return self._text.on_template()
-        return self._calls.on_template(delta.index)
+        return self._calls.on_template(delta.index) if self._calls is not None else None
 
     def read_eof(self, out: list[Event]) -> None:
         """End a stream without `[DONE]`. Raises StreamTruncated if it has no `finish_reason`."""
@@ -136,13 +148,13 @@ class ChatReader(StreamReader):
         self._advance("error")
 
     def __repr__(self) -> str:
-        blocks, calls = self._text.blocks, self._calls.calls
+        blocks, calls = self._text.blocks, self._calls.calls if self._calls is not None else {}
         return f"<ChatReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
 
     def _advance(self, event: str) -> None:
         """Move to the next phase, if the event has a transition in this one."""
-        self._phase = self._text.phase = READER[self._phase].get(event, self._phase)
-        self.done = self._phase is _ENDED
+        self._phase = self._text.phase = phase = READER[self._phase].get(event, self._phase)
+        self.done = phase is _ENDED
 
     def _repaired(self, repair: str, at: Path | str) -> None:
         """Record a deviation that was repaired."""
@@ -165,17 +177,20 @@ class ChatReader(StreamReader):
     def _start(self, chunk: Json, out: list[Event]) -> None:
         self._advance("choice")
         upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
-        self._calls.reply_id = upstream_id if type(upstream_id) is str else ""
-        out.append(Start(self._calls.reply_id, model if type(model) is str else "", None, read_timestamp(created)))
+        self._id = upstream_id if type(upstream_id) is str else ""
+        out.append(Start(self._id, model if type(model) is str else "", None, read_timestamp(created)))
 
     def _delta(self, delta: Any, out: list[Event]) -> None:
         if type(delta) is not dict:
             raise UpstreamProtocolError("upstream sent a delta that is not an object")
-        content = delta.get("content")
-        legacy = None
         if "role" in delta and delta["role"] not in (None, "", "assistant"):
             raise UpstreamProtocolError(f"upstream sent the role {delta['role']!r}, expected assistant")
-        plain = delta.keys() <= _PLAIN
+        content = delta.get("content")
+        plain, legacy = True, None
+        for key, value in delta.items():  # some servers send all members, nearly all of them empty
+            if value and key != "content" and key != "role":
+                plain = False
+                break
         if not plain:
             if reasoning := reasoning_text(delta):
                 self._text.add(_REASONING, reasoning, out)
@@ -195,15 +210,23 @@ class ChatReader(StreamReader):
             return
         if refusal := delta.get("refusal"):
             self._text.add(_REFUSAL, refusal, out)
-        if calls := delta.get("tool_calls"):
-            if type(calls) is not list:
-                raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
-            for position, fragment in enumerate(calls):
-                self._calls.read(position, fragment, out)
-        if legacy:
-            self._calls.read_legacy(legacy, out)
+        fragments = delta.get("tool_calls")
+        if fragments or legacy:
+            self._read_calls(fragments, legacy, out)
         if annotations := delta.get("annotations"):
             self._annotate(annotations, out)
+
+    def _read_calls(self, fragments: Any, legacy: Any, out: list[Event]) -> None:
+        calls = self._calls
+        if calls is None:
+            calls = self._calls = ToolCallAssembler(self.context, self._text, self._id)
+        if fragments:
+            if type(fragments) is not list:
+                raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
+            for position, fragment in enumerate(fragments):
+                calls.read(position, fragment, out)
+        if legacy:
+            calls.read_legacy(legacy, out)
 
     def _add_logprobs(self, out: list[Event]) -> None:
         """Add the log probabilities of the last text, or of a part of a character whose text follows."""
@@ -235,12 +258,12 @@ class ChatReader(StreamReader):
         if self._finish is None or cut:  # of several, one that reports a cut reply is kept
             self._finish = native
         self._advance("finish_reason")
-        self._close_blocks(native, out)
+        self._close_blocks(out, complete=not cut)
 
-    def _close_blocks(self, native: str, out: list[Event]) -> None:
-        complete = read_finish_reason(native) not in CUTS
+    def _close_blocks(self, out: list[Event], *, complete: bool) -> None:
         self._text.close(out, complete=complete)
-        self._calls.close(out, complete=complete)
+        if self._calls is not None:
+            self._calls.close(out, complete=complete)
 
     def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:
         """End the reply. False if the event does not end it in this phase."""
@@ -252,10 +275,11 @@ class ChatReader(StreamReader):
             self._repaired("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:
             self._repaired("the token counts arrived before their place", "usage")
-        self._close_blocks(native, out)
+        if self._text.kind is not None or self._calls is not None:  # they may have continued after the finish
+            self._close_blocks(out, complete=read_finish_reason(native) not in CUTS)
         stop = resolve_stop_reason(
             native,
-            calls=bool(self._calls.calls),
+            calls=self._calls is not None and bool(self._calls.calls),
             refusal=self._text.refused,
             content=self._text.blocks.count > 0,
             losses=self.context.losses,
@@ -266,3 +290,13 @@ class ChatReader(StreamReader):
         out.append(End())
         self._advance(event)
         return True
+
+
+def _head_of(data: bytes) -> bytes:
+    """Returns the first bytes of a chunk up to its choices; nothing if they have more than plain members."""
+    end = data.find(b"[")
+    head = data[:end]
+    # Without escapes and other braces, the choices are a member of the chunk itself.
+    if head.rstrip().endswith(b'"choices":') and head.rfind(b"{") == 0 and _BACKSLASH not in head:
+        return head
+    return b""

@@ -1,6 +1,6 @@
 """Writes canonical events as a Chat stream (mapping §9.7).
 
-Chat marks no border of a block but the first fragment of a tool call. The bytes template a block's text are built once.
+Chat marks no border of a block but the first fragment of a tool call. The bytes around a block's text are built once.
 The output follows the rules of the official SDK's accumulator: role, id and name once, tool indexes from 0, list deltas
 at most once, usage last.
 """
@@ -36,15 +36,20 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dump_str, dumps
-from dragoman.wire.sse import Frame
+from dragoman.wire.sse import COMMENT
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
 _TOOL, _OPAQUE = BlockKind.TOOL, BlockKind.OPAQUE
-_DONE = b"[DONE]"
+_DONE = b"data: [DONE]\n\n"
+_CHOICE = b'[{"index":0,"delta":'
+"""The choices of a chunk before its delta."""
+_ENDS = {False: b"}\n\n", True: b',"usage":null}\n\n'}
+"""Usage requested → the end of a chunk's frame after its choices."""
 _BLANK_LINE = dump_str("\n\n")
 _Template = tuple[bytes, bytes, bytes, bool]
-"""Bytes before, between (if it is sent in two fields) and after a block's text; True if the field is `content`."""
+"""The frame's bytes before, between (if it is sent in two fields) and after a block's text; True if the field is
+`content`."""
 _OMITTED: _Template = (b"", b"", b"", False)
 """Template of a block that is not written."""
 _REASONING_FIELDS: dict[str, tuple[bytes, ...]] = {
@@ -62,10 +67,10 @@ class ChatWriter(StreamWriter):
         "_call_count",
         "_citations",
         "_content_length",
-        "_encoded",
         "_head",
         "_logprobs_frame",
         "_new_paragraph",
+        "_runs",
         "_spans",
         "_tail",
         "_templates",
@@ -76,12 +81,12 @@ class ChatWriter(StreamWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._head = b""
-        """Bytes of each chunk before its delta."""
+        """Bytes of each chunk's frame before its delta."""
         self._tail = b""
-        """Bytes of each chunk after its delta."""
+        """Bytes of each chunk's frame after its delta."""
         self._templates: dict[int, _Template] = {}
-        self._encoded: dict[int, tuple[bytes, bytes, bool]] = {}
-        """Templates as bytes of encoded frames, of blocks whose text is sent in one field."""
+        self._runs: dict[int, tuple[bytes, bytes, bool]] = {}
+        """Templates of the blocks of which several texts may be written at once: nothing comes before the next one."""
         self._call_count = 0
         self._unwritten: dict[int, BlockKind] = {}
         """Blocks of which no text is written yet."""
@@ -94,7 +99,7 @@ class ChatWriter(StreamWriter):
         self._spans: dict[int, tuple[int, int]] = {}
         """Text block → start and end of its text in `content`."""
         self._citations: list[tuple[int, Citation]] = []
-        self._logprobs_frame: Frame | None = None
+        self._logprobs_frame: bytes | None = None
         """The last chunk with log probabilities, to which no more are added."""
 
     def __repr__(self) -> str:
@@ -105,17 +110,18 @@ class ChatWriter(StreamWriter):
         model = context.model if context.knobs.echo_model == "requested" else event.model
         created = context.created if event.created is None else event.created
         self._head = (
-            b'{"id":'
+            b'data: {"id":'
             + dump_str(reply_id(event.id or context.request_id, "chatcmpl-"))
             + b',"object":"chat.completion.chunk","created":%d,"model":' % created
             + dump_str(model)
-            + b',"choices":[{"index":0,"delta":'
+            + b',"choices":'
+            + _CHOICE
         )
-        self._tail = b',"finish_reason":null}]' + (b',"usage":null}' if context.include_usage else b"}")
+        self._tail = b',"finish_reason":null}]' + _ENDS[context.include_usage]
         self._write_chunk(b'{"role":"assistant","content":""}', out)
 
     def _write_chunk(self, delta: bytes, out: Frames) -> None:
-        out.append(Frame("", self._head + delta + self._tail))
+        out.append(self._head + delta + self._tail)
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
@@ -163,10 +169,13 @@ class ChatWriter(StreamWriter):
             % (index, call, body, body, dump_str(event.name), text),
             out,
         )
-        if not event.custom:
-            self._unwritten[event.index] = _TOOL
         before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
-        return before, b"", b"}}]}" + self._tail, False
+        after = b"}}]}" + self._tail
+        if event.custom:
+            self._runs[event.index] = before, after, False
+        else:
+            self._unwritten[event.index] = _TOOL
+        return before, b"", after, False
 
     def delta(self, event: Delta, out: Frames) -> None:
         """Write one text of a block."""
@@ -181,9 +190,11 @@ class ChatWriter(StreamWriter):
             kind = self._unwritten.pop(event.index)
             if kind in self._new_paragraph:
                 self._new_paragraph.discard(kind)
-                out.append(Frame("", before + _BLANK_LINE + (middle and middle + _BLANK_LINE) + after))
+                out.append(before + _BLANK_LINE + (middle and middle + _BLANK_LINE) + after)
                 self._content_length += 2 if is_text else 0
             self._written_kinds.add(kind)
+            if not middle:
+                self._runs[event.index] = before, after, is_text
             if is_text:
                 if self._call_count:
                     self.context.losses.add(LossCode.BLOCK_ORDER, "content", "put with the text before the calls")
@@ -191,18 +202,14 @@ class ChatWriter(StreamWriter):
         if is_text:
             self._content_length += len(text)
         literal = dump_str(text)
-        out.append(Frame("", before + literal + middle + literal + after if middle else before + literal + after))
+        out.append(before + literal + middle + literal + after if middle else before + literal + after)
 
     def deltas(self, event: TextRun) -> bytes | None:
         """Returns several texts of one block, encoded, or None if they must be written one by one."""
-        index = event.index
-        template = self._encoded.get(index)
-        if template is None:
-            before, middle, after, is_text = self._templates.get(index, _OMITTED)
-            if middle or not before or index in self._unwritten:
-                return None
-            template = self._encoded[index] = b"data: " + before, after + b"\n\n", is_text
-        head, tail, is_text = template
+        run = self._runs.get(event.index)
+        if run is None:
+            return None
+        head, tail, is_text = run
         if is_text:
             self._content_length += len(event.text)
         pieces = event.encoded
@@ -212,12 +219,11 @@ class ChatWriter(StreamWriter):
         """Add log probabilities to the chunk of their text, as OpenAI sends them, or write a chunk without text."""
         before = self._templates.get(event.index, _OMITTED)[0]
         last = out[-1] if out and before else None
-        data = last.data if isinstance(last, Frame) and last is not self._logprobs_frame else None
-        if data is None or not data.startswith(before):
-            data = self._head + b"{}" + self._tail
-            out.append(Frame("", data))
+        if not isinstance(last, bytes) or last is self._logprobs_frame or not last.startswith(before):
+            last = self._head + b"{}" + self._tail
+            out.append(last)
         logprobs = b',"logprobs":' + dumps(write_logprobs(event.tokens))
-        out[-1] = self._logprobs_frame = Frame("", data[: -len(self._tail)] + logprobs + self._tail)
+        out[-1] = self._logprobs_frame = last[: -len(self._tail)] + logprobs + self._tail
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
         index = event.index
@@ -226,7 +232,7 @@ class ChatWriter(StreamWriter):
         elif self._unwritten.pop(index, None) is _TOOL and event.complete:
             # A call without arguments: clients parse the string, and "" is not JSON (mapping §6.3).
             before, _, after, _ = self._templates[index]
-            out.append(Frame("", before + b'"{}"' + after))
+            out.append(before + b'"{}"' + after)
 
     def _record_opaque(self, event: Opaque, out: Frames) -> None:
         if event.form == "signature":
@@ -268,22 +274,25 @@ class ChatWriter(StreamWriter):
         if self._citations and (annotations := self._annotations()):
             self._write_chunk(b'{"annotations":' + dumps(annotations) + b"}", out)
         reason = write_finish_reason(stop, self.context.knobs, shown=shown)
-        tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + dump_str(reason), 1)
-        out.append(Frame("", self._head + b"{}" + tail))
+        end = _ENDS[self.context.include_usage]
+        out.append(b'%b{},"finish_reason":"%b"}]%b' % (self._head, reason.encode(), end))
         if not self.context.include_usage:
             return
         record_missing_usage(event.usage, losses)
         if event.usage is None:
             return
-        head = self._head[: self._head.rindex(b',"choices":')]
-        out.append(Frame("", head + b',"choices":[],"usage":' + dumps(write_usage(event.usage)) + b"}"))
+        head = self._head[: -len(_CHOICE)]
+        out.append(head + b'[],"usage":' + dumps(write_usage(event.usage)) + b"}\n\n")
 
     def _end(self, event: End, out: Frames) -> None:
-        out.append(Frame("", _DONE))
+        out.append(_DONE)
+
+    def _ping(self, event: Ping, out: Frames) -> None:
+        out.append(COMMENT)
 
     def _write_error(self, event: Error, out: Frames) -> None:
         # No [DONE] follows, and the connection closes. Every SDK raises an error (mapping §10.3).
-        out.append(Frame("", dumps(write_error_frame(event.failure, self.context.request_id or None))))
+        out.append(b"data: " + dumps(write_error_frame(event.failure, self.context.request_id or None)) + b"\n\n")
 
 
 ChatWriter.writes = {
@@ -295,6 +304,6 @@ ChatWriter.writes = {
     Annotation: ChatWriter._keep_citation,
     Opaque: ChatWriter._record_opaque,
     Logprobs: ChatWriter._add_logprobs,
-    Ping: StreamWriter.ping,
+    Ping: ChatWriter._ping,
     Error: ChatWriter._write_error,
 }

@@ -35,7 +35,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
     parts: list[Part] = []
-    upstream_id, ids = _string(body.get("id")), set[str]()
+    upstream_id = _string(body.get("id"))
+    ids: set[str] = set()
     for index, block in enumerate(content):
         part = _read_block(block, index, losses, names)
         if type(part) is ToolCall:
@@ -116,7 +117,7 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
     if native is not None and type(native) is not str:
         raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
     sequence = body.get("stop_sequence")
-    called = any(type(part) is ToolCall for part in parts)
+    called = ToolCall in [type(part) for part in parts]
     reason = resolve_stop_reason(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 

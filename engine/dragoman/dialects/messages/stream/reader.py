@@ -69,6 +69,7 @@ class MessagesReader(StreamReader):
         "_ignored",
         "_last",
         "_phase",
+        "_room",
         "_thinking",
         "_usage",
     )
@@ -81,9 +82,12 @@ class MessagesReader(StreamReader):
         self._id = ""
         self._last = -1
         """The upstream's index of the block that was started last, for servers that leave it out."""
-        room = Room(context.limits)
-        self._calls = CallReader(self._blocks, room, context)
-        self._thinking = ThinkingReader(room, context)
+        self._room = Room(context.limits)
+        """Characters that may be kept until the end of the stream."""
+        self._calls: CallReader | None = None
+        """None before the first call."""
+        self._thinking: ThinkingReader | None = None
+        """None before the first thinking block."""
         self._usage = UsageReader()
         self._ignored: set[int] = set()
         """The upstream's indexes of blocks of unknown types."""
@@ -131,9 +135,10 @@ class MessagesReader(StreamReader):
         for key, (index, kind) in self._blocks.open.items():
             if index == delta.index and type(key) is int:
                 if kind is _TOOL:
-                    return self._calls.arguments[key].add_all if self._calls.early.is_last(index) else None
-                buffers = self._thinking.buffers
-                return buffers[key].add_run if key in buffers else ignore_run
+                    calls = self._calls
+                    return calls.arguments[key].add_all if calls is not None and calls.early.is_last(index) else None
+                thinking = self._thinking
+                return thinking.buffers[key].add_run if thinking is not None and key in thinking.buffers else ignore_run
         return None
 
     def read_eof(self, out: list[Event]) -> None:
@@ -151,7 +156,7 @@ class MessagesReader(StreamReader):
         self._phase = _DONE
 
     def __repr__(self) -> str:
-        blocks, calls = self._blocks, self._calls.all
+        blocks, calls = self._blocks, self._calls.all if self._calls is not None else []
         return f"<MessagesReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
 
     def _end(self, out: list[Event]) -> None:
@@ -187,21 +192,22 @@ class MessagesReader(StreamReader):
 
     def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
         self._phase = READER[self._phase]["stop_reason"]
-        still_open = list(self._blocks.open)
+        still_open, calls = list(self._blocks.open), self._calls
         reason = resolve_stop_reason(
             native,
-            calls=bool(self._calls.all),
+            calls=calls is not None and bool(calls.all),
             content=self._has_content,
             losses=self.context.losses,
             at=_STOP_REASON,
         )
         for key in still_open:
             self._flush_block(key, out)
-        if reason not in CUTS:
-            for arguments in self._calls.all:
-                arguments.check()
-        self._calls.end_pending(out, complete=reason not in CUTS)
-        if still_open or self._calls.early.ended:
+        if calls is not None:
+            if reason not in CUTS:
+                for arguments in calls.all:
+                    arguments.check()
+            calls.end_pending(out, complete=reason not in CUTS)
+        if still_open or (calls is not None and calls.early.ended):
             self._record_repair("a block ended without content_block_stop")
             out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
         sequence = delta.get("stop_sequence")
@@ -228,11 +234,12 @@ class MessagesReader(StreamReader):
         if type(key) is not int or type(block) is not dict:
             raise UpstreamProtocolError(_malformed("content_block_start"))
         self._last = key
-        self._calls.end_pending(out)
-        early = self._calls.early
-        if key in early.ended:
-            raise UpstreamProtocolError(f"upstream started block {key} twice")
-        early.before_start(out)
+        calls = self._calls
+        if calls is not None:
+            calls.end_pending(out)
+            if key in calls.early.ended:
+                raise UpstreamProtocolError(f"upstream started block {key} twice")
+            calls.early.before_start(out)
         kind = block.get("type")
         if kind == "text":
             self._open_prose(key, _TEXT, block.get("text"), out)
@@ -242,9 +249,13 @@ class MessagesReader(StreamReader):
                 out.extend(Annotation(index, read_citation(citation)) for citation in citations)
         elif kind == "thinking":
             self._open_prose(key, _REASONING, block.get("thinking"), out)
+            if self._thinking is None:
+                self._thinking = ThinkingReader(self._room, self.context)
             self._thinking.start(key, self._blocks.open[key][0], block, out)
         elif kind == "tool_use":
-            self._calls.start(key, block, self._id, out)
+            if calls is None:
+                calls = self._calls = CallReader(self._blocks, self._room, self.context)
+            calls.start(key, block, self._id, out)
             self._has_content = True
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
             index = self._blocks.start(key, _OPAQUE)
@@ -269,7 +280,7 @@ class MessagesReader(StreamReader):
             key = self._last_index(key, "content_block_delta")
         entry = self._blocks.open.get(key)
         if entry is None:
-            if key in self._ignored or self._calls.is_late(key, delta):
+            if key in self._ignored or (self._calls is not None and self._calls.is_late(key, delta)):
                 return
             raise UpstreamProtocolError(f"upstream continued block {key}, which is not open")
         if type(delta) is not dict:
@@ -280,15 +291,16 @@ class MessagesReader(StreamReader):
             text = delta.get(_TEXT_KEY[form])
             if _DELTA_KIND[form] is not kind or type(text) is not str:
                 text = self._repair_fragment(form, kind, text)
-            if kind is _TOOL:
-                self._calls.arguments[key].add(text)
-            elif kind is _REASONING and key in (buffers := self._thinking.buffers):
-                buffers[key].add_text(text)
+            calls = self._calls if kind is _TOOL else None
+            if calls is not None:
+                calls.arguments[key].add(text)
+            elif kind is _REASONING and (thinking := self._thinking) is not None and key in thinking.buffers:
+                thinking.buffers[key].add_text(text)
             if text:
                 out.append(Delta(index, text))
-                if kind is _TOOL:
-                    self._calls.early.after_delta(key, out)
-        elif form == "signature_delta" and kind is _REASONING:
+                if calls is not None:
+                    calls.early.after_delta(key, out)
+        elif form == "signature_delta" and kind is _REASONING and self._thinking is not None:
             self._thinking.sign(key, index, delta.get("signature"), out)
         elif form == "citations_delta" and kind is _TEXT:
             out.append(Annotation(index, read_citation(delta.get("citation"))))
@@ -308,7 +320,8 @@ class MessagesReader(StreamReader):
 
     def _repair_fragment(self, form: str, kind: BlockKind, text: Any) -> str:
         """Return the text of a fragment that is not a string, if there is only one possible meaning."""
-        if _DELTA_KIND[form] is kind is _TOOL and (text is None or type(text) is dict):
+        fits = _DELTA_KIND[form] is kind is _TOOL and (text is None or type(text) is dict)
+        if fits and self._calls is not None:
             return self._calls.repair_fragment(text)
         raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
 
@@ -319,14 +332,15 @@ class MessagesReader(StreamReader):
         if key in self._ignored:
             self._ignored.discard(key)
             return
-        if key in (ended := self._calls.early.ended):
-            del ended[key]
+        calls = self._calls
+        if calls is not None and key in calls.early.ended:
+            del calls.early.ended[key]
             return
         self._flush_block(key, out)
         entry = self._blocks.open.get(key)
         index = self._blocks.end(key)
-        if entry is not None and entry[1] is _TOOL:
-            self._calls.end(key, index, out, last=key == self._last)
+        if calls is not None and entry is not None and entry[1] is _TOOL:
+            calls.end(key, index, out, last=key == self._last)
         else:
             out.append(BlockEnd(index))
 
@@ -335,9 +349,9 @@ class MessagesReader(StreamReader):
         entry = self._blocks.open.get(key)
         if entry is None:
             return
-        if entry[1] is _REASONING:
+        if entry[1] is _REASONING and self._thinking is not None:
             self._thinking.flush(key, entry[0], out)
-        elif entry[1] is _TOOL:
+        elif entry[1] is _TOOL and self._calls is not None:
             self._calls.flush(key, entry[0], out)
 
 

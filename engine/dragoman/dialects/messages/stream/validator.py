@@ -112,8 +112,10 @@ class MessagesValidator(Validator):
             self.position += 1
             if match.lastindex:
                 self.position += 1
-                self._open_block(0, "text" if match.lastindex == 1 else "thinking")
-                self.restore_templates("content_block_start")
+                block = 0, "text" if match.lastindex == 1 else "thinking"
+                self._open_block(*block)
+                if (known := _TEXT_TEMPLATES.get(block)) is not None:
+                    self.add_template(known)
             return match.end()
         match = END.match(data)
         if match is None or not self._may_end(match[1], match[2]):

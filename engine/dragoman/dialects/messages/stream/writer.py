@@ -7,6 +7,7 @@ delta are built once per block. A refusal becomes a text block and `stop_reason:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from dragoman.canonical.events import (
@@ -38,15 +39,26 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dump_str, dumps
-from dragoman.wire.sse import Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_MAX = 65_536
 """Characters of a reply up to which the text of a refusal is kept for `stop_details`."""
-_STOP = Frame("message_stop", b'{"type":"message_stop"}')
-_PING = Frame("ping", b'{"type":"ping"}')
+_MESSAGE_START = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"id":%b,"type":"message","role":"assistant",'
+    b'"model":%b,"content":[],"stop_reason":null,"stop_sequence":null,"usage":%b}}\n\n'
+)
+_BLOCK_START = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+_BLOCK_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
+_BLOCK_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_MESSAGE_DELTA = b'event: message_delta\ndata: {"type":"message_delta","delta":%b,"usage":%b}\n\n'
+_MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+_ERROR = b"event: error\ndata: %b\n\n"
+_TEXT_PREFIX = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+"""The frame of a delta up to its text. Parameters: index, type of the delta, the field of its text."""
+_TEXT_END = b"}}\n\n"
 _EMPTY: dict[BlockKind, Json] = {
     BlockKind.TEXT: {"type": "text", "text": ""},
     BlockKind.REFUSAL: {"type": "text", "text": ""},
@@ -68,7 +80,6 @@ class MessagesWriter(StreamWriter):
     __slots__ = (
         "_count",
         "_deferred",
-        "_framed_prefixes",
         "_indexes",
         "_pending_opaque",
         "_prefixes",
@@ -80,9 +91,7 @@ class MessagesWriter(StreamWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._prefixes: dict[int, bytes] = {}
-        """Open block → the payload of its deltas up to the text; b"" while its start is not written."""
-        self._framed_prefixes: dict[int, bytes] = {}
-        """Open block → its prefix after the event line, for runs of texts."""
+        """Open block → the frame of its deltas up to the text; b"" while its start is not written."""
         self._indexes: dict[int, int] = {}
         """Open block → the index that was written."""
         self._pending_opaque: dict[int, BlockStart] = {}
@@ -106,22 +115,19 @@ class MessagesWriter(StreamWriter):
         text = event.text
         if text and (prefix or (prefix := self._open_deferred(event.index, out))):
             self._text_size += len(text)
-            out.append(Frame("content_block_delta", prefix + dump_str(text) + b"}}"))
+            out.append(prefix + dump_str(text) + _TEXT_END)
             if self._refusal_texts and event.index in self._refusal_texts and self._text_size <= _REFUSAL_MAX:
                 self._refusal_texts[event.index].append(text)
 
     def deltas(self, event: TextRun) -> bytes | None:
         """Write a run of texts of one block; None if they have to be written one by one."""
-        head = self._framed_prefixes.get(event.index)
-        if head is None:
-            prefix = self._prefixes.get(event.index)
-            if not prefix or self._refusal_texts:
-                return None
-            head = self._framed_prefixes[event.index] = b"event: content_block_delta\ndata: " + prefix
+        prefix = self._prefixes.get(event.index)
+        if not prefix or self._refusal_texts:
+            return None
         self._text_size += len(event.text)
         encoded = event.encoded
-        between = encoded[0] if len(encoded) == 1 else (b"}}\n\n" + head).join(encoded)
-        return head + between + b"}}\n\n"
+        between = encoded[0] if len(encoded) == 1 else (_TEXT_END + prefix).join(encoded)
+        return prefix + between + _TEXT_END
 
     def __repr__(self) -> str:
         return (
@@ -133,18 +139,13 @@ class MessagesWriter(StreamWriter):
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
-        usage = write_usage(known or Usage(input_total=context.input_estimate))
-        message: Json = {
-            "id": reply_id(event.id or context.request_id, "msg_"),
-            "type": "message",
-            "role": "assistant",
-            "model": context.model if context.knobs.echo_model == "requested" else event.model,
-            "content": [],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": usage,
-        }
-        out.append(Frame("message_start", dumps({"type": "message_start", "message": message})))
+        if known is None:
+            usage = b'{"input_tokens":%d,"output_tokens":0}' % context.input_estimate
+        else:
+            usage = dumps(write_usage(known))
+        message_id = reply_id(event.id or context.request_id, "msg_")
+        model = context.model if context.knobs.echo_model == "requested" else event.model
+        out.append(_MESSAGE_START % (dump_str(message_id), dump_str(model), usage))
 
     # --- blocks --------------------------------------------------------------------------------------------------
 
@@ -163,7 +164,8 @@ class MessagesWriter(StreamWriter):
                 )
             call_id = sanitize_call_id(event.call_id, 256)
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
-            self._open_with_prefix(event.index, kind, block, out)
+            own = self._open(event.index, block, out)
+            self._prefixes[event.index] = _text_prefix(kind, own)
             return
         if kind is _REFUSAL:
             self._refusal_texts[event.index] = []
@@ -176,31 +178,28 @@ class MessagesWriter(StreamWriter):
         if deferred is None:
             return b""
         kind, citations = deferred
-        prefix = self._open_with_prefix(index, kind, _EMPTY[kind], out)
+        own = self._count
+        self._count = own + 1
+        self._indexes[index] = own
+        out.append(_empty_block(kind, own))
+        prefix = self._prefixes[index] = _text_prefix(kind, own)
         for citation in citations:
             self._write_citation(index, citation, out)
         return prefix
 
-    def _open_with_prefix(self, index: int, kind: BlockKind, block: Json, out: Frames) -> bytes:
-        self._open(index, block, out)
-        form, field = _DELTA[kind]
-        prefix = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (self._count - 1, form, field)
-        self._prefixes[index] = prefix
-        return prefix
-
-    def _open(self, index: int, block: Any, out: Frames) -> None:
+    def _open(self, index: int, block: Any, out: Frames) -> int:
+        """Write the start of a block. Returns the index that was written."""
         own = self._count
         self._count = own + 1
         self._indexes[index] = own
-        start = {"type": "content_block_start", "index": own, "content_block": block}
-        out.append(Frame("content_block_start", dumps(start)))
+        out.append(_BLOCK_START % (own, dumps(block)))
+        return own
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
         self._prefixes.pop(event.index, None)
-        self._framed_prefixes.pop(event.index, None)
         own = self._indexes.pop(event.index, None)
         if own is not None:
-            out.append(Frame("content_block_stop", b'{"type":"content_block_stop","index":%d}' % own))
+            out.append(_BLOCK_STOP % own)
         elif (deferred := self._deferred.pop(event.index, None)) is not None:
             if deferred[1]:
                 self.context.losses.add(LossCode.CITATIONS, "citations")
@@ -254,8 +253,7 @@ class MessagesWriter(StreamWriter):
     def _write_delta(self, index: int, delta: Json, out: Frames) -> None:
         own = self._indexes.get(index)
         if own is not None:
-            payload = {"type": "content_block_delta", "index": own, "delta": delta}
-            out.append(Frame("content_block_delta", dumps(payload)))
+            out.append(_BLOCK_DELTA % (own, dumps(delta)))
 
     # --- the end -------------------------------------------------------------------------------------------------
 
@@ -266,25 +264,36 @@ class MessagesWriter(StreamWriter):
             wording = "".join(text for block in self._refusal_texts.values() for text in block)
             delta["stop_details"] = write_stop_details(event.refusal, wording)
         usage = event.usage or Usage()
-        base = self._start_usage or Usage()
-        if usage.output_total is None or (usage.input_total is None and base.input_total is None):
+        base = self._start_usage
+        if usage.output_total is None or (usage.input_total is None and base is None):
             # About four characters make a token; clients need an estimate for their context meters (mapping §9.4).
             self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
-            base = base.merged_onto(
-                Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
-            )
-        payload = {"type": "message_delta", "delta": delta, "usage": write_usage(usage.merged_onto(base))}
-        out.append(Frame("message_delta", dumps(payload)))
+            estimate = Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
+            base = estimate if base is None else base.merged_onto(estimate)
+        out.append(_MESSAGE_DELTA % (dumps(delta), dumps(write_usage(usage.merged_onto(base)))))
 
     def _end(self, event: End, out: Frames) -> None:
-        out.append(_STOP)
+        out.append(_MESSAGE_STOP)
 
     def _fail(self, event: Error, out: Frames) -> None:
         # Without message_delta and message_stop, which would make the reply look successful (mapping §10.3).
-        out.append(Frame("error", dumps(write_error_frame(event.failure, self.context.request_id or None))))
+        out.append(_ERROR % dumps(write_error_frame(event.failure, self.context.request_id or None)))
 
     def _ping(self, event: Event, out: Frames) -> None:
         out.append(_PING)
+
+
+@lru_cache(maxsize=256)
+def _empty_block(kind: BlockKind, index: int) -> bytes:
+    """Returns the frame that starts a block of text or reasoning."""
+    return _BLOCK_START % (index, dumps(_EMPTY[kind]))
+
+
+@lru_cache(maxsize=256)
+def _text_prefix(kind: BlockKind, index: int) -> bytes:
+    """Returns the frame of a block's deltas up to their text."""
+    form, field = _DELTA[kind]
+    return _TEXT_PREFIX % (index, form, field)
 
 
 MessagesWriter.writes = {

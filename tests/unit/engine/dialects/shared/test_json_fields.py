@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.dialects.shared.json_fields import (
     COUNT_MAX,
+    count_of,
     drop_if_set,
     drop_unknown,
     note_unknown,
@@ -122,5 +123,6 @@ def test_empty_fields_of_a_replayed_reply_are_none() -> None:
     ],
 )
 def test_a_count_is_one_that_stores_can_hold(value: Any, expected: int | None) -> None:
+    assert count_of(value) == expected
     assert read_count({"n": value}, "n") == expected
     assert read_count([value], "n") is None

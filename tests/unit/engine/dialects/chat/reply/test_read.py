@@ -9,7 +9,8 @@ import pytest
 from dragoman.canonical.events import Citation, Stop, StopReason, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Reasoning, Refusal, Text, ToolCall
-from dragoman.dialects.chat.reply.read import read_reply
+from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.reply.read import _STANDARD, read_reply
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
@@ -179,3 +180,26 @@ def test_content_in_parts_and_audio_beside_text() -> None:
     reply, losses = read(upstream({"content": content, "audio": {"id": "x"}}))
     assert [type(part) for part in reply.parts] == [Text, Refusal]
     assert losses == [LossCode.REPLY_REPAIRED, LossCode.UNKNOWN_EVENT, LossCode.UNKNOWN_EVENT]
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        {"reasoning_content": "why"},
+        {"reasoning": "why"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "why"}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "why"}]},
+    ],
+)
+def test_each_extension_that_holds_reasoning_is_read(extension: Json) -> None:
+    assert _STANDARD.isdisjoint(extension)
+    reply, _ = read(upstream({"content": "hi", **extension}))
+    assert [type(part) for part in reply.parts] == [Reasoning, Text]
+
+
+def test_standard_members_hold_no_reasoning() -> None:
+    message = dict.fromkeys(_STANDARD, "why")
+    assert reasoning_text(message) == ""
+    losses = Losses()
+    record_dropped_proofs(message, (), losses)
+    assert not losses.rows

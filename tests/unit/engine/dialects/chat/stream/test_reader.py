@@ -254,3 +254,13 @@ def test_no_value_in_any_place_raises(number: int, place: int, value: Any) -> No
         target = target[step]
     target[last] = value
     canonical.check(read(*(frame if isinstance(frame, dict) else json.dumps(frame) for frame in frames)))
+
+
+@pytest.mark.parametrize("empty", [None, "", [], {}, False, 0])
+def test_empty_members_of_a_delta_are_as_absent_ones(empty: Any) -> None:
+    keys = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "refusal", "audio")
+    members = dict.fromkeys((*keys, "function_call", "tool_calls", "annotations"), empty)
+    plain, full = context(), context()
+    end = (STOP, "[DONE]")
+    assert read(ROLE, piece({**members, "content": "Hel"}), *end, into=full) == read(ROLE, HEL, *end, into=plain)
+    assert full.losses.rows == plain.losses.rows == []

@@ -28,6 +28,7 @@ from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
+from support.frames import frames_of
 
 STARTED = {"type": "message_start", "message": {"id": "msg_1", "model": "m"}}
 BLOCK = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
@@ -117,7 +118,7 @@ def test_a_reader_whose_stream_is_cut_is_done() -> None:
 @pytest.mark.parametrize("phase", WriterPhase)
 def test_the_writer_moves_by_its_table_or_writes_an_error(phase: WriterPhase, event: str) -> None:
     writer = writer_in(phase)
-    frames = writer.feed([WRITES[event]])
+    frames = frames_of(writer.feed([WRITES[event]]))
     if event in WRITER[phase]:
         assert writer.phase is WRITER[phase][event]
     elif phase is WriterPhase.DONE:

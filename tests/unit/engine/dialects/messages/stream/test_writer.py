@@ -29,6 +29,7 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer
+from dragoman.dialects.messages.stream.writer import _empty_block, _text_prefix
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -299,3 +300,10 @@ def test_one_block_at_a_time_keeps_the_calls_and_every_word(events: list[Event])
         assert sorted(result.text) == sorted(expected.text + expected.refusal)
         assert sorted(result.reasoning) == sorted(expected.reasoning)
         assert sorted(result.signatures) == sorted(expected.signatures)
+
+
+def test_the_frames_that_are_kept_between_streams_are_bounded() -> None:
+    for number in range(300):
+        assert _empty_block(BlockKind.TEXT, number).count(b'"index":%d,' % number) == 1
+        assert _text_prefix(BlockKind.TEXT, number).count(b'"index":%d,' % number) == 1
+    assert _empty_block.cache_info().currsize == _text_prefix.cache_info().currsize == 256
