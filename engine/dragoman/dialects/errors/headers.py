@@ -118,8 +118,10 @@ def reply_headers(
         secrets: texts to mask, such as the upstream's key.
         rate_limits: False to leave out the rate limits.
     """
-    values = list(headers.values())
-    found = [(rule, values[at]) for at, rule in _PLANS[source, target, rate_limits].of(tuple(headers))]
+    names, values = tuple(headers), list(headers.values())
+    if len(names) < len(values):  # a multidict lists a name that comes twice once
+        names = tuple([name for name, _ in headers.items()])
+    found = [(rule, values[at]) for at, rule in _PLANS[source, target, rate_limits].of(names)]
     together = "".join([value for _, value in found])
     if not _is_readable(together):
         found = [(rule, value) for rule, value in found if _is_readable(value)]

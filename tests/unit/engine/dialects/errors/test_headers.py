@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.headers import failure_headers, reply_headers, request_id
@@ -180,6 +181,19 @@ def test_times_become_durations(value: str, duration: str | None) -> None:
 @pytest.mark.parametrize("value", ["-1", "1.5", "many", "", "１２"])
 def test_counts_that_are_none_are_left_out(value: str) -> None:
     assert reply_headers(C, M, {"x-ratelimit-limit-tokens": value}, now=NOW) == {}
+
+
+@pytest.mark.parametrize(("source", "target"), [(C, C), (C, M)])
+def test_a_header_that_comes_twice_does_not_shift_the_others(source: Dialect, target: Dialect) -> None:
+    sent = CIMultiDict([("Set-Cookie", "__cf_bm=secret"), ("set-cookie", "_cfuvid=secret"), ("x-request-id", "req_1")])
+    assert reply_headers(source, target, sent, now=NOW) == {target.request_id_header: "req_1"}
+
+
+@pytest.mark.parametrize(("source", "target"), [(C, C), (C, M)])
+def test_the_last_of_several_headers_of_one_name_passes(source: Dialect, target: Dialect) -> None:
+    sent = CIMultiDict([("x-request-id", "req_1"), ("server", "x"), ("X-Request-Id", "req_2"), ("retry-after", "7")])
+    expected = {target.request_id_header: "req_2", "retry-after": "7"}
+    assert reply_headers(source, target, sent, now=NOW) == expected
 
 
 def test_line_breaks_never_pass() -> None:
