@@ -53,17 +53,17 @@ class ToolStallDetector:
         """Process one batch of events."""
         calls = self.open_calls
         for event in events:
-            kind = type(event)
-            if kind in TEXTS:
-                if calls:
-                    self._timers.tool_progressed()
-            elif isinstance(event, BlockStart):
+            if type(event) is BlockStart:
                 if event.kind is _TOOL:
                     if calls is None:
                         calls = self.open_calls = set()
                     calls.add(event.index)
                     self._timers.tool_progressed()
-            elif calls and isinstance(event, BlockEnd):
+            elif not calls:
+                continue
+            elif type(event) in TEXTS:
+                self._timers.tool_progressed()
+            elif type(event) is BlockEnd:
                 calls.discard(event.index)
                 if not calls:
                     self._timers.tools_closed()

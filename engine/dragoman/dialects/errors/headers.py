@@ -121,22 +121,26 @@ def reply_headers(
     names, values = tuple(headers), list(headers.values())
     if len(names) < len(values):  # a multidict lists a name that comes twice once
         names = tuple([name for name, _ in headers.items()])
-    found = [(rule, values[at]) for at, rule in _PLANS[source, target, rate_limits].of(names)]
-    together = "".join([value for _, value in found])
+    rules, positions = _PLANS[source, target, rate_limits].of(names)
+    found = [*map(values.__getitem__, positions)]
+    together = "".join(found)
     if not _is_readable(together):
-        found = [(rule, value) for rule, value in found if _is_readable(value)]
+        readable = [(rule, value) for rule, value in zip(rules, found, strict=True) if _is_readable(value)]
+        rules, found = tuple([rule for rule, _ in readable]), [value for _, value in readable]
     # Only `secrets`, not everything that looks like a key: headers have no prose that could quote another key.
     for secret in secrets:
         if secret in together:
-            found = [(rule, redact(value, secrets)) for rule, value in found]
+            found = [redact(value, secrets) for value in found]
             break
+    stripped = " " not in together
     out: dict[str, str] = {}
-    for (name, convert), value in found:
-        written = value if convert is None else convert(value.strip(), now)
-        if written is not None:
+    for (name, convert), value in zip(rules, found, strict=True):
+        if convert is None:
+            out[name] = value
+        elif (written := convert(value if stripped else value.strip(), now)) is not None:
             out[name] = written
-    if (other_id := out.pop("", None)) is not None:
-        out.setdefault(target.request_id_header, other_id)
+    if "" in out:
+        out.setdefault(target.request_id_header, out.pop(""))
     return out
 
 
@@ -224,7 +228,8 @@ def _as_id(value: str, now: float) -> str | None:
     return value or None
 
 
-_Rule = tuple[str, Callable[[str, float], str | None] | None]
+_Convert = Callable[[str, float], str | None]
+_Rule = tuple[str, _Convert | None]
 """The name of a header for the client, and the conversion of its value; None: it is forwarded unchanged. The name is ""
 for the request id in the header of another vendor than the dialect's."""
 
@@ -253,22 +258,27 @@ def _rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Ru
     return f"{client_limits}{fact}-{what}", _as_duration if fact == "reset" else _as_count
 
 
+_Plan = tuple[tuple[_Rule, ...], tuple[int, ...]]
+"""The rules for the headers of a reply that are passed on, and their positions among all headers."""
+
+
 class _Plans:
-    """The rules for all headers of a reply, by their names as received: most replies of an upstream have the same ones.
+    """The plans by the names of all headers as received: most replies of an upstream have the same ones.
 
     Limited in number and size, as upstreams choose the names.
     """
 
     def __init__(self, source: Dialect, target: Dialect, rate_limits: bool) -> None:
         self._rules = _Cache(partial(_rule, source, target, rate_limits))
-        self._known: dict[tuple[str, ...], tuple[tuple[int, _Rule], ...]] = {}
+        self._known: dict[tuple[str, ...], _Plan] = {}
 
-    def of(self, names: tuple[str, ...]) -> tuple[tuple[int, _Rule], ...]:
-        """Return position and rule of each header that is passed on."""
+    def of(self, names: tuple[str, ...]) -> _Plan:
+        """Return the plan for these names."""
         plan = self._known.get(names)
         if plan is None:
-            rules = self._rules
-            plan = tuple((at, rule) for at, name in enumerate(names) if (rule := rules[name]) is not None)
+            rules = [self._rules[name] for name in names]
+            passed = [(rule, at) for at, rule in enumerate(rules) if rule is not None]
+            plan = tuple([rule for rule, _ in passed]), tuple([at for _, at in passed])
             if len(self._known) < 64 and sum(map(len, names)) <= 2048:
                 self._known[names] = plan
         return plan
