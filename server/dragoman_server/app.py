@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.web import AbstractResource
 
 from dragoman import Dialect, DragomanError, FailureKind, vocabulary_installed
@@ -153,7 +153,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
 
     async def complete(_: web.Request, response: web.StreamResponse) -> None:
         if alone:
-            response.headers["server"] = SOFTWARE  # aiohttp's own names its version and Python's
+            response.headers[hdrs.SERVER] = SOFTWARE  # aiohttp's own names its version and Python's
         if gateway.leaving:
             mark_last_reply(response)
 

@@ -38,11 +38,7 @@ def loads_exact(data: bytes) -> Any:
     """
     value = loads(data)
     # A tenth of the time that a regular expression takes, which was 5 % of a whole reply's instructions.
-<<<<<<< HEAD
     if data.translate(_ZEROS).find(_LONG) < 0:  # `in` raises and catches an error first
-=======
-    if data.translate(_ZEROS).find(_LONG) < 0:
->>>>>>> w-chat-messages
         return value
     try:
         return json.loads(data, parse_float=_finite, parse_constant=_refuse)

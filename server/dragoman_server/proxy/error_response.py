@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from aiohttp import web
+from multidict import istr
 
 from dragoman import Dialect, ErrorResponse, Failure, FailureKind, FailureOrigin
 from dragoman import error_response as engine_error
@@ -14,7 +15,7 @@ CLIENT_GONE = 499
 """Status of a response whose client has disconnected, as in nginx. Only middlewares and access logs see it."""
 SOFTWARE = "dragoman"
 """The `server` header of all replies of `dragoman serve`."""
-OWN_ID = "x-dragoman-request-id"
+OWN_ID = istr("x-dragoman-request-id")
 """Header with Dragoman's id of a request. The dialect's own header has the upstream's id, if the upstream sent one."""
 
 

@@ -13,6 +13,8 @@ from functools import lru_cache, partial
 from math import ceil
 from typing import TypeVar
 
+from multidict import istr
+
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.redact import redact
 
@@ -258,6 +260,12 @@ def _rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Ru
     return f"{client_limits}{fact}-{what}", _as_duration if fact == "reset" else _as_count
 
 
+def _interned_rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Rule | None:
+    """Return `_rule` with the type of name that a multidict keeps: it converts plain strings for each reply."""
+    rule = _rule(source, target, rate_limits, name)
+    return (istr(rule[0]), rule[1]) if rule is not None and rule[0] else rule
+
+
 _Plan = tuple[tuple[_Rule, ...], tuple[int, ...]]
 """The rules for the headers of a reply that are passed on, and their positions among all headers."""
 
@@ -269,7 +277,7 @@ class _Plans:
     """
 
     def __init__(self, source: Dialect, target: Dialect, rate_limits: bool) -> None:
-        self._rules = _Cache(partial(_rule, source, target, rate_limits))
+        self._rules = _Cache(partial(_interned_rule, source, target, rate_limits))
         self._known: dict[tuple[str, ...], _Plan] = {}
 
     def of(self, names: tuple[str, ...]) -> _Plan:
