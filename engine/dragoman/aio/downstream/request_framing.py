@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from aiohttp import hdrs
 from aiohttp.http import RawRequestMessage
 
 from dragoman.aio.downstream.aiohttp_internals import Message
@@ -38,6 +39,18 @@ class RequestFraming:
         self._body_left = 0
         """Bytes of a body that were not received yet."""
         self._unknown_end = False
+
+    def feed_whole(self, data: bytes, head: RawRequestMessage) -> bool:
+        """Count a request if `data` is exactly that one, as nearly every read is. Returns False if `feed` has to."""
+        if self.partial or data[0] in b"\r\n" or head.chunked or head.upgrade or head.method == "CONNECT":
+            return False
+        digits = head.headers.get(hdrs.CONTENT_LENGTH, "0")
+        if not digits.isdigit() or len(digits) > _LENGTH_DIGITS:
+            return False
+        if data.find(_HEAD_END) + len(_HEAD_END) + int(digits) != len(data):
+            return False
+        self.complete += 1
+        return True
 
     def feed(self, data: bytes, heads: Iterable[Message]) -> None:
         """Process the bytes of one network read. `heads` are those that aiohttp parsed from it, in order."""
@@ -72,7 +85,7 @@ class RequestFraming:
         if type(head) is not RawRequestMessage or head.chunked or head.upgrade or head.method == "CONNECT":
             self._unknown_end = True
             return
-        digits = head.headers.get("Content-Length", "0")
+        digits = head.headers.get(hdrs.CONTENT_LENGTH, "0")
         if not digits.isdigit() or len(digits) > _LENGTH_DIGITS:
             self._unknown_end = True
             return

@@ -107,7 +107,8 @@ class RequestHandler(web.RequestHandler):
                 and not message.chunked
             ):
                 self._head_start = b""  # nearly every request
-                self.framing.feed(data, (message,))
+                if not self.framing.feed_whole(data, message):
+                    self.framing.feed(data, (message,))
             else:
                 self.framing.feed(data, [head for head, _ in queued_requests(self)][-added:])
                 self._check_requests(added, between_requests, data)

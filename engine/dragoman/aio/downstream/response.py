@@ -172,7 +172,8 @@ class DownstreamResponse:
                 framed = b"%x\r\n%b\r\n" % (length, data)
                 if not self._body_started:
                     self._body_started = True
-                    framed = self._take_head() + framed
+                    if self._writer is not None:
+                        framed = take_head(self._writer) + framed
                 transport.write(framed)
                 size += len(framed)
                 del data, framed  # an open stream keeps no batch while it waits
@@ -219,7 +220,8 @@ class DownstreamResponse:
         if self._response is not None:
             await self._response.write(data)
         else:
-            await self._send(_chunk(data))
+            self._transmit(_chunk(data))
+            await self._drain()
 
     async def end(self, last: bytes) -> None:
         """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""
@@ -229,26 +231,26 @@ class DownstreamResponse:
             await self._response.write_eof(last)
         elif not self._ended:
             self._ended = True
-            await self._send(self._take_head() + (_chunk(last) if last else b"") + b"0\r\n\r\n")
+            writer = self._writer
+            framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(last), last) if last else b"0\r\n\r\n"
+            self._transmit(framed if writer is None else take_head(writer) + framed)
+            if writer is not None and self._response is not None:
+                end_body(self._response, writer)
+            await self._drain()
 
-    def _take_head(self) -> bytes:
-        return take_head(self._writer) if self._writer is not None else b""
-
-    async def _send(self, framed: bytes) -> None:
-        """Write to the client past aiohttp, and wait until the client reads."""
-        transport, flow_control = self._transport, self._flow_control
+    def _transmit(self, framed: bytes) -> None:
+        """Write to the client past aiohttp."""
+        transport = self._transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client hung up")
         transport.write(framed)
-        if (writer := self._writer) is not None:
-            add_sent_bytes(writer, len(framed))
-            if self._ended and self._response is not None:
-                end_body(self._response, writer)
-        if flow_control is not None and flow_control.writing_paused:
-            await self._drain()
+        if self._writer is not None:
+            add_sent_bytes(self._writer, len(framed))
 
     async def _drain(self) -> None:
         """Wait until the client reads."""
+        if self._flow_control is None or not self._flow_control.writing_paused:
+            return
         if self._writer is not None:
             await self._writer.drain()
         elif self._connection is not None:

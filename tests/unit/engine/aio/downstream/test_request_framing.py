@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from aiohttp.base_protocol import BaseProtocol
-from aiohttp.http import HttpProcessingError, HttpRequestParser
+from aiohttp.http import HttpProcessingError, HttpRequestParser, RawRequestMessage
 
 from dragoman.aio.downstream.aiohttp_internals import Message, rejected_request
 from dragoman.aio.downstream.request_framing import RequestFraming
@@ -28,13 +28,14 @@ class Reads:
         self._parser = HttpRequestParser(BaseProtocol(loop, parser=None), loop, 2**16, timer=Mock())
         self.framing = RequestFraming()
 
-    def feed(self, data: bytes) -> None:
-        heads: list[Message] = []
+    def heads(self, data: bytes) -> list[Message]:
         try:
-            heads += [head for head, _ in self._parser.feed_data(data)[0]]
+            return [head for head, _ in self._parser.feed_data(data)[0]]
         except HttpProcessingError as error:
-            heads.append(rejected_request(error)[0])
-        self.framing.feed(data, heads)
+            return [rejected_request(error)[0]]
+
+    def feed(self, data: bytes) -> None:
+        self.framing.feed(data, self.heads(data))
 
 
 def framing_of(*reads: bytes) -> RequestFraming:
@@ -100,3 +101,38 @@ def test_nothing_is_kept_of_a_head_without_an_end() -> None:
         framing.feed(b"x-a: b\r\n" * 1024, ())
     assert framing.partial
     assert len(framing._head_tail) < 4
+
+
+@pytest.mark.parametrize(
+    ("data", "whole"),
+    [
+        (GET, True),
+        (POST, True),
+        (POST[:-1], False),
+        (POST + b"\r\n", False),
+        (POST + b"GET", False),
+        (b"\r\n\r\n" + GET, False),
+        (b"\r\n\r\nPOST / HTTP/1.1\r\nhost: x\r\ncontent-length: 48\r\n\r\n", False),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", False),
+        (b"CONNECT x:1 HTTP/1.1\r\nhost: x:1\r\n\r\n", False),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", False),
+    ],
+)
+def test_a_whole_request_is_counted_as_by_its_parts(data: bytes, whole: bool) -> None:
+    head = Reads().heads(data)[0]
+    assert isinstance(head, RawRequestMessage)
+    expected, framing = RequestFraming(), RequestFraming()
+    expected.feed(data, [head])
+    assert framing.feed_whole(data, head) is whole
+    if whole:
+        assert (framing.complete, framing.partial) == (expected.complete, expected.partial) == (1, False)
+    else:
+        assert (framing.complete, framing.partial) == (0, False)
+
+
+def test_a_request_that_was_begun_is_not_whole() -> None:
+    reads = Reads()
+    reads.feed(POST[:-1])
+    head = Reads().heads(GET)[0]
+    assert isinstance(head, RawRequestMessage)
+    assert not reads.framing.feed_whole(GET, head)
