@@ -28,7 +28,7 @@ from dragoman_bench.wire import request
 ROWS = ("start", "chunk", "whole", "agent")
 _WARM, _TIMES, _CHUNKS, _TEXT = 12, 8, 60, 32
 _ENTRANCES = r"RequestHandler\.start |\.data_received |\.eof_received "
-"""What the event loop calls for a request."""
+"""The functions that the event loop calls for a request."""
 
 
 def profile(name: str, client: str, upstream: str, row: str) -> tuple[Profile, int]:

@@ -58,10 +58,10 @@ async def logged_batches(source: AsyncGenerator[bytes, None], label: str) -> Asy
 
 
 def describe(batch: Any) -> str:
-    """Return the size of bytes, the types of events with their number, or the number of frames."""
+    """Return the size of bytes, the types of events with their number, or the number of frames, encoded or not."""
     if not batch:
         return "nothing"
     if isinstance(batch, bytes):
         return f"{len(batch)} bytes"
-    names = [type(item).__name__ for item in batch]
+    names = ["Frame" if type(item) is bytes else type(item).__name__ for item in batch]
     return ", ".join(f"{count} {name}" for name, count in ((name, len(list(run))) for name, run in groupby(names)))

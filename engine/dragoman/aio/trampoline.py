@@ -82,6 +82,11 @@ class InlineTask(Generic[T]):
         second `await` of this object then returns its result."""
         self._after_detached = after
 
+    def cancel_wait(self) -> None:
+        """Cancel the future that the coroutine waits for, if it waits for one and not for an arrival."""
+        if self._awaited_future is not None:
+            self._awaited_future.cancel()
+
     def resume(self) -> None:
         """Run the coroutine up to its next wait. If it runs already or waits for a future, it is resumed after that."""
         if not self._parked:

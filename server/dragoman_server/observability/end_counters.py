@@ -15,7 +15,7 @@ from dragoman_server.observability.metric_families import (
 )
 
 Ending = tuple[str, str, str, str, int, bool | None, bool]
-"""How a request ended: client, provider, route, `ended`, the first digit of the status, whether it was to be streamed
+"""The end of a request: client, provider, route, `ended`, the first digit of the status, whether it was to be streamed
 (None if it was not translated), and whether a stream has begun."""
 
 

@@ -228,6 +228,8 @@ class DirectHeadResponse(web.StreamResponse):
             or self._compression
             or self._cookies
         ):
+            if request.version < HttpVersion11 and self.content_length is None:
+                self.force_close()  # the body ends with the connection, which aiohttp could keep
             return await super()._start(request)
         self._req, self._payload_writer = request, writer
         if self._keep_alive is None:
@@ -289,7 +291,7 @@ def plain_chunked_writer(response: web.StreamResponse, writer: AbstractStreamWri
     """
     if type(writer) is not StreamWriter or not writer.chunked or writer.length is not None:
         return None
-    return None if response.compression or "content-encoding" in response.headers else writer
+    return None if response.compression or hdrs.CONTENT_ENCODING in response.headers else writer
 
 
 def take_head(writer: StreamWriter) -> bytes:

@@ -10,12 +10,11 @@ with the transport alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
-from typing import Any, Never, Protocol
+from collections.abc import AsyncGenerator
+from typing import Never, Protocol
 
 from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import HttpVersion11, StreamWriter
+from aiohttp.http import StreamWriter
 
 from dragoman.aio.batch_slices import WRITE_SLICE, write_slices
 from dragoman.aio.downstream.aiohttp_internals import (
@@ -36,12 +35,6 @@ from dragoman.stages.base import Stage
 class EventStream(DeferredHeadersResponse):
     """aiohttp's part of a streamed response. Its headers are sent with the first batch."""
 
-    def prepare(self, request: web.BaseRequest) -> Coroutine[Any, Any, AbstractStreamWriter | None]:
-        """Prepare the headers. The body for an HTTP/1.0 client ends with the connection, which aiohttp could keep."""
-        if request.version is not HttpVersion11 and request.version < HttpVersion11:
-            self.force_close()
-        return super().prepare(request)
-
 
 class _FlowControl(Protocol):
     """The protocol of the transport, as far as it controls writing."""
@@ -60,6 +53,7 @@ class DownstreamResponse:
     __slots__ = (
         "_body_started",
         "_connection",
+        "_detached_task",
         "_ended",
         "_flow_control",
         "_heartbeat",
@@ -85,6 +79,8 @@ class DownstreamResponse:
         self._flow_control: _FlowControl | None = None
         self._connection: HijackableConnection | None = None
         """Set once detached."""
+        self._detached_task: InlineTask[None] | None = None
+        """Runs `send_body` once detached."""
         self._body_started = False
         self._ended = False
         """True once the end of the body was written to the transport."""
@@ -291,12 +287,15 @@ class DownstreamResponse:
         resume = connection.hijack(self, bool(response.keep_alive)) if connection is not None else None
         if resume is not None:
             task.detach(resume)
+            self._detached_task = task
             self._connection = self._flow_control = connection
             self._request = self._response = self._writer = None
 
     def connection_lost(self) -> None:
         """End a detached reply, as the client has disconnected and there is no handler to cancel."""
         self._timers.expire(ClientGone())
+        if self._detached_task is not None:
+            self._detached_task.cancel_wait()  # a wait for something else than the upstream, as for the store
 
     def abort(self) -> None:
         """Close the connection of a client that does not read, at once."""

@@ -250,3 +250,26 @@ async def test_a_coroutine_that_never_waits(item: str) -> None:
     else:
         with pytest.raises(ValueError, match="a defect"):
             await inline
+
+
+async def test_cancel_wait_cancels_a_future_and_not_an_arrival() -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    steps: list[Callable[[], None] | None] = []
+
+    async def work() -> None:
+        await parked()
+        await future
+
+    inline = InlineTask(work(), steps.append)
+    inline.start()
+    inline.cancel_wait()
+    assert inline.running
+    resume = steps[-1]
+    assert resume is not None
+    resume()
+    inline.cancel_wait()
+    await settle()
+    assert future.cancelled()
+    assert not inline.running
+    with pytest.raises(asyncio.CancelledError):
+        await inline

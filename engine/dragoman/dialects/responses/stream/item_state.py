@@ -144,7 +144,7 @@ class ItemState:
 
 
 class CallState:
-    """What the calls of one stream have in common.
+    """The state that the calls of one stream share.
 
     `early_ends` ends calls whose arguments are complete, `budget` limits the arguments, `ids` holds the ids in use.
     """
@@ -160,8 +160,8 @@ class CallState:
 class ItemTable:
     """The items of one stream by their `output_index`, and the blocks they became.
 
-    `calls` is None before the first call, `has_refusal` is True if a part with refusal wording was opened. Methods that
-    take an event may raise UpstreamProtocolError or LimitExceeded.
+    There are no `calls` before the first one. `has_refusal` is True if a part with refusal wording was opened. Methods
+    that take an event may raise UpstreamProtocolError or LimitExceeded.
     """
 
     __slots__ = (
