@@ -45,7 +45,8 @@ class CompiledWheel(BuildHookInterface[Any]):
 
     def dependencies(self) -> list[str]:
         """Returns what must be installed for the build: mypyc, and the typed packages that the engine imports."""
-        return ["mypy[mypyc]>=2.4,<2.5", "multidict>=6.5", "orjson>=3.11"] if os.environ.get("DRAGOMAN_COMPILED") else []
+        needed = ["mypy[mypyc]>=2.4,<2.5", "multidict>=6.5", "orjson>=3.11"]
+        return needed if os.environ.get("DRAGOMAN_COMPILED") else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, and adds the extensions to the files of the wheel."""
