@@ -1,4 +1,4 @@
-"""What a client is told of the limits per minute of its key."""
+"""The headers with the limits per minute of a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told of a limit that rejects its request."""
+"""The error of a request that a limit rejects."""
 
 from __future__ import annotations
 
