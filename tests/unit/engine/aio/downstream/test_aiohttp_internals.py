@@ -158,6 +158,23 @@ async def test_is_between_requests_until_one_is_handled() -> None:
         assert internals.is_between_requests(handler), "waiting for the next request"
 
 
+async def test_resume_reading_has_no_effect_unless_is_paused() -> None:
+    async with connected() as (handler, transport):
+        resumed: list[None] = []
+        transport.resume_reading = lambda: resumed.append(None)  # type: ignore[method-assign]
+        handler.data_received(POST + b"12345")
+        before = internals.request_count(handler), list(internals.queued_requests(handler))
+        assert not internals.is_paused(handler)
+        handler.resume_reading()
+        assert (internals.request_count(handler), list(internals.queued_requests(handler))) == before
+        handler.pause_reading()
+        assert internals.is_paused(handler)
+        resumed.clear()
+        handler.resume_reading()
+        assert resumed
+        assert not internals.is_paused(handler)
+
+
 async def test_parse_error_of_what_is_not_http() -> None:
     async with connected() as (handler, _):
         internals.receive(handler, GET)
