@@ -3,7 +3,8 @@
 python bench/micro/features_cost.py [--features bare,all] [--direction messages-chat]
 
 Each figure is that of one gateway under callgrind (`dragoman bench instructions`), in all its threads, in multiples of
-the first gateway's. `bare` is without the validator; metrics and receipts are always on.
+the first gateway's. `bare` is without the validator; metrics and receipts are always on. `start` is a stream of one
+delta, whose end comes in a read of its own. In `joined`, two deltas and the end come in one read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dragoman_bench.instructions.lockstep import Lockstep
 from dragoman_bench.replies import reply
 from dragoman_bench.wire import request
 
-ROWS = ("start", "chunk", "whole")
+ROWS = ("start", "joined", "chunk", "whole")
 _WARM, _TIMES, _BLOCKS, _CHUNKS, _TEXT = 12, 8, 5, 120, 32
 
 
@@ -62,8 +63,15 @@ def _count(process: CountedProcess, lockstep: Lockstep, client: str, upstream: s
     lockstep.stream(client, streamed, sent, 40)
     start = least(_TIMES, lambda: lockstep.stream(client, streamed, sent, 1))
     chunk = (least(1, lambda: lockstep.stream(client, streamed, sent, 1 + _CHUNKS)) - start) // _CHUNKS
+    lockstep.joined(client, streamed, sent, 2)
+    joined = least(_TIMES, lambda: lockstep.joined(client, streamed, sent, 2))
     lockstep.whole(client, whole, sent)
-    return {"start": start, "chunk": chunk, "whole": least(_TIMES, lambda: lockstep.whole(client, whole, sent))}
+    return {
+        "start": start,
+        "joined": joined,
+        "chunk": chunk,
+        "whole": least(_TIMES, lambda: lockstep.whole(client, whole, sent)),
+    }
 
 
 def main() -> None:

@@ -67,6 +67,18 @@ class Lockstep:
         if not received.endswith(_END):
             self._receive(lambda data: data.endswith(_END), received)
 
+    def joined(self, client: str, body: bytes, sent: Reply, chunks: int) -> None:
+        """Request a stream that the upstream sends in one write, with `chunks` deltas, as a fast one does."""
+        upstream = self._request(client, body)
+        data, texts = bytearray(sent.opening), []
+        for number in range(chunks):
+            last = number == chunks - 1
+            data += sent.delta(1, number, 0, last=last)
+            texts.append(sent.text(1, number, 0, last=last))
+        self._settle()
+        upstream.sendall(data + sent.closing(texts))
+        self._receive(lambda data: data.endswith(_END), b"")
+
     def whole(self, client: str, body: bytes, sent: Reply) -> None:
         """Request a whole reply."""
         upstream = self._request(client, body)
@@ -121,7 +133,10 @@ def _read_request(sock: socket.socket) -> bytes:
     """Read a request. Returns its method, or an empty value if the connection was closed."""
     data = b""
     while not (is_complete(data) or (data.startswith(b"GET ") and data.endswith(b"\r\n\r\n"))):
-        piece = sock.recv(_READ)
+        try:
+            piece = sock.recv(_READ)
+        except ConnectionResetError:
+            return b""
         if not piece:
             return b""
         data += piece

@@ -96,29 +96,44 @@ class Validator(Encoder):
             if not (self._low <= frames < self._high and len(frames) < self._most) and not self.over:
                 self._judge(frames)
             return frames
-        out = [frame if isinstance(frame, bytes) else encode(frame) for frame in frames]
-        if len(out) > 1:
-            data = b"".join(out)
+        encoded = [frame if isinstance(frame, bytes) else encode(frame) for frame in frames]
+        data = b"".join(encoded)
+        if not self.over:
             # The first and the last frames of most streams differ in a few values only.
-            checked = 0 if self.over or self.ended else self.take_usual(data)
-            if not checked:
-                self._judge_each(frames, out)
-            elif checked < len(data):
-                self._judge(data[checked:])
-            return data
-        self._judge_each(frames, out)
-        return out[0] if out else b""
+            taken = 0 if self.ended else self.take_usual(data)
+            if taken < len(data):
+                self._judge_each(frames, encoded, data, taken)
+        return data
 
-    def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes]) -> None:
-        """Checks each of several frames, with their bytes."""
-        for frame, data in zip(frames, encoded, strict=True):
+    def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes], data: bytes, taken: int) -> None:
+        """Checks each of several frames after the first `taken` bytes of `data`. `encoded` has the bytes of each."""
+        end = 0
+        after_text = tried = False
+        for frame, piece in zip(frames, encoded, strict=True):
+            start = end
+            end += len(piece)
+            if end <= taken or self.over:
+                continue
+            if start < taken:
+                self._judge(piece[taken - start :])
+                continue
+            name = "" if isinstance(frame, bytes) else frame.event
+            # The event name of a text ends with "delta", or is empty.
+            if self._known and (not name or name.endswith("delta")) and self.matches_template(piece):
+                after_text = True
+                continue
+            if after_text and not tried and not self.ended:
+                # The end of a stream often comes with its last text. One try per batch, as it copies the rest.
+                tried = True
+                taken = start + self.take_usual(data[start:])
+                if start < taken:
+                    if taken < end:
+                        self._judge(piece[taken - start :])
+                    continue
             if isinstance(frame, bytes):
-                self.feed(frame)
-            elif not self.over:
-                name = frame.event
-                # The event name of a text ends with "delta", or is empty.
-                if not (self._known and (not name or name.endswith("delta")) and self.matches_template(data)):
-                    self._take(name, frame.data, data)
+                self._judge(piece)
+            else:
+                self._take(name, frame.data, piece)
 
     def finish(self) -> bytes:
         """Returns nothing, as no bytes are held back. A stream without its terminal frame is a violation."""

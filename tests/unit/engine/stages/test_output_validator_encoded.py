@@ -9,7 +9,7 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman.stages.violation import Violation
 from dragoman.wire.sse import Encoder, Frame, Parser, encode
-from support.verdicts import golden, golden_frames, goldens, settings_of, validator
+from support.verdicts import TEXT, golden, golden_frames, goldens, settings_of, validator
 
 
 def judged(dialect: str, batches: Sequence[Sequence[Frame | bytes]], name: str) -> tuple[bytes, Violation | None, int]:
@@ -54,3 +54,16 @@ def test_of_streams_with_a_defect(name: str, change: str) -> None:
         elif change == "damage":
             changed.insert(at, frame.replace(b"{", b"[", 1))
         assert_same_verdict(name.partition("_")[0], Parser().parse(b"".join(changed)), name)
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_the_end_that_comes_with_the_last_text_is_not_parsed(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = Parser().parse(golden(TEXT[dialect]))
+    first_text = next(at for at, frame in enumerate(frames) if b"Hel" in (frame.data or b"")) + 1
+    judged(dialect, [frames], TEXT[dialect])  # the template of its texts is known from now on
+    judge = validator(dialect)
+    judge.feed(frames[:first_text])
+    monkeypatch.setattr(type(judge), "read", lambda *_: pytest.fail("a frame was parsed"))
+    judge.feed(frames[first_text:])
+    assert judge.ended
+    assert judge.context.violation is None
