@@ -25,7 +25,7 @@ from dragoman_bench.instructions.lockstep import Lockstep
 from dragoman_bench.replies import reply
 from dragoman_bench.wire import request
 
-ROWS = ("start", "chunk", "whole", "agent")
+ROWS = ("start", "joined", "chunk", "whole", "agent")
 _WARM, _TIMES, _CHUNKS, _TEXT = 12, 8, 60, 32
 _ENTRANCES = r"RequestHandler\.start |\.data_received |\.eof_received "
 """The functions that the event loop calls for a request."""
@@ -56,6 +56,8 @@ def profile(name: str, client: str, upstream: str, row: str) -> tuple[Profile, i
             def work() -> None:
                 if row == "whole":
                     lockstep.whole(client, whole, sent)
+                elif row == "joined":
+                    lockstep.joined(client, body, sent, 2)
                 else:
                     lockstep.stream(client, body, sent, chunks)
 
