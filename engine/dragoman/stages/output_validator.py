@@ -101,8 +101,9 @@ class Validator(Encoder):
         if not self.over:
             # The first and the last frames of most streams differ in a few values only.
             taken = 0 if self.ended else self.take_usual(data)
-            if taken < len(data):
-                self._judge_each(frames, encoded, data, taken)
+            if taken == len(data) or (taken and self._known and self.matches_template(data[taken:])):
+                return data
+            self._judge_each(frames, encoded, data, taken)
         return data
 
     def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes], data: bytes, taken: int) -> None:

@@ -88,8 +88,10 @@ class ResponsesValidator(Validator):
             else:
                 return False
         tail = self._tail
+        if not data.endswith(tail):
+            return False
         frames, odd = divmod(data.count(b"\n"), 3)
-        if odd or not data.endswith(tail):
+        if odd:
             return False
         if frames == 1:
             if not is_text(data, len(low), len(tail)):
