@@ -1,7 +1,8 @@
 """A hashed timing wheel: one timer of the event loop calls many targets periodically, spread over time.
 
 A wheel turns once per period and has up to 16 slots; each tick calls the targets of one slot. Adding or removing a
-target is a set operation, no timer of the event loop is created for it, and an empty wheel does not tick.
+target is a set operation, no timer of the event loop is created for it, and an empty wheel does not tick. For a target
+that is alone the first tick comes after a whole period, so that a lone short request does not cause one.
 
 The wheel offers no clock. A target that recorded the time of the last tick would record one that is too old, and time
 out early. A target records only *that* something happened, and counts from the tick that finds the record: never early,
@@ -34,28 +35,50 @@ class TimerWheel:
     """
 
     # A weak reference to the loop and no handle of it: the loop's entry in `_WHEELS` would keep the loop alive.
-    __slots__ = ("__weakref__", "_loop", "_next_slot", "_position", "_running", "_size", "_slots", "_tick_seconds")
+    __slots__ = (
+        "__weakref__",
+        "_loop",
+        "_next_slot",
+        "_period",
+        "_position",
+        "_running",
+        "_size",
+        "_slots",
+        "_tick_seconds",
+        "_timer",
+        "_waits_period",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, period: float) -> None:
         slots = max(1, min(_SLOTS, int(period / _SHORTEST)))
         self._loop = ref(loop)
-        self._tick_seconds = period / slots
+        self._period, self._tick_seconds = period, period / slots
         self._slots: list[set[TimerTarget]] = [set() for _ in range(slots)]
         self._size = self._position = self._next_slot = 0
-        self._running = False
+        self._running = self._waits_period = False
+        """Whether a timer for the next tick is set, and whether it was set for a whole period."""
+        self._timer = 0
+        """The number of that timer."""
 
     def __len__(self) -> int:
         return self._size
 
     def add(self, target: TimerTarget) -> int:
         """Call `target` periodically from now on. Returns the slot, which `remove` needs."""
-        # Slots are filled in turn and not at the wheel's position: of a thousand targets added at once, each slot gets
-        # its share.
-        self._next_slot = slot = (self._next_slot + 1) % len(self._slots)
-        self._slots[slot].add(target)
+        slots = self._slots
+        if self._size:
+            # Slots are filled in turn and not at the wheel's position: of a thousand targets added at once, each slot
+            # gets its share.
+            self._next_slot = slot = (self._next_slot + 1) % len(slots)
+            if self._waits_period:
+                self._schedule(self._tick_seconds)
+        else:
+            self._next_slot = slot = (self._position + 1) % len(slots)
+            if not self._running:
+                self._schedule(self._period)
+                self._waits_period = True
+        slots[slot].add(target)
         self._size += 1
-        if not self._running:
-            self._schedule()
         return slot
 
     def remove(self, target: TimerTarget, slot: int) -> None:
@@ -63,15 +86,21 @@ class TimerWheel:
         self._slots[slot].remove(target)
         self._size -= 1
 
-    def _schedule(self) -> None:
-        """Schedule the next tick, unless the wheel is empty."""
+    def _schedule(self, seconds: float) -> None:
+        """Set the timer of the next tick. It replaces a pending one, which is not cancelled but ignored."""
         loop = self._loop()
-        self._running = loop is not None and self._size > 0
-        if loop is not None and self._size:
-            loop.call_later(self._tick_seconds, self._tick)
+        self._running, self._waits_period = loop is not None, False
+        if loop is not None:
+            self._timer += 1
+            loop.call_later(seconds, self._tick, self._timer)
 
-    def _tick(self) -> None:
-        self._schedule()
+    def _tick(self, timer: int) -> None:
+        if timer != self._timer:
+            return
+        if self._size:
+            self._schedule(self._tick_seconds)
+        else:
+            self._running = self._waits_period = False
         self._position = position = (self._position + 1) % len(self._slots)
         slot = self._slots[position]
         loop = self._loop()

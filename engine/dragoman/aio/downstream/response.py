@@ -124,7 +124,6 @@ class DownstreamResponse:
         if type(response) is EventStream and writer is not None:
             self._writer, self._transport, self._flow_control = writer, writer.transport, writer.protocol
         self._timers.attach_sink(self)
-        cancel_keep_alive_timer(request)
         return self.direct
 
     def flush(self) -> None:
@@ -275,9 +274,13 @@ class DownstreamResponse:
         self._heartbeat = None
 
     def detach(self) -> None:
-        """Detach the reply from aiohttp, if `send_body` runs in an inline task on a hijackable connection."""
+        """Free what a reply that lasts does not need: aiohttp's keep-alive timer, and its part of the connection if
+        `send_body` runs in an inline task on a hijackable connection."""
         task, request, response = self.inline_task, self._request, self._response
-        if task is None or not task.running or request is None or response is None or not self._body_started:
+        if request is None or response is None:
+            return
+        cancel_keep_alive_timer(request)
+        if task is None or not task.running or not self._body_started:
             return
         flow_control, transport = self._flow_control, self._transport
         if transport is None or transport.is_closing() or flow_control is None or flow_control.writing_paused:

@@ -101,6 +101,41 @@ def test_one_timer_however_often_it_was_empty() -> None:
     assert timers(clock) == 1
 
 
+def test_a_lone_target_waits_for_one_timer_of_a_whole_period() -> None:
+    clock = Clock()
+    wheel = clock.wheel(1.0)
+    for _ in range(10):  # short requests, one after the other
+        seen = Seen()
+        slot = wheel.add(seen)
+        clock.advance(0.05)
+        wheel.remove(seen, slot)
+        assert timers(clock) == 1
+    last = Seen()
+    wheel.add(last)
+    clock.advance(0.51)
+    assert [at - clock.time() for at in last.times] == [pytest.approx(-0.01)]  # a period after the first of all
+    clock.advance(1)
+    assert last.times[1] - last.times[0] == pytest.approx(1.0)
+
+
+def test_a_second_target_does_not_wait_for_the_timer_of_a_lone_one() -> None:
+    clock = Clock()
+    wheel = clock.wheel(1.0)
+    begun = clock.time()
+    first, second = Seen(), Seen()
+    wheel.add(first)
+    clock.advance(0.95)
+    wheel.add(second)
+    clock.advance(10.06)
+    assert first.times[0] - begun == pytest.approx(0.95 + 1 / 16)
+    assert second.times[0] - begun == pytest.approx(0.95 + 2 / 16)
+    for seen in first, second:
+        gaps = [after - before for before, after in zip(seen.times, seen.times[1:], strict=False)]
+        assert len(gaps) == 9
+        assert gaps == [pytest.approx(1.0)] * 9
+    assert timers(clock) == 1
+
+
 def test_a_target_may_remove_itself_and_others() -> None:
     clock = Clock()
     wheel = clock.wheel(1 / 256)  # one slot

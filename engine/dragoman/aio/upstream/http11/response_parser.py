@@ -18,17 +18,15 @@ _NAMES_MAX = 512
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
-class _Names(dict[bytes, istr]):
-    """Header names received so far. Responses share a few dozen names, and a long stream keeps its headers."""
-
-    def __missing__(self, name: bytes) -> istr:
-        key = istr(name.decode("ascii"))
-        if len(self) < _NAMES_MAX:
-            self[name] = key
-        return key
+_NAMES: dict[bytes, istr] = {}
+"""Header names received so far. Responses share a few dozen names, and a long stream keeps its headers."""
 
 
-_NAMES = _Names()
+def _add_name(name: bytes) -> istr:
+    key = istr(name.decode("ascii"))
+    if len(_NAMES) < _NAMES_MAX:
+        _NAMES[name] = key
+    return key
 
 
 class UnacceptableResponse(Exception):
@@ -84,7 +82,11 @@ class ResponseParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header. Trailers, which follow the body, are dropped."""
         if not self.status:
-            self.headers.add(_NAMES[name], value.rstrip(b" \t").decode("utf-8", "surrogateescape"))
+            try:
+                text = value.decode()  # a third of the instructions of a call with arguments
+            except UnicodeDecodeError:
+                text = value.decode("utf-8", "surrogateescape")
+            self.headers.add(_NAMES.get(name) or _add_name(name), text.rstrip(" \t"))
 
     def on_headers_complete(self) -> None:
         """Check a complete head. An interim response (1xx) is dropped."""

@@ -193,6 +193,8 @@ async def test_heartbeats_are_chunks_of_their_own_and_are_counted() -> None:
 async def test_the_timer_between_requests_is_no_part_of_an_open_stream() -> None:
     stage = Stage()
     await stage.client.open()
+    assert stage.socket.keeps_alive == [], "most streams end before the first tick"
+    stage.client.detach()
     assert stage.socket.keeps_alive == [True]
 
 
