@@ -56,7 +56,7 @@ class TimerWheel:
         self._slots: list[set[TimerTarget]] = [set() for _ in range(slots)]
         self._size = self._position = self._next_slot = 0
         self._running = self._waits_period = False
-        """Whether a timer for the next tick is set, and whether it was set for a whole period."""
+        """True if a timer for the next tick is set, and if it was set for a whole period."""
         self._timer = 0
         """The number of that timer."""
 
