@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman_server.accounts.limits.claim import Claim, Settlement
+from dragoman_server.accounts.limits.claim import ActiveLimits, Claim, Settlement
 
 BucketPart = tuple[str, int, int]
 """`name, limit, amount`."""
@@ -18,15 +18,12 @@ def claim_on(
     """A claim on limits that each have a unit and a span of their own."""
     amounts = [part[2] for part in buckets] + [part[3] for part in budgets]
     periods = tuple(period for _, period, _, _ in budgets)
-    return Claim(
-        key,
-        lease,
+    limits = ActiveLimits(
         concurrent,
         tuple((name, limit, unit) for unit, (name, limit, _) in enumerate(buckets)),
         tuple((name, span, limit, len(buckets) + span) for span, (name, _, limit, _) in enumerate(budgets)),
-        tuple(amounts),
-        periods,
     )
+    return Claim(key, lease, limits, tuple(amounts), periods)
 
 
 def settlement_on(

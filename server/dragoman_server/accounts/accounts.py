@@ -19,18 +19,11 @@ from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of
-from dragoman_server.accounts.limits.admission import (
-    Admission,
-    cancellation_of,
-    changes_of,
-    claim_of,
-    settlement_of,
-    tokens_of,
-)
 from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.period import Calendar, calendar
 from dragoman_server.accounts.limits.prices import Prices, cost_units
 from dragoman_server.accounts.limits.rejection import no_price, rejection
+from dragoman_server.accounts.limits.settlement import cancellation_of, changes_of, settlement_of, tokens_of
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Lease, Store, StoreError
@@ -95,10 +88,10 @@ class Accounts:
         self._settlements = Settlements(self._send, self._dropped)
         memory = self._store if isinstance(self._store, MemoryStore) else None
         # They work at once; None for a store that is waited for.
-        self._admit_now = memory.admit_now if memory is not None else None
+        self._grant_now = memory.grant_now if memory is not None else None
         self._settle_now = memory.settle_now if memory is not None else None
         self._leases: dict[str, str] = {}
-        """The leases of open requests, with the ids of their keys."""
+        """The leases of open requests that a store has granted, with the ids of their keys."""
         self._tasks: list[asyncio.Task[None]] = []
         self.healthy = True
         """False while the store does not answer."""
@@ -148,7 +141,7 @@ class Accounts:
 
     async def _maintain(self) -> None:
         renewed = refreshed = asyncio.get_running_loop().time()
-        in_memory = self._admit_now is not None  # then leases are all that there is to do
+        in_memory = self._grant_now is not None  # then leases are all that there is to do
         while True:
             await asyncio.sleep(RENEW / 4 if in_memory else min(TICK, self._options.refresh))
             now = asyncio.get_running_loop().time()
@@ -225,8 +218,8 @@ class Accounts:
 
     async def admit(
         self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int, provider: str | None = None
-    ) -> Admission:
-        """Check all limits of a key for one request, and reserve its estimate.
+    ) -> Claim:
+        """Check all limits of a key for one request, and reserve its estimate. Returns the claim, for `settle`.
 
         Args:
             record: The key, with limits.
@@ -239,7 +232,8 @@ class Accounts:
         Raises DragomanError: 403 for a model without a price, 429 for a limit, 503 if the store does not answer and
         the configuration rejects requests then.
         """
-        limits, cost = record.limits, 0
+        limits, cost = record.limits.active, 0
+        assert limits is not None
         if limits.has_cost:
             found = cost_units(self._prices, Usage(input_total=tokens), model, provider)
             if found is None:
@@ -248,10 +242,10 @@ class Accounts:
         now = self._now()
         if not self._day_begins <= now < self._day_ends:
             self._begin_day(calendar(now))
-        claim = claim_of(record.hash.id, limits, lease, tokens if tokens > 1 else 1, cost, self._periods)
-        if self._admit_now is not None:
-            outcome = self._admit_now(claim)
-        else:
+        claim = Claim(record.hash.id, lease, limits, (1, tokens if tokens > 1 else 1, cost), self._periods)
+        if self._grant_now is not None:
+            claim.levels = self._grant_now(claim)
+        if claim.levels is None:
             try:
                 outcome = await self._outcome(claim)
             except asyncio.CancelledError:
@@ -259,13 +253,15 @@ class Accounts:
                 self._settlements.add(cancellation_of(claim))
                 raise
             except StoreError:
-                return self._unchecked(record, claim)
-        if outcome.rejected:
-            for name in outcome.rejected:
-                self._totals.add(LIMIT_REJECTIONS, (name,))
-            raise rejection(claim, outcome, client, self._now())
+                self._check_policy()
+                return claim
+            if outcome.rejected:
+                for name in outcome.rejected:
+                    self._totals.add(LIMIT_REJECTIONS, (name,))
+                raise rejection(claim, outcome, client, self._now())
+            claim.levels = outcome.levels
         self._leases[lease] = claim.key
-        return Admission(limits, claim, True, outcome)
+        return claim
 
     def _begin_day(self, today: Calendar) -> None:
         self._periods = today.day, today.month
@@ -278,7 +274,7 @@ class Accounts:
         if not self.healthy:
             raise StoreError("the store does not answer")
         # A client that waits for a reply's end before its next request must not be rejected for the one that ended.
-        waiting = bool(claim.concurrent) and self._settlements.holds(claim.key)
+        waiting = bool(claim.limits.concurrent) and self._settlements.holds(claim.key)
         try:
             outcome = await self._guarded("admit", lambda: self._store.admit(claim))
             if waiting and CONCURRENCY in outcome.rejected:
@@ -290,23 +286,19 @@ class Accounts:
             raise
         return outcome
 
-    def _unchecked(self, record: KeyRecord, claim: Claim) -> Admission:
-        """Return the admission of a request that the store could not check. Raises DragomanError."""
+    def _check_policy(self) -> None:
+        """Admit a request that the store could not check, or raise DragomanError."""
         if self._options.on_failure == CLOSED:
             self._totals.add(STORE_UNCHECKED, ("rejected",))
             raise _unavailable("the limits of this API key cannot be checked at the moment; try again later")
         self._totals.add(STORE_UNCHECKED, ("admitted",))
-        return Admission(record.limits, claim, granted=False)
 
-    def settle(
-        self, admission: Admission, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None
-    ) -> None:
+    def settle(self, claim: Claim, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None) -> None:
         """Count what an admitted request used; called once for each, at its end.
 
         Without `usage` the estimate stays if the request was `sent` to the upstream and accepted, else nothing is
         counted.
         """
-        claim = admission.claim
         self._leases.pop(claim.lease, None)
         tokens: int | None = None
         cost: int | None = None
@@ -314,14 +306,14 @@ class Accounts:
             if usage.input_total is None:
                 usage = replace(usage, input_total=claim.amounts[IN_TOKENS])
             tokens = tokens_of(usage)
-            if admission.limits.has_cost:
+            if claim.limits.has_cost:
                 cost = cost_units(self._prices, usage, model, provider)
         elif not sent:
             tokens = cost = 0
         if self._settle_now is not None:
-            self._settle_now(claim, admission.granted, changes_of(admission, tokens, cost))
+            self._settle_now(claim, claim.levels is not None, changes_of(claim, tokens, cost))
         else:
-            self._settlements.add(settlement_of(admission, tokens, cost))
+            self._settlements.add(settlement_of(claim, tokens, cost))
 
     async def _send(self, settlements: Sequence[Settlement]) -> None:
         await self._guarded("settle", lambda: self._store.settle(settlements))

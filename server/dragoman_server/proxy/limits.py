@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman_server.observability.receipts import Receipt
@@ -11,7 +12,7 @@ from dragoman_server.observability.receipts import Receipt
 if TYPE_CHECKING:
     from dragoman_server.accounts.accounts import Accounts
     from dragoman_server.accounts.keys.record import KeyRecord
-    from dragoman_server.accounts.limits.admission import Admission
+    from dragoman_server.accounts.limits.claim import Claim
 
 NO_RATE_HEADERS: Mapping[str, str] = {}
 _BYTES = 4
@@ -31,14 +32,13 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     translation = receipt.translation
     assert translation is not None
     estimate = translation.context.input_estimate or estimate_by_size(translation.body)
-    admission = await accounts.admit(
+    claim = await accounts.admit(
         record, receipt.request_id, receipt.client, translation.upstream_model, estimate, receipt.provider
     )
-    receipt.settle = lambda ended: _settle(accounts, admission, ended)
-    outcome = admission.outcome
-    if outcome is None:  # the store was not asked
+    receipt.settle = partial(_settle, accounts, claim)
+    if claim.levels is None:  # the store was not asked
         return NO_RATE_HEADERS
-    return record.limits.rate_headers.write(outcome.levels, receipt.client, now)
+    return record.limits.rate_headers.write(claim.levels, receipt.client, now)
 
 
 def estimate_by_size(body: bytes) -> int:
@@ -55,13 +55,13 @@ def estimate_by_size(body: bytes) -> int:
     return size * (_WINDOWS - inline) // _WINDOWS // _BYTES + (_INLINE_TOKENS if inline else 0)
 
 
-def _settle(accounts: Accounts, admission: Admission, receipt: Receipt) -> None:
+def _settle(accounts: Accounts, claim: Claim, receipt: Receipt) -> None:
     """Count what the request of a receipt used. The receipt must still have its translation."""
     translation = receipt.translation
     if translation is None:
-        accounts.settle(admission, None, "", sent=False)
+        accounts.settle(claim, None, "", sent=False)
         return
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
     usage = receipt.usage
     sent = usage is not None or receipt.reached_upstream
-    accounts.settle(admission, usage, translation.upstream_model, sent=sent, provider=receipt.provider)
+    accounts.settle(claim, usage, translation.upstream_model, sent=sent, provider=receipt.provider)

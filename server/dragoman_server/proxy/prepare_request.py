@@ -55,8 +55,9 @@ async def prepare_request(
     if gateway.usage.writes and not translation.context.input_estimate:  # a body that passes through
         translation.context.input_estimate = estimate_by_size(translation.body)
     limits: Mapping[str, str] = NO_RATE_HEADERS
-    if receipt.key is not None and receipt.key.limits and (accounts := gateway.named_keys.accounts) is not None:
-        limits = await admit(accounts, receipt.key, receipt, gateway.now())
+    key, accounts = receipt.key, gateway.named_keys.accounts
+    if key is not None and accounts is not None and key.limits.active is not None:
+        limits = await admit(accounts, key, receipt, gateway.now())
     if gateway.prompt_cache:
         receipt.cache = gateway.prompt_cache.compare(
             translation, payload, request.headers, receipt.owner, receipt.request_id

@@ -6,7 +6,8 @@ must come to the same result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 REQUESTS, TOKENS, CONCURRENCY = "requests", "tokens", "concurrent"
 """Names of the limits per minute and of the limit of open requests."""
@@ -29,21 +30,39 @@ BudgetLimit = tuple[str, int, int, int]
 """`name, span, limit, unit`: a budget for each day or month."""
 
 
+@dataclass(frozen=True, slots=True)
+class ActiveLimits:
+    """The limits of a key that are set, in the form in which each request is checked.
+
+    `concurrent` is the number of requests that may be open; 0 for no limit. With `has_cost`, a request needs a price.
+    """
+
+    concurrent: int
+    buckets: tuple[BucketLimit, ...]
+    budgets: tuple[BudgetLimit, ...]
+    has_cost: bool = False
+
+
 @dataclass(slots=True)
 class Claim:
     """A request's `amounts`, which all limits of its key grant together or not at all.
 
-    `key` is the id of the key, `lease` that of the request. `concurrent` is the number of requests that may be open
-    with this one included; 0 for no limit. `periods` are the current day and month, such as `2026-11-22`, `2026-11`.
+    `key` is the id of the key, `lease` that of the request. `periods` are the current day and month, such as
+    `2026-11-22`, `2026-11`. `levels` are those of the buckets after a store has granted the claim. They stay None if
+    the store did not answer and requests are admitted without it.
     """
 
     key: str
     lease: str
-    concurrent: int
-    buckets: tuple[BucketLimit, ...]
-    budgets: tuple[BudgetLimit, ...]
+    limits: ActiveLimits
     amounts: Amounts
     periods: tuple[str, ...]
+    levels: Sequence[int] | None = field(default=None, compare=False)
+
+    @property
+    def granted(self) -> bool:
+        """True if a store has granted it."""
+        return self.levels is not None
 
 
 @dataclass(slots=True)

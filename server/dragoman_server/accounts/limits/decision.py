@@ -43,43 +43,73 @@ def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
     `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim. `now` is in
     milliseconds.
     """
+    levels = grant(state, claim, is_open, now)
+    if levels is None:
+        return _rejected(state, claim, is_open, now)
+    spent = [state.budgets[name][1] for name, *_ in claim.limits.budgets]
+    return Outcome((), is_open + 1, tuple(levels), tuple(spent))
+
+
+def grant(state: KeyState, claim: Claim, is_open: int, now: int) -> list[int] | None:
+    """Take the amounts of the claim, and return the levels of its buckets; None, and take nothing, if it is rejected.
+
+    The arguments are those of `decide`, whose outcome has the reasons of a rejection.
+    """
     # Each request runs these lines, so buckets are filled here and in `settle` without calls of a function.
-    rejected = [CONCURRENCY] if claim.concurrent and is_open >= claim.concurrent else []
-    amounts, periods = claim.amounts, claim.periods
+    limits, amounts = claim.limits, claim.amounts
+    if limits.concurrent and is_open >= limits.concurrent:
+        return None
     buckets, budgets = state.buckets.copy(), state.budgets.copy()
-    levels, sums = [], []
-    for name, limit, unit in claim.buckets:
-        full = limit * SCALE
-        level, at = buckets.get(name) or (full, now)  # a new one is full
-        if now > at:
-            level += (now - at) * limit
-            at = now
-        if level > full:  # also if the limit was lowered
-            level = full
+    levels = []
+    for name, limit, unit in limits.buckets:
+        full = level = limit * SCALE  # a new one is full
+        at = now
+        if name in buckets:
+            level, at = buckets[name]
+            if now > at:
+                level += (now - at) * limit
+                at = now
+            if level > full:  # also if the limit was lowered
+                level = full
         taken = amounts[unit] * SCALE
         if level < taken and level < full:
-            rejected.append(name)
+            return None
         level -= taken
         buckets[name] = level, at
         levels.append(level)
-    for name, span, limit, unit in claim.budgets:
-        period, spent = periods[span], amounts[unit]
+    for name, span, limit, unit in limits.budgets:
+        period, spent = claim.periods[span], amounts[unit]
         if name in budgets:
             current, before = budgets[name]
             if period <= current:  # it may be later than the claim's: clocks of two machines may differ
                 period = current
                 spent += before
         if spent > limit:
-            rejected.append(name)
+            return None
         budgets[name] = period, spent
+    state.buckets, state.budgets = buckets, budgets
+    return levels
+
+
+def _rejected(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
+    """Return the outcome of a claim that `grant` does not grant, with all limits that reject it."""
+    limits, amounts = claim.limits, claim.amounts
+    rejected = [CONCURRENCY] if limits.concurrent and is_open >= limits.concurrent else []
+    levels, sums = [], []
+    for name, limit, unit in limits.buckets:
+        full = limit * SCALE
+        level, at = state.buckets.get(name, (full, now))
+        level = min(level + max(now - at, 0) * limit, full)
+        if level < min(amounts[unit] * SCALE, full):
+            rejected.append(name)
+        levels.append(level)
+    for name, span, limit, unit in limits.budgets:
+        current, spent = state.budgets.get(name, ("", 0))
+        if claim.periods[span] > current:
+            spent = 0
+        if spent + amounts[unit] > limit:
+            rejected.append(name)
         sums.append(spent)
-    if not rejected:
-        state.buckets, state.budgets = buckets, budgets
-        return Outcome((), is_open + 1, tuple(levels), tuple(sums))
-    for index, (_, _, unit) in enumerate(claim.buckets):
-        levels[index] += amounts[unit] * SCALE
-    for index, (_, _, _, unit) in enumerate(claim.budgets):
-        sums[index] -= amounts[unit]
     return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
 
 
@@ -89,7 +119,7 @@ def settle(state: KeyState, claim: Claim, changes: Amounts, now: int) -> None:
     The caller removes its lease, and makes sure that it is applied once.
     """
     buckets, budgets = state.buckets, state.budgets
-    for name, limit, unit in claim.buckets:
+    for name, limit, unit in claim.limits.buckets:
         if change := changes[unit]:
             full = limit * SCALE
             level, at = buckets.get(name) or (full, now)
@@ -100,7 +130,7 @@ def settle(state: KeyState, claim: Claim, changes: Amounts, now: int) -> None:
                 level = full
             level -= change * SCALE
             buckets[name] = level if level < full else full, at
-    for name, span, _, unit in claim.budgets:
+    for name, span, _, unit in claim.limits.budgets:
         if change := changes[unit]:
             period = claim.periods[span]
             current, spent = budgets.get(name) or (period, 0)

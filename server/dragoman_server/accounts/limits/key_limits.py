@@ -15,6 +15,7 @@ from dragoman_server.accounts.limits.claim import (
     PER_MONTH,
     REQUESTS,
     TOKENS,
+    ActiveLimits,
     BucketLimit,
     BudgetLimit,
 )
@@ -52,9 +53,16 @@ class KeyLimits:
                 yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
 
     def __bool__(self) -> bool:
-        return bool(self.buckets or self.concurrent_requests or self.budgets)
+        return self.active is not None
 
     # Computed once for each key, as a request needs all of them.
+
+    @cached_property
+    def active(self) -> ActiveLimits | None:
+        """The limits that are set; None if none is."""
+        if not (self.buckets or self.concurrent_requests or self.budgets):
+            return None
+        return ActiveLimits(self.concurrent_requests, self.buckets, self.budgets, self.has_cost)
 
     @cached_property
     def buckets(self) -> tuple[BucketLimit, ...]:

@@ -25,10 +25,10 @@ def rejection(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> Dr
     """Return the 429 for a rejected claim. Of several limits it names the one that takes the longest."""
     waits = {name: _seconds(name, claim, outcome, now) for name in outcome.rejected}
     name = max(waits, key=lambda each: waits[each])
-    headers = RateHeaders(claim.buckets).write(outcome.levels, client, now)
+    headers = RateHeaders(claim.limits.buckets).write(outcome.levels, client, now)
     headers["retry-after"] = str(waits[name])
     code = "rate_limit_exceeded"
-    if any(name == budget for budget, *_ in claim.budgets):
+    if any(name == budget for budget, *_ in claim.limits.budgets):
         # The code at which OpenAI's clients give up. A retry within their patience cannot succeed.
         code = "insufficient_quota"
         headers["x-should-retry"] = "false"
@@ -42,22 +42,22 @@ def _seconds(name: str, claim: Claim, outcome: Outcome, now: float) -> int:
     """Return the whole seconds until a limit can grant the claim, at least 1."""
     if name == CONCURRENCY:
         return _BUSY
-    for (bucket, limit, unit), level in zip(claim.buckets, outcome.levels, strict=True):
+    for (bucket, limit, unit), level in zip(claim.limits.buckets, outcome.levels, strict=True):
         if bucket == name:
             return max(1, ceil((min(claim.amounts[unit], limit) * SCALE - level) / limit / 1000))
     today = calendar(now)
-    daily = any(budget == name and span == PER_DAY for budget, span, _, _ in claim.budgets)
+    daily = any(budget == name and span == PER_DAY for budget, span, _, _ in claim.limits.budgets)
     return max(1, ceil((today.next_day if daily else today.next_month) - now))
 
 
 def _message(name: str, claim: Claim, outcome: Outcome, seconds: int) -> str:
     if name == CONCURRENCY:
-        return f"this API key may have {claim.concurrent} requests open at the same time, and has {outcome.open}"
-    for bucket, limit, _ in claim.buckets:
+        return f"this API key may have {claim.limits.concurrent} requests open at the same time, and has {outcome.open}"
+    for bucket, limit, _ in claim.limits.buckets:
         if bucket == name:
             return f"this API key may use {limit} {name} per minute; try again in {seconds} s"
     (_, span, limit, unit), spent = next(
-        pair for pair in zip(claim.budgets, outcome.spent, strict=True) if pair[0][0] == name
+        pair for pair in zip(claim.limits.budgets, outcome.spent, strict=True) if pair[0][0] == name
     )
     return _budget_message("day" if span == PER_DAY else "month", limit, unit, claim.amounts[unit], spent)
 

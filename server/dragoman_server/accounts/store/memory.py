@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Amounts, Claim, Outcome, Settlement
-from dragoman_server.accounts.limits.decision import KeyState, decide, settle
+from dragoman_server.accounts.limits.decision import KeyState, decide, grant, settle
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
 
 STATES_MAX = 2 * KEYS_MAX
@@ -19,16 +19,21 @@ COOLDOWNS_MAX = 10_000
 class _Account:
     """One key's state, with its open requests: lease → the time at which it expires, the earliest first."""
 
-    __slots__ = ("leases", "state")
+    __slots__ = ("leases", "next_expiry", "state")
 
     def __init__(self) -> None:
         self.state = KeyState()
         self.leases: dict[str, int] = {}
+        self.next_expiry = 0
+        """A time before which no lease expires."""
 
     def open_at(self, now: int) -> int:
         """Return the number of open requests. Leases that expired long ago are dropped."""
         leases = self.leases
-        if not leases or next(iter(leases.values())) > now:
+        if now < self.next_expiry:
+            return len(leases)
+        self.next_expiry = next(iter(leases.values()), now + LEASE_MS)
+        if now < self.next_expiry:
             return len(leases)
         expired, dropped = 0, []
         for lease, expires in leases.items():
@@ -80,17 +85,22 @@ class MemoryStore:
 
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
-        return self.admit_now(claim)
-
-    def admit_now(self, claim: Claim) -> Outcome:
-        """Grant a claim or reject it, without a coroutine: nothing has to be waited for."""
-        account, now = self._account(claim.key), int(self._clock() * 1000)
+        account, now = self._account(claim.key), self._now()
         outcome = decide(account.state, claim, account.open_at(now), now)
         if not outcome.rejected:
-            leases, lease = account.leases, claim.lease
-            leases.pop(lease, None)
-            leases[lease] = now + LEASE_MS
+            account.hold(claim.lease, now)
         return outcome
+
+    def grant_now(self, claim: Claim) -> list[int] | None:
+        """Grant a claim and return the levels of its buckets; None if it is rejected, for reasons that `admit` has.
+
+        Nothing has to be waited for. Most claims are granted, and this takes half the time of `admit`.
+        """
+        account, now = self._account(claim.key), int(self._clock() * 1000)
+        levels = grant(account.state, claim, account.open_at(now), now)
+        if levels is not None:
+            account.hold(claim.lease, now)
+        return levels
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""

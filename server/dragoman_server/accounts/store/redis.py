@@ -126,8 +126,8 @@ class RedisStore:
         args = [
             self._now(),
             claim.lease,
-            str(claim.concurrent),
-            *_parts(claim, claim.buckets, claim.budgets, claim.amounts),
+            str(claim.limits.concurrent),
+            *_parts(claim, claim.limits.buckets, claim.limits.budgets, claim.amounts),
         ]
         rejected, is_open, levels, spent = await self._run(
             scripts.ADMIT, (self._state(claim.key), self._leases(claim.key)), args
@@ -141,8 +141,8 @@ class RedisStore:
             claim, changes = each.claim, each.changes
             mark = f"{self._prefix}:{{{claim.key}}}:settled:{claim.lease}"
             # Limits that do not change are left out.
-            buckets = [limit for limit in claim.buckets if changes[limit[-1]]]
-            budgets = [limit for limit in claim.budgets if changes[limit[-1]]]
+            buckets = [limit for limit in claim.limits.buckets if changes[limit[-1]]]
+            budgets = [limit for limit in claim.limits.budgets if changes[limit[-1]]]
             parts = _parts(claim, buckets, budgets, changes)
             args = [self._now(), claim.lease, "1" if each.granted else "0", *parts]
             calls.append(((self._state(claim.key), self._leases(claim.key), mark), args))

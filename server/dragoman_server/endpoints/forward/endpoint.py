@@ -98,8 +98,9 @@ class ForwardedEndpoints:
         if gateway.usage.writes:
             translation.context.input_estimate = estimate_by_size(translation.body)
         limits = NO_RATE_HEADERS
-        if receipt.key is not None and receipt.key.limits and (accounts := gateway.named_keys.accounts) is not None:
-            limits = await admit(accounts, receipt.key, receipt, time.time())
+        key, accounts = receipt.key, gateway.named_keys.accounts
+        if key is not None and accounts is not None and key.limits.active is not None:
+            limits = await admit(accounts, key, receipt, time.time())
         requests = gateway.upstream_requests
         call, upload = upstream_request(requests, request, loaded, target, translation, client, endpoint)
         if receipt.trace is not None:

@@ -135,11 +135,11 @@ async def test_a_claim_whose_answer_is_late_is_taken_back() -> None:
     store, (_, record) = Fragile(), made(daily_tokens=1000, concurrent_requests=1)
     async with opened(store, record) as (accounts, _):
         store.late = True
-        admission = await accounts.admit(record, "1", CHAT, "m", 10)
-        assert not admission.granted
+        claim = await accounts.admit(record, "1", CHAT, "m", 10)
+        assert not claim.granted
         store.late = False
         await until(lambda: accounts.healthy, 5)
-        accounts.settle(admission, Usage(input_total=1, output_total=2), "m", sent=True)
+        accounts.settle(claim, Usage(input_total=1, output_total=2), "m", sent=True)
         await accounts._settlements.flush(5)
         assert await spent(store, record) == 3
         assert (await accounts.admit(record, "2", CHAT, "m", 10)).granted
@@ -246,10 +246,10 @@ async def test_another_store_needs_a_restart() -> None:
 async def test_what_could_not_be_counted_is_reported_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     store, (_, record) = Fragile(), made(daily_tokens=1000)
     async with opened(store, record) as (accounts, totals):
-        admission = await accounts.admit(record, "1", CHAT, "m", 10)
+        claim = await accounts.admit(record, "1", CHAT, "m", 10)
         store.away = True
         await until(lambda: not accounts.healthy, 5)
-        accounts.settle(admission, None, "m", sent=True)
+        accounts.settle(claim, None, "m", sent=True)
     assert "the end of 1 requests" in caplog.text
     assert totals.read(SETTLEMENTS_DROPPED) == [0]
 
@@ -265,8 +265,8 @@ async def test_a_request_belongs_to_the_day_and_the_month_in_which_it_is_admitte
     clock = begun
     accounts = Accounts((record,), StoreOptions(), totals=Totals(), now=lambda: clock)
     for clock, periods in moments.items():
-        admission = await accounts.admit(record, str(clock), CHAT, "m", 10)
-        assert admission.claim.periods == periods
+        claim = await accounts.admit(record, str(clock), CHAT, "m", 10)
+        assert claim.periods == periods
 
 
 async def test_leases_in_memory_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman_server.accounts.limits.claim import Claim, Settlement
-from dragoman_server.accounts.limits.decision import SCALE, KeyState, decide, settle
+from dragoman_server.accounts.limits.decision import SCALE, KeyState, decide, grant, settle
 from support.claims import BucketPart, BudgetPart, claim_on, settlement_on
 
 
@@ -164,3 +164,27 @@ def test_a_clock_that_goes_back_fills_nothing() -> None:
     assert decide(state, request, 0, 0).rejected
     assert decide(state, request, 0, 60_001).rejected
     assert not decide(state, request, 0, 120_000).rejected
+
+
+@given(
+    limits=st.tuples(st.integers(1, 50), st.integers(1, 100), st.integers(0, 3)),
+    arrivals=st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 40), st.integers(0, 4)), max_size=40),
+)
+def test_a_grant_takes_what_the_decision_takes_and_a_rejection_nothing(
+    limits: tuple[int, int, int], arrivals: list[tuple[int, int, int]]
+) -> None:
+    decided, granted, now = KeyState(), KeyState(), 0
+    bucket, budget, concurrent = limits
+    for wait, amount, is_open in arrivals:
+        now += wait
+        request = claim(
+            ("tokens", bucket, amount), ("daily", f"2026-11-{1 + now // 86_400}", budget, amount), concurrent=concurrent
+        )
+        before = granted.buckets, granted.budgets
+        outcome, levels = decide(decided, request, is_open, now), grant(granted, request, is_open, now)
+        assert (levels is None) is bool(outcome.rejected)
+        if levels is None:
+            assert (granted.buckets, granted.budgets) == before
+        else:
+            assert tuple(levels) == outcome.levels
+        assert (granted.buckets, granted.budgets) == (decided.buckets, decided.budgets)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dragoman import Usage
-from dragoman_server.accounts.limits.admission import (
-    Admission,
-    cancellation_of,
-    claim_of,
-    settlement_of,
-    tokens_of,
-)
-from dragoman_server.accounts.limits.claim import Settlement
+from dragoman_server.accounts.limits.claim import ActiveLimits, Claim, Settlement
 from dragoman_server.accounts.limits.prices import UNITS
+from dragoman_server.accounts.limits.settlement import cancellation_of, settlement_of, tokens_of
 from support.named_keys import made
 
 _, RECORD = made(
@@ -23,16 +19,20 @@ _, RECORD = made(
     daily_cost=1.5,
     monthly_cost=30.0,
 )
-CLAIM = claim_of(RECORD.id, RECORD.limits, "1", 7, 9, ("2026-11-22", "2026-11"))
+LIMITS = RECORD.limits.active or ActiveLimits(0, (), ())
+CLAIM = Claim(RECORD.id, "1", LIMITS, (1, 7, 9), ("2026-11-22", "2026-11"))
+GRANTED = replace(CLAIM, levels=(0, 0))
 
 
 def test_a_claim_has_all_limits_and_the_amounts_of_the_request() -> None:
-    assert CLAIM.concurrent == 4
-    assert [(name, limit, CLAIM.amounts[unit]) for name, limit, unit in CLAIM.buckets] == [
+    assert CLAIM.limits.concurrent == 4
+    assert [(name, limit, CLAIM.amounts[unit]) for name, limit, unit in CLAIM.limits.buckets] == [
         ("requests", 60, 1),
         ("tokens", 1000, 7),
     ]
-    assert [(name, CLAIM.periods[span], limit, CLAIM.amounts[unit]) for name, span, limit, unit in CLAIM.budgets] == [
+    assert [
+        (name, CLAIM.periods[span], limit, CLAIM.amounts[unit]) for name, span, limit, unit in CLAIM.limits.budgets
+    ] == [
         ("daily_tokens", "2026-11-22", 10, 7),
         ("monthly_tokens", "2026-11", 20, 7),
         ("daily_cost", "2026-11-22", 3 * UNITS // 2, 9),
@@ -41,17 +41,17 @@ def test_a_claim_has_all_limits_and_the_amounts_of_the_request() -> None:
 
 
 def test_a_settlement_has_the_differences() -> None:
-    found = settlement_of(Admission(RECORD.limits, CLAIM, granted=True), 12, 5)
-    assert found == Settlement(CLAIM, True, (0, 5, -4))
+    found = settlement_of(GRANTED, 12, 5)
+    assert found == Settlement(GRANTED, True, (0, 5, -4))
 
 
 def test_a_settlement_without_counts_changes_nothing() -> None:
-    found = settlement_of(Admission(RECORD.limits, CLAIM, granted=True), None, None)
-    assert found == Settlement(CLAIM, True, (0, 0, 0))
+    found = settlement_of(GRANTED, None, None)
+    assert found == Settlement(GRANTED, True, (0, 0, 0))
 
 
 def test_the_settlement_of_a_claim_that_was_never_granted_has_the_whole_amounts() -> None:
-    found = settlement_of(Admission(RECORD.limits, CLAIM, granted=False), 12, None)
+    found = settlement_of(CLAIM, 12, None)
     assert found == Settlement(CLAIM, False, (1, 12, 9))
 
 
