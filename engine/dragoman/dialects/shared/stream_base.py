@@ -132,7 +132,6 @@ class StreamReader:
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Reads the bytes of complete frames."""
         at, end, templates = 0, len(data), self._templates
-        frames: list[bytes] = []  # those from `at` on in reverse, once one has to be read by itself
         odd = CR in data
         while at < end and not self.done:
             if (template := templates.template) is not None:
@@ -140,25 +139,28 @@ class StreamReader:
                 if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
                     templates.fruitless = 0
                     out.append(run)
-                    while frames and at < template.end:
-                        at += len(frames.pop()) + 2
                     at = template.end
                     continue
                 templates.template = None
-            if not frames:
-                frames = data[at:].split(b"\n\n")
-                frames.reverse()
-            frame = frames.pop()
             # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
-            head, field, payload = frame.partition(b"data: ")
-            if odd or not field or LF in payload or (name := _EVENT_NAMES[head]) is None:
-                if not frame or frame[0] == LF:
+            # One byte is found in a tenth of the time that two take.
+            start = (data.find(b"\n", at) + 1 or at) if data.startswith(b"event: ", at) else at
+            line_end = data.find(b"\n", start)
+            if (
+                odd
+                or not data.startswith(b"data: ", start)
+                or not data.startswith(b"\n\n", line_end)
+                or (name := _EVENT_NAMES[data[at:start]]) is None
+            ):
+                if data[at] == LF:
                     data = without_empty_lines(data[at:])
-                    at, end, frames = 0, len(data), []
+                    at, end = 0, len(data)
                     continue
                 found, at = frame_at(data, at, self.context.limits)
                 out += self.feed(found)
                 continue
+            payload = data[start + 6 : line_end]
+            at = line_end + 2
             before = len(out)
             learning = templates.fruitless >= 0
             losses = len(self.context.losses) if learning else 0
@@ -175,7 +177,6 @@ class StreamReader:
                     and templates.learn(Frame(name, payload), delta)
                 ):
                     self._on_run = None if callback is ignore_run else callback
-            at += len(frame) + 2
 
     def follow(self, delta: Delta) -> RunCallback | None:
         """Returns the callback that records further texts of the block of `delta`; None to use no template for it."""
