@@ -54,11 +54,7 @@ class Lockstep:
         texts: list[bytes] = []
         received = b""
         for number in range(chunks):
-            last = number == chunks - 1
-            between = sent.between(number, texts) if number in sent.breaks else b""
-            delta = between + sent.delta(1, number, 0, last=last)
-            if sent.needs_texts:
-                texts.append(sent.text(1, number, 0, last=last))
+            delta = _delta(sent, number, number == chunks - 1, texts)
             self._settle()
             upstream.sendall(delta if number else sent.opening + delta)
             received = self._receive(lambda data: MARK.search(data) is not None, b"")
@@ -70,11 +66,9 @@ class Lockstep:
     def joined(self, client: str, body: bytes, sent: Reply, chunks: int) -> None:
         """Request a stream that the upstream sends in one write, with `chunks` deltas, as a fast one does."""
         upstream = self._request(client, body)
-        data, texts = bytearray(sent.opening), []
+        data, texts = bytearray(sent.opening), list[bytes]()
         for number in range(chunks):
-            last = number == chunks - 1
-            data += sent.delta(1, number, 0, last=last)
-            texts.append(sent.text(1, number, 0, last=last))
+            data += _delta(sent, number, number == chunks - 1, texts)
         self._settle()
         upstream.sendall(data + sent.closing(texts))
         self._receive(lambda data: data.endswith(_END), b"")
@@ -119,6 +113,14 @@ class Lockstep:
         return received
 
 
+def _delta(sent: Reply, number: int, last: bool, texts: list[bytes]) -> bytes:
+    """Return a delta with all that comes before it, and add its text to `texts` if the reply needs them."""
+    between = sent.between(number, texts) if number in sent.breaks else b""
+    if sent.needs_texts:
+        texts.append(sent.text(1, number, 0, last=last))
+    return between + sent.delta(1, number, 0, last=last)
+
+
 def is_complete(data: bytes) -> bool:
     """True if `data` is a whole HTTP message with a body."""
     head, end, body = data.partition(b"\r\n\r\n")
@@ -130,7 +132,7 @@ def is_complete(data: bytes) -> bool:
 
 
 def _read_request(sock: socket.socket) -> bytes:
-    """Read a request. Returns its method, or an empty value if the connection was closed."""
+    """Read a request. Returns its method, or an empty value if the connection was closed or reset."""
     data = b""
     while not (is_complete(data) or (data.startswith(b"GET ") and data.endswith(b"\r\n\r\n"))):
         try:

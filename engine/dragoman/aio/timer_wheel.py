@@ -55,8 +55,10 @@ class TimerWheel:
         self._period, self._tick_seconds = period, period / slots
         self._slots: list[set[TimerTarget]] = [set() for _ in range(slots)]
         self._size = self._position = self._next_slot = 0
-        self._running = self._waits_period = False
-        """True if a timer for the next tick is set, and if it was set for a whole period."""
+        self._running = False
+        """True if a timer for the next tick is set."""
+        self._waits_period = False
+        """True if that timer was set for a whole period."""
         self._timer = 0
         """The number of that timer."""
 

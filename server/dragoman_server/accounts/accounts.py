@@ -311,7 +311,7 @@ class Accounts:
         elif not sent:
             tokens = cost = 0
         if self._settle_now is not None:
-            self._settle_now(claim, claim.levels is not None, changes_of(claim, tokens, cost))
+            self._settle_now(claim, claim.granted, changes_of(claim, tokens, cost))
         else:
             self._settlements.add(settlement_of(claim, tokens, cost))
 

@@ -15,6 +15,7 @@ import struct
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from aiohttp import web
@@ -23,6 +24,7 @@ from aiohttp.log import server_logger
 from dragoman.aio.downstream.aiohttp_internals import as_server, handler_options, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
+from dragoman.aio.trampoline import drive
 
 T = TypeVar("T")
 Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -68,25 +70,17 @@ class DetachableTask(Generic[T]):
         self.detached = False
 
     def __await__(self) -> Generator[Any, Any, T]:
-        coroutine = self._coroutine
         try:
-            # `drive`, without a second generator for each request.
-            awaited = coroutine.send(None)
-            while True:
-                try:
-                    yield awaited
-                except BaseException as error:
-                    if self.detached:
-                        raise
-                    awaited = coroutine.throw(error)
-                else:
-                    awaited = coroutine.send(None)
-        except StopIteration as returned:
-            result: T = returned.value
+            result: T = yield from drive(partial(self._coroutine.send, None), self._coroutine.send, self._throw)
             return result
         finally:
             if not self.detached:
                 self._connection.task = None
+
+    def _throw(self, error: BaseException) -> Any:
+        if self.detached:
+            raise error
+        return self._coroutine.throw(error)
 
     def resume(self) -> asyncio.Task[T]:
         """Continue the detached coroutine in a task. It must not wait for anything at this point."""

@@ -274,8 +274,8 @@ class DownstreamResponse:
         self._heartbeat = None
 
     def detach(self) -> None:
-        """Free what a reply that lasts does not need: aiohttp's keep-alive timer, and its part of the connection if
-        `send_body` runs in an inline task on a hijackable connection."""
+        """Cancel aiohttp's keep-alive timer; detach the reply from aiohttp, if `send_body` runs in an inline task on a
+        hijackable connection. Called at a stream's first tick, as most streams end earlier."""
         task, request, response = self.inline_task, self._request, self._response
         if request is None or response is None:
             return

@@ -144,6 +144,7 @@ class StreamReader:
                 templates.template = None
             # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
             # One byte is found in a tenth of the time that two take.
+            # Without an end of the event line, `start` stays before it, and the frame is read by itself.
             start = (data.find(b"\n", at) + 1 or at) if data.startswith(b"event: ", at) else at
             line_end = data.find(b"\n", start)
             if (

@@ -1,4 +1,4 @@
-"""From the tokens that a claimed request used to its settlement."""
+"""The settlement of a claim, by the tokens and the cost that its request used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def changes_of(claim: Claim, tokens: int | None, cost: int | None) -> Amounts:
         tokens = claimed_tokens
     if cost is None:
         cost = claimed_cost
-    if claim.levels is None:
+    if not claim.granted:
         return requests, tokens, cost
     return 0, tokens - claimed_tokens, cost - claimed_cost
 

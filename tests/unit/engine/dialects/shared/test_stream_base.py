@@ -56,6 +56,13 @@ def test_whatever_stands_between_others(odd: str) -> None:
     assert (whole[0], whole[-1]) == (b"before", b"behind")
 
 
+@pytest.mark.pure
+def test_an_event_line_without_its_end_is_no_frame() -> None:
+    reader = Told()
+    reader.feed(b"data: before\n\nevent: x")
+    assert reader.payloads == [b"before"]
+
+
 def _told(data: bytes, *, whole: bool) -> list[Any]:
     parser, reader = Parser(whole=whole), Told()
     reader.feed(parser.feed(data))

@@ -178,7 +178,9 @@ def test_a_grant_takes_what_the_decision_takes_and_a_rejection_nothing(
     for wait, amount, is_open in arrivals:
         now += wait
         request = claim(
-            ("tokens", bucket, amount), ("daily", f"2026-11-{1 + now // 86_400}", budget, amount), concurrent=concurrent
+            ("tokens", bucket, amount),
+            ("daily", f"2026-11-{1 + now // 86_400:02}", budget, amount),
+            concurrent=concurrent,
         )
         before = granted.buckets, granted.budgets
         outcome, levels = decide(decided, request, is_open, now), grant(granted, request, is_open, now)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dragoman import Dialect
-from dragoman_server.accounts.limits.claim import ActiveLimits, Claim, Outcome
+from dragoman_server.accounts.limits.claim import Claim, Outcome
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
@@ -18,7 +18,8 @@ NOW = datetime(2026, 11, 22, 21, 30, tzinfo=UTC).timestamp()
 LIMITS = KeyLimits(
     requests_per_minute=60, tokens_per_minute=1200, concurrent_requests=4, daily_tokens=5000, monthly_cost=20.0
 )
-CLAIM = Claim("k", "l", LIMITS.active or ActiveLimits(0, (), ()), (1, 100, UNITS), ("2026-11-22", "2026-11"))
+assert LIMITS.active is not None
+CLAIM = Claim("k", "l", LIMITS.active, (1, 100, UNITS), ("2026-11-22", "2026-11"))
 
 
 def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, int] = (0, 0)) -> Outcome:

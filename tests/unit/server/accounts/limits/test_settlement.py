@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dragoman import Usage
-from dragoman_server.accounts.limits.claim import ActiveLimits, Claim, Settlement
+from dragoman_server.accounts.limits.claim import Claim, Settlement
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.settlement import cancellation_of, settlement_of, tokens_of
 from support.named_keys import made
@@ -19,7 +19,8 @@ _, RECORD = made(
     daily_cost=1.5,
     monthly_cost=30.0,
 )
-LIMITS = RECORD.limits.active or ActiveLimits(0, (), ())
+LIMITS = RECORD.limits.active
+assert LIMITS is not None
 CLAIM = Claim(RECORD.id, "1", LIMITS, (1, 7, 9), ("2026-11-22", "2026-11"))
 GRANTED = replace(CLAIM, levels=(0, 0))
 
