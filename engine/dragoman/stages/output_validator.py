@@ -101,15 +101,26 @@ class Validator(Encoder):
         if not self.over:
             # The first and the last frames of most streams differ in a few values only.
             taken = 0 if self.ended else self.take_usual(data)
-            if taken == len(data) or (taken and self._known and self.matches_template(data[taken:])):
-                return data
-            self._judge_each(frames, encoded, data, taken)
+            if self._known and taken < len(data):
+                taken = self._take_texts(data, taken)
+            if taken < len(data):
+                self._judge_each(frames, encoded, taken)
         return data
 
-    def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes], data: bytes, taken: int) -> None:
-        """Checks each of several frames after the first `taken` bytes of `data`. `encoded` has the bytes of each."""
+    def _take_texts(self, data: bytes, taken: int) -> int:
+        """Takes the texts that follow the first `taken` bytes, and the frames after them if they have a known form.
+
+        Returns the number of bytes that are taken then.
+        """
+        last = self.last_text(data, taken)
+        end = data.find(_BLANK, last) + 2 if last >= 0 else 0
+        if not end or not self.matches_template(data[taken:end]):
+            return taken
+        return end + self.take_usual(data[end:]) if end < len(data) else end
+
+    def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes], taken: int) -> None:
+        """Checks each of several frames after the first `taken` bytes. `encoded` has the bytes of each."""
         end = 0
-        after_text = tried = False
         for frame, piece in zip(frames, encoded, strict=True):
             start = end
             end += len(piece)
@@ -121,16 +132,7 @@ class Validator(Encoder):
             name = "" if isinstance(frame, bytes) else frame.event
             # The event name of a text ends with "delta", or is empty.
             if self._known and (not name or name.endswith("delta")) and self.matches_template(piece):
-                after_text = True
                 continue
-            if after_text and not tried and not self.ended:
-                # The end of a stream often comes with its last text. One try per batch, as it copies the rest.
-                tried = True
-                taken = start + self.take_usual(data[start:])
-                if start < taken:
-                    if taken < end:
-                        self._judge(piece[taken - start :])
-                    continue
             if isinstance(frame, bytes):
                 self._judge(piece)
             else:
@@ -206,6 +208,10 @@ class Validator(Encoder):
         raise NotImplementedError
 
     # --- texts ---------------------------------------------------------------------------------------------------
+
+    def last_text(self, data: bytes, start: int) -> int:
+        """Returns where the last frame after `start` begins that may match the newest template; -1 without one."""
+        return data.rfind(self._known[-1].low, start)
 
     def matches_template(self, data: bytes) -> bool:
         """True if `data` is text deltas of one block that begin and end like one that was checked."""

@@ -46,6 +46,7 @@ _DELTAS: Final = {
 }
 _DONE: Final = {name.removesuffix("delta") + "done": kind for name, kind in _DELTAS.items()}
 _COMPLETED: Final = b'event: response.completed\ndata: {"type":"response.completed","sequence_number":%d,'
+_NUMBER: Final = b'"sequence_number":%d,'
 _NEVER: Final = b"\n%d"
 """A prefix that no frame has."""
 _TEMPLATES: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
@@ -73,6 +74,10 @@ class ResponsesValidator(Validator):
             self._next += 1
             return frames
         return super().feed(frames)
+
+    def last_text(self, data: bytes, start: int) -> int:
+        """See `Validator.last_text`."""
+        return data.rfind(self._known[-1].low.partition(_NUMBER)[0], start)
 
     def matches_template(self, data: bytes) -> bool:
         """True if these are the next deltas of one item, with the bytes of a checked one around their texts."""
@@ -105,11 +110,10 @@ class ResponsesValidator(Validator):
 
     def set_template(self, low: bytes, tail: bytes, size: int) -> None:
         """Learn the bytes around a delta's text: the next delta may have the same ones, except for the number."""
-        mark = b'"sequence_number":%d,' % (self._next - 1)
-        before, found, after = low.replace(b"%", b"%%").partition(mark)
+        before, found, after = low.replace(b"%", b"%%").partition(_NUMBER % (self._next - 1))
         if not found:
             return
-        prefix = before + b'"sequence_number":%d,' + after
+        prefix = before + _NUMBER + after
         self._prefix, self._tail, self._most = prefix, tail, size + 1
         self.add_template(Template(prefix, b"", tail))
         for index, item in enumerate(self._items):
