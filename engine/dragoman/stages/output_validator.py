@@ -112,11 +112,12 @@ class Validator(Encoder):
 
         Returns the number of bytes that are taken then.
         """
-        last = self.last_text(data, taken)
-        end = data.find(_BLANK, last) + 2 if last >= 0 else 0
-        if not end or not self.matches_template(data[taken:end]):
+        end = self.texts_end(data, taken)
+        if end == len(data):
+            return end if self.matches_template(data[taken:]) else taken
+        if end == taken or not self.matches_template(data[taken:end]):
             return taken
-        return end + self.take_usual(data[end:]) if end < len(data) else end
+        return end + self.take_usual(data[end:])
 
     def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes], taken: int) -> None:
         """Checks each of several frames after the first `taken` bytes. `encoded` has the bytes of each."""
@@ -209,9 +210,10 @@ class Validator(Encoder):
 
     # --- texts ---------------------------------------------------------------------------------------------------
 
-    def last_text(self, data: bytes, start: int) -> int:
-        """Returns where the last frame after `start` begins that may match the newest template; -1 without one."""
-        return data.rfind(self._known[-1].low, start)
+    def texts_end(self, data: bytes, start: int) -> int:
+        """Returns where the texts end that may begin at `start`. They have not been checked."""
+        last = data.rfind(self._known[-1].low, start)
+        return data.find(_BLANK, last) + 2 if last >= 0 else start
 
     def matches_template(self, data: bytes) -> bool:
         """True if `data` is text deltas of one block that begin and end like one that was checked."""

@@ -61,6 +61,7 @@ _KNOWN_EVENTS: Final[dict[bytes, tuple[str, int, str]]] = {}
 _KNOWN_EVENTS_MAX: Final = 128
 _TEXT_TEMPLATES: Final[dict[tuple[int, str], Template]] = {}
 """Index and type of a block → the template of its deltas. Only for the first hundred blocks of a stream."""
+_BLOCK_STOP: Final = b"event: content_block_stop\n"
 _INDEX: Final = re.compile(rb'event: content_block_delta\ndata: \{"type":"content_block_delta","index":(\d+),')
 
 
@@ -126,6 +127,11 @@ class MessagesValidator(Validator):
         self.ended = True
         self.drop_template()
         return match.end()
+
+    def texts_end(self, data: bytes, start: int) -> int:
+        """See `Validator.texts_end`."""
+        at = data.find(_BLOCK_STOP, start)
+        return at if at >= 0 else len(data)
 
     def _may_end(self, index: bytes | None, reason: bytes) -> bool:
         """True if the stream may end now, with the stop of this block before it if there is one."""

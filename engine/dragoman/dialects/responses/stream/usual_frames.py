@@ -25,13 +25,13 @@ _TEXT_DONE: Final = (
     b'event: response.output_text.done\ndata: {"type":"response.output_text.done","sequence_number":%d,'
     b'"item_id":"%b","output_index":%d,"content_index":0,"text":'
 )
-_NO_LOGPROBS: Final = b',"logprobs":[]}\n\n'
+_NO_LOGPROBS: Final = b',"logprobs":[]}'
 _ITEM: Final = (
     b'{"type":"message","id":"%b","role":"assistant","status":"completed",'
     b'"content":[{"type":"output_text","text":%b,"annotations":[],"logprobs":[]}]}'
 )
 _ITEM_DONE: Final = (
-    b'event: response.content_part.done\ndata: {"type":"response.content_part.done","sequence_number":%d,'
+    b',"logprobs":[]}\n\nevent: response.content_part.done\ndata: {"type":"response.content_part.done","sequence_number":%d,'
     b'"item_id":"%b","output_index":%d,"content_index":0,'
     b'"part":{"type":"output_text","text":%b,"annotations":[],"logprobs":[]}}\n\n'
     b'event: response.output_item.done\ndata: {"type":"response.output_item.done","sequence_number":%d,'
@@ -68,14 +68,14 @@ def ended_text(data: bytes, sequence: int, index: int, item_id: bytes) -> tuple[
     head = _TEXT_DONE % (sequence, item_id, index)
     if not data.startswith(head):
         return None
-    end = data.find(_NO_LOGPROBS, len(head))
+    # One byte is found in a tenth of the time that many take.
+    end = data.find(b"\n", len(head)) - len(_NO_LOGPROBS)
     literal = data[len(head) : end]
     try:
-        if end < 0 or type(loads(literal)) is not str:
+        if type(loads(literal)) is not str:
             return None
     except JSONDecodeError:
         return None
     item = _ITEM % (item_id, literal)
     rest = _ITEM_DONE % (sequence + 1, item_id, index, literal, sequence + 2, index, item)
-    at = end + len(_NO_LOGPROBS)
-    return (item, at + len(rest)) if data.startswith(rest, at) else None
+    return (item, end + len(rest)) if data.startswith(rest, end) else None

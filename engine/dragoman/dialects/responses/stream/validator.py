@@ -47,6 +47,7 @@ _DELTAS: Final = {
 _DONE: Final = {name.removesuffix("delta") + "done": kind for name, kind in _DELTAS.items()}
 _COMPLETED: Final = b'event: response.completed\ndata: {"type":"response.completed","sequence_number":%d,'
 _NUMBER: Final = b'"sequence_number":%d,'
+_TEXT_DONE: Final = b"event: response.output_text.done\n"
 _NEVER: Final = b"\n%d"
 """A prefix that no frame has."""
 _TEMPLATES: Final[dict[str, tuple[bytes, bytes, bytes]]] = {}
@@ -75,9 +76,10 @@ class ResponsesValidator(Validator):
             return frames
         return super().feed(frames)
 
-    def last_text(self, data: bytes, start: int) -> int:
-        """See `Validator.last_text`."""
-        return data.rfind(self._known[-1].low.partition(_NUMBER)[0], start)
+    def texts_end(self, data: bytes, start: int) -> int:
+        """See `Validator.texts_end`."""
+        at = data.find(_TEXT_DONE, start)
+        return at if at >= 0 else len(data)
 
     def matches_template(self, data: bytes) -> bool:
         """True if these are the next deltas of one item, with the bytes of a checked one around their texts."""
@@ -103,7 +105,10 @@ class ResponsesValidator(Validator):
                 return False
             if len(data) < 2 * (len(low) + len(tail)):
                 self._most = len(data) + 1
-        elif not data.startswith(self._prefix % (number + frames - 1), data.rfind(b"\n\n", 0, -2) + 2):
+        elif (
+            data.count(self._prefix.partition(_NUMBER)[0]) != frames  # there are no other frames between them
+            or not data.startswith(self._prefix % (number + frames - 1), data.rfind(b"\n\n", 0, -2) + 2)
+        ):
             return False
         self._next = number + frames
         return True

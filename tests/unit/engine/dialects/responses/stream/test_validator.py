@@ -219,3 +219,16 @@ def test_a_line_break_in_the_last_frame_is_found() -> None:
     judge.feed(b"".join(frames[:-4]))
     judge.feed([b"".join(frames[-4:-1]), frames[-1][:-1] + b"x"])
     assert judge.context.violation is not None
+
+
+def test_a_frame_between_texts_of_one_batch_is_checked() -> None:
+    frames = golden_frames("responses_from_chat/text")
+    delta = frames[4]
+    note = re.sub(rb"output_text\.delta", b"output_text.annotation.added", delta)
+    note = re.sub(rb'"delta":.*\n\n', b'"annotation_index":7,"annotation":{}}\n\n', note)
+    pieces = [piece + b"\n\n" for piece in numbered([*frames[:4], delta, delta, note, delta]).split(b"\n\n")[:-1]]
+    judge = validator(RESPONSES)
+    judge.feed(b"".join(pieces[:5]))
+    judge.feed(pieces[5:])
+    assert judge.context.violation is not None
+    assert judge.context.violation.rule == "an annotation_index that is not the next"
