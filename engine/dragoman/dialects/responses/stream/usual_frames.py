@@ -31,7 +31,8 @@ _ITEM: Final = (
     b'"content":[{"type":"output_text","text":%b,"annotations":[],"logprobs":[]}]}'
 )
 _ITEM_DONE: Final = (
-    b',"logprobs":[]}\n\nevent: response.content_part.done\ndata: {"type":"response.content_part.done","sequence_number":%d,'
+    b',"logprobs":[]}\n\n'
+    b'event: response.content_part.done\ndata: {"type":"response.content_part.done","sequence_number":%d,'
     b'"item_id":"%b","output_index":%d,"content_index":0,'
     b'"part":{"type":"output_text","text":%b,"annotations":[],"logprobs":[]}}\n\n'
     b'event: response.output_item.done\ndata: {"type":"response.output_item.done","sequence_number":%d,'
