@@ -110,14 +110,12 @@ class Validator(Encoder):
     def _take_texts(self, data: bytes, taken: int) -> int:
         """Takes the texts that follow the first `taken` bytes, and the frames after them if they have a known form.
 
-        Returns the number of bytes that are taken then.
+        Returns the number of bytes that have been taken.
         """
         end = self.texts_end(data, taken)
-        if end == len(data):
-            return end if self.matches_template(data[taken:]) else taken
         if end == taken or not self.matches_template(data[taken:end]):
             return taken
-        return end + self.take_usual(data[end:])
+        return end + self.take_usual(data[end:]) if end < len(data) else end
 
     def _judge_each(self, frames: Sequence[Frame | bytes], encoded: Sequence[bytes], taken: int) -> None:
         """Checks each of several frames after the first `taken` bytes. `encoded` has the bytes of each."""
@@ -211,7 +209,7 @@ class Validator(Encoder):
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def texts_end(self, data: bytes, start: int) -> int:
-        """Returns where the texts end that may begin at `start`. They have not been checked."""
+        """Returns the end of the texts at `start`, which are not checked yet; `start` if there are none."""
         last = data.rfind(self._known[-1].low, start)
         return data.find(_BLANK, last) + 2 if last >= 0 else start
 
