@@ -58,6 +58,7 @@ class Talker:
     turns: int = 0
     cut: int = 0
     unstored: int = 0
+    has_stored: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def talk(self, url: str, enough: asyncio.Event) -> None:
         connector = aiohttp.TCPConnector(force_close=True)
@@ -86,6 +87,7 @@ class Talker:
             self.head = None
             return
         self.stored[response["id"]] = response
+        self.has_stored.set()
         self.texts[response["id"]] = [*self.texts[self.head], text]
         # Long chains would make the test slow.
         self.head = response["id"] if self.turns % 8 else None
@@ -94,11 +96,15 @@ class Talker:
 async def kill_again_and_again(
     gateways: Forks, config: Path, talkers: list[Talker], chance: random.Random, kills: int
 ) -> None:
-    """Let some clients talk to a new process, and kill it at a random moment; so many times."""
+    """Let some clients talk to a new process, and kill it at a random moment; so many times.
+
+    The first process is not killed before it has stored a response: a busy machine may take long for that.
+    """
     for _ in range(kills):
         pid, url = await gateways.start("serve", str(config), "--port", "0")
         enough = asyncio.Event()
         talking = [asyncio.create_task(talker.talk(url, enough)) for talker in talkers]
+        await asyncio.wait_for(talkers[0].has_stored.wait(), 60)
         await asyncio.sleep(chance.uniform(0.02, 0.3))
         enough.set()
         await gateways.kill(pid)

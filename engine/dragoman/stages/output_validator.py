@@ -209,7 +209,7 @@ class Validator(Encoder):
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def texts_end(self, data: bytes, start: int) -> int:
-        """Returns the end of the texts at `start`, which are not checked yet; `start` if there are none."""
+        """Returns the end of the texts at `start`, which are not checked yet; `start` if no text begins there."""
         last = data.rfind(self._known[-1].low, start)
         return data.find(_BLANK, last) + 2 if last >= 0 else start
 
