@@ -8,6 +8,7 @@ another JSON string is the same event with another text.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -18,10 +19,13 @@ from dragoman.wire.sse import LF, Frame
 _PROBE: Final = "\u2402 a text that no server sends \u2403"
 _PROBE_LITERAL: Final = orjson.dumps(_PROBE)
 _END: Final = b"\n\n"
-_QUOTE: Final = 34
+_QUOTE, _BACKSLASH = b'"\\'
+_ZERO: Final = 48
+_DIGITS: Final = 18
+"""Most digits of a number: Python rejects one of some thousand."""
 _tuple: Final = tuple.__new__
-_WARMUP_DELTAS: Final = 3
-"""Deltas without a template at the beginning: learning one costs what it saves in four frames."""
+_WARMUP_DELTAS: Final = 1
+"""Deltas without a template at the beginning: learning one costs what it saves in two frames."""
 _FRUITLESS: Final = 3
 """Consecutive templates without a match, after which frames are skipped before the next is learnt."""
 
@@ -79,7 +83,7 @@ class DeltaTemplate:
     def only(self, data: bytes) -> TextRun | None:
         """Returns the run of `data` if it is exactly one such frame, as nearly every read is; else None.
 
-        One function, as a call costs a tenth of it.
+        One function, as a call costs a tenth of it. `run` reads the frame whose number is 0.
         """
         size = len(data)
         stop = size - self._tail
@@ -90,7 +94,7 @@ class DeltaTemplate:
         elif self._varies > 0:
             cut = data.find(self._beside, self._size)
             number = data[self._size : cut]
-            if cut < 0 or not _is_number(number):
+            if cut < 0 or not number.isdigit() or number[0] == _ZERO or len(number) > _DIGITS:
                 return None
             self.number = number
             literal = data[cut + self._margin : stop]
@@ -184,7 +188,7 @@ class DeltaTemplate:
 class TemplateCache:
     """Holds the template of the current block, if one was learnt.
 
-    Learning a template costs as much as reading ten frames, so it is tried less and less often in a stream whose frames
+    Learning a template costs as much as reading a frame, so it is tried less and less often in a stream whose frames
     match none.
     """
 
@@ -213,7 +217,10 @@ class TemplateCache:
 
 
 def learn(frame: Frame, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | None:
-    """Returns the template of a frame that was read as `delta`, or None if the place of its text is ambiguous."""
+    """Returns the template of a frame that was read as `delta`, or None if the place of its text is ambiguous.
+
+    The frame is valid JSON, and `delta` has the text of one of its values.
+    """
     data, text = frame.data, delta.text
     assert data is not None
     try:
@@ -223,7 +230,7 @@ def learn(frame: Frame, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | N
     if data.count(literal) != 1 or LF in data:
         return None
     before, _, after = data.partition(literal)
-    if not _only_string(data, before + _PROBE_LITERAL + after, text):
+    if not _is_sole_value(data, before, after, text):
         return None
     name = b"event: %b\n" % frame.event.encode() if frame.event else b""
     heads, tails = _split(name + b"data: " + before, varying.number, rb"(\d+)"), [after + _END]
@@ -234,19 +241,34 @@ def learn(frame: Frame, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | N
 
 def _split(data: bytes, key: bytes | None, value: bytes) -> list[bytes]:
     """Returns the two parts of `data` around the value of `key`, or `data` if it has none."""
-    found = re.search(rb'"%b": ?%b' % (key, value), data) if key is not None else None
+    found = _pattern(key, value).search(data) if key is not None else None
     if found is None:
         return [data]
     begin, end = found.span(1)
     return [data[:begin], data[end:]]
 
 
+@cache
+def _pattern(key: bytes, value: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb'"%b": ?%b' % (key, value))
+
+
 def _is_number(digits: bytes) -> bool:
-    # Limited, as Python rejects a number of some thousand digits.
-    return digits.isdigit() and len(digits) < 19 and (len(digits) == 1 or not digits.startswith(b"0"))
+    return digits.isdigit() and len(digits) <= _DIGITS and (len(digits) == 1 or not digits.startswith(b"0"))
 
 
-def _only_string(data: bytes, probed: bytes, text: str) -> bool:
+def _is_sole_value(data: bytes, before: bytes, after: bytes, text: str) -> bool:
+    """True if the bytes between `before` and `after` are a value, and no other string of `data` equals `text`.
+
+    They occur once in `data`.
+    """
+    if _BACKSLASH not in data:
+        # Quotes only begin and end strings, and equal strings are equal bytes.
+        return before.count(b'"') % 2 == 0 and not after.lstrip().startswith(b":")
+    return _is_sole_string(data, before + _PROBE_LITERAL + after, text)
+
+
+def _is_sole_string(data: bytes, probed: bytes, text: str) -> bool:
     """True if the only value of `data` that equals `text` is the one that is the probe in `probed`."""
     try:
         original, changed = orjson.loads(data), orjson.loads(probed)

@@ -48,14 +48,29 @@ def test_a_run_is_all_that_is_alike_and_nothing_behind_it() -> None:
         '{"hi":"hi"}',  # which of the two is it
         '{"a":"hi","b":"hi"}',
         '{"hi":1,"t":"h\\u0069"}',  # spelled so, it is a key
-        '{"t":"hi","t":"other"}',  # the first of two is not what counts
+        '{"t":"hi","t":"other\\n"}',  # the first of two is not what counts
         '{"t":["x","\\u0068i"],"u":"hi"}',
         '{"t":1}',
-        '{"t":"hi"',
+        '{"hi":1}',  # a key
+        '{"hi" : "there"}',
+        '{"t":"hi\\n"',
     ],
 )
 def test_nothing_is_learnt_where_the_place_of_the_text_is_not_sure(payload: str) -> None:
     assert groove(payload) is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ('{"a":"x","b":1}', ","),  # between two strings
+        ('{"a":"b:","c":"d"}', ","),
+        ('{"a":["b" ,"c"]}', " ,"),
+        ('{"a":"b"}', ":"),
+    ],
+)
+def test_bytes_between_two_strings_are_not_taken_for_a_text(payload: str, text: str) -> None:
+    assert groove(payload, text) is None
 
 
 def test_half_a_character_is_not_learnt() -> None:
