@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from dragoman.errors import Failure
 
@@ -148,7 +148,8 @@ class Delta:
         return [self]
 
 
-class TextRun(NamedTuple):
+@dataclass(slots=True, init=False)
+class TextRun:
     """Consecutive `Delta`s of one block, with their texts as JSON; each piece stands for an event.
 
     `text` is all of their text, `pieces` each text, and `encoded` each text as a JSON string, as orjson writes it. No
@@ -156,9 +157,9 @@ class TextRun(NamedTuple):
     class: it may write a run at once. Elsewhere `TEXTS` covers it, and `expand_runs` makes deltas of it.
     """
 
-    # A tuple, because one is made without a Python call.
+    # The fields are assigned after the construction: a Python call for that takes half as long again.
 
-    index: int  # type: ignore[assignment]  # a tuple's own `index` is not missed
+    index: int
     text: str
     pieces: list[str]
     encoded: list[bytes]
@@ -166,6 +167,16 @@ class TextRun(NamedTuple):
     def deltas(self) -> list[Delta]:
         """Returns the deltas that this run stands for."""
         return [Delta(self.index, text) for text in self.pieces]
+
+
+def text_run(index: int, text: str, pieces: list[str], encoded: list[bytes]) -> TextRun:
+    """Returns a `TextRun`."""
+    run = TextRun()
+    run.index = index
+    run.text = text
+    run.pieces = pieces
+    run.encoded = encoded
+    return run
 
 
 @dataclass(slots=True)
@@ -241,7 +252,7 @@ class Ping:
 Event = Start | BlockStart | Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd | Finish | End | Error | Ping
 
 
-TEXTS = (Delta, TextRun)
+TEXTS = (TextRun, Delta)
 """The events that hold text of a block, in `text`."""
 BlockContent = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
 """The events of an open block."""
@@ -249,7 +260,9 @@ BlockContent = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
 
 def moved(event: BlockContent, index: int) -> BlockContent:
     """Returns the event as one of the block `index`."""
-    return event._replace(index=index) if isinstance(event, TextRun) else replace(event, index=index)
+    if isinstance(event, TextRun):
+        return text_run(index, event.text, event.pieces, event.encoded)
+    return replace(event, index=index)
 
 
 def expand_runs(events: list[Event]) -> list[Event]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from dragoman.canonical.events import Delta, TextRun
+from dragoman.canonical.events import Delta, TextRun, text_run
 from dragoman.wire.sse import LF, Frame
 
 _PROBE: Final = "\u2402 a text that no server sends \u2403"
@@ -23,7 +23,6 @@ _QUOTE, _BACKSLASH = b'"\\'
 _ZERO: Final = 48
 _DIGITS: Final = 18
 """Most digits of a number: Python rejects one of some thousand."""
-_tuple: Final = tuple.__new__
 _WARMUP_DELTAS: Final = 1
 """Deltas without a template at the beginning: learning one costs what it saves in two frames."""
 _FRUITLESS: Final = 3
@@ -115,7 +114,12 @@ class DeltaTemplate:
             # Serialized as a writer does: a server may escape more than JSON requires.
             literal = orjson.dumps(text)
         self.end = size
-        return _tuple(TextRun, (self._index, text, [text], [literal]))
+        run = TextRun()
+        run.index = self._index
+        run.text = text
+        run.pieces = [text]
+        run.encoded = [literal]
+        return run
 
     def run(self, data: bytes, at: int = 0) -> TextRun | None:
         """Returns the longest run of such frames in `data` (complete frames) from `at` on, or None."""
@@ -178,7 +182,7 @@ class DeltaTemplate:
         # No literal is shorter than its text in quotes, so equal sums mean equal literals.
         if len(joined) != len(text if text.isascii() else text.encode()) + 4 * len(texts) - 2:
             literals = [orjson.dumps(piece) for piece in texts]
-        return TextRun(self._index, text, texts, literals)
+        return text_run(self._index, text, texts, literals)
 
     def last_number(self) -> int:
         """Returns the sequence number of the last frame; -1 if it has no number."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import LossCode, direction, translate
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, TextRun
+from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, text_run
 from dragoman.canonical.request import Tool, ToolKind
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
@@ -125,13 +125,17 @@ def test_a_tool_without_parameters_of_its_own_takes_anything() -> None:
 
 def test_events_beside_the_call_are_left_alone() -> None:
     trimmer = NullTrimmer({}, Losses())
-    said: list[Event] = [TextRun(0, "null", ["null"], [b'"null"'])]
+    said: list[Event] = [text_run(0, "null", ["null"], [b'"null"'])]
     assert trimmer.feed(said) is said
     free: list[Event] = [BlockStart(1, BlockKind.TOOL, "c", "patch", custom=True), Delta(1, '{"a":null}'), BlockEnd(1)]
     assert trimmer.feed(list(free)) == free
-    kept = TextRun(2, '"b":"x', ['"b"', ':"x'], [b'"\\"b\\""', b'":\\"x"'])
+    kept = text_run(2, '"b":"x', ['"b"', ':"x'], [b'"\\"b\\""', b'":\\"x"'])
     out = trimmer.feed(
-        [BlockStart(2, BlockKind.TOOL, "d", "read"), Delta(2, '{"a":null,"b":"'), kept._replace(text="yz")]
+        [
+            BlockStart(2, BlockKind.TOOL, "d", "read"),
+            Delta(2, '{"a":null,"b":"'),
+            text_run(2, "yz", kept.pieces, kept.encoded),
+        ]
     )
     assert out[1] == Delta(2, '{"b":"')
     assert out[2].text == "yz"  # type: ignore[union-attr]  # what is passed on whole stays what it was

@@ -16,8 +16,8 @@ from dragoman.canonical.events import (
     Start,
     Stop,
     StopReason,
-    TextRun,
     Usage,
+    text_run,
 )
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.errors import Failure, FailureKind
@@ -31,7 +31,7 @@ SAID: list[Event] = [
     BlockEnd(0),
     BlockStart(1, BlockKind.TEXT),
     Delta(1, "Größer"),
-    TextRun(1, " als 東京", [" als", " 東京"], [b" als", " 東京".encode()]),
+    text_run(1, " als 東京", [" als", " 東京"], [b" als", " 東京".encode()]),
     BlockEnd(1),
     BlockStart(2, BlockKind.TOOL, "c", "look"),
     Delta(2, "{}"),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dragoman.canonical.events import Delta, TextRun
+from dragoman.canonical.events import Delta, TextRun, text_run
 from dragoman.wire.delta_template import DeltaTemplate, VaryingKeys, learn
 from dragoman.wire.sse import Frame, Parser, frame_at
 
@@ -35,7 +35,7 @@ def test_a_run_is_all_that_is_alike_and_nothing_behind_it() -> None:
     data = frames('{"t":"a"}', '{"t":"é"}', '{"t":"c"}', '{"u":"d"}', '{"t":"e"}')
     found = known('{"t":"hi"}')
     run = found.run(data)
-    assert run == TextRun(3, "aéc", ["a", "é", "c"], [b'"a"', '"é"'.encode(), b'"c"'])
+    assert run == text_run(3, "aéc", ["a", "é", "c"], [b'"a"', '"é"'.encode(), b'"c"'])
     assert data[found.end :] == frames('{"u":"d"}', '{"t":"e"}')
     assert found.run(data, found.end) is None
     assert texts(found.run(data, found.end + len(frames('{"u":"d"}')))) == ["e"]
