@@ -86,7 +86,8 @@ class DeltaTemplate:
         """
         size = len(data)
         stop = size - self._tail
-        if size >= self._twice or not data.startswith(self.before) or not data.endswith(self._after):
+        # A slice takes less time than `startswith`.
+        if size >= self._twice or data[: self._size] != self.before or data[stop:] != self._after:
             return None
         if not self._varies:
             literal = data[self._size : stop]
