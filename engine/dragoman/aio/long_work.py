@@ -1,6 +1,8 @@
-"""Long work in parts: each turn of the event loop has at most one part, whatever the number of fast streams.
+"""Long work in parts: every other turn of the event loop has one part, whatever the number of fast streams.
 
-So the others wait for one part, and the fast ones share the turns in the order in which they come.
+So the others wait for one part, and the fast ones share the turns in the order in which they come. A read of aiohttp's
+client takes two turns: data that arrives during a part is received in the next one, and wakes a task for the one after
+it. That one has no part. A turn without a part costs a few microseconds.
 """
 
 from __future__ import annotations
@@ -25,16 +27,19 @@ class LongWork:
         """The first one is scheduled."""
 
     def add(self, part: Callback) -> None:
-        """Call `part` in a turn after this one."""
+        """Call `part` in a turn after the next one."""
         self._waiting.append(part)
         if len(self._waiting) == 1:
-            self._loop.call_soon(self._run)
+            self._loop.call_soon(self._skip)
 
     def _run(self) -> None:
         part = self._waiting.popleft()
         if self._waiting:
-            self._loop.call_soon(self._run)
+            self._loop.call_soon(self._skip)
         part()
+
+    def _skip(self) -> None:
+        self._loop.call_soon(self._run)
 
 
 _OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, LongWork] = WeakKeyDictionary()

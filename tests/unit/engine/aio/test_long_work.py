@@ -45,6 +45,7 @@ async def test_a_turn_has_one_part_of_all_streams_together(streams: int) -> None
     numbers = counted_turns()
     await asyncio.gather(*(stream(name) for name in range(streams)))
     assert max(parts.values()) == 1
+    assert not any(turn + 1 in parts for turn in parts), "the turn after it is free"
     assert order == list(range(streams)) * 5, "they share the turns in the order in which they came"
 
 
