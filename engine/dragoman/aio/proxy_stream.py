@@ -12,8 +12,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Never, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Never, Protocol
 
 from dragoman.aio.keep_reply import keep_reply
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
@@ -58,8 +58,6 @@ _GIVEN_UP = Failure(
     origin=FailureOrigin.PROXY,
     reason="given_up",
 )
-_tuple: Final = tuple.__new__
-"""Makes a `ProxyStream` of its values. A call of the class takes eight times the instructions."""
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
@@ -71,7 +69,8 @@ def ping_of(client: Dialect) -> bytes:
 OnArrival = Callable[[Callable[[], None] | None], None]
 
 
-class ProxyStream(NamedTuple):
+@dataclass(slots=True)
+class ProxyStream:
     """A stream whose first event was read, to be sent by `send_proxy_stream`.
 
     `batches` yields the client's bytes, one batch per upstream read; it raises no DragomanError. `last_stage` is done
@@ -151,7 +150,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         batches = _pass_through(opening, ended, source, stages, context, timers)
         if debug:
             batches = logged_batches(batches, f"{context.request_id} sent")
-        return _tuple(ProxyStream, (batches, stages, _bytes_error_tail(stages, context), on_arrival))
+        return ProxyStream(batches, stages, _bytes_error_tail(stages, context), on_arrival)
     parser, reader, writer, encoder = stages.parser, stages.reader, stages.writer, stages.encoder
     if debug:
         parser = LoggedStage(parser, f"{context.request_id} parser")
@@ -162,7 +161,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
     tools = ToolStallDetector(timers)
     batches = _translate(events, source, parser, reader, tools, write, encoder, context.stored)
-    return _tuple(ProxyStream, (batches, writer, _events_error_tail(writer, encoder), on_arrival))
+    return ProxyStream(batches, writer, _events_error_tail(writer, encoder), on_arrival)
 
 
 def first_failure(stream: ProxyStream) -> Failure | None:

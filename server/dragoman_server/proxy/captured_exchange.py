@@ -64,8 +64,9 @@ class CapturedExchange(Exchange):
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
-        error_tail = partial(self._error_tail, stream.error_tail)
-        self.stream = stream._replace(batches=self._batches(stream.batches), error_tail=error_tail)
+        stream.error_tail = partial(self._error_tail, stream.error_tail)
+        stream.batches = self._batches(stream.batches)
+        self.stream = stream
         return await Exchange._streamed_reply(self, request, answer, timers, headers)
 
     async def _batches(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

@@ -165,7 +165,7 @@ class Exchange:
         stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
         self._note_issuer()
         if self.record is not None:
-            stream = stream._replace(batches=self.record(stream.batches))
+            stream.batches = self.record(stream.batches)
         downstream = await self._started()
         self.receipt.begin()
         if downstream is None:
