@@ -94,18 +94,20 @@ class StreamReader:
 
     def feed(self, frames: FrameBatch, /) -> list[Event]:
         """Returns the events of the frames. Errors are `Error` events; nothing is raised."""
-        out: list[Event] = []
         if isinstance(frames, bytes):
-            template = self._templates.template
+            templates = self._templates
+            template = templates.template
             if (
                 template is not None
                 and (run := template.only(frames)) is not None
                 and (self._on_run is None or self._on_run(run.text, run.pieces))
             ):
-                self._templates.fruitless = 0
+                templates.fruitless = 0
                 return [run]
+            out: list[Event] = []
             self._read_whole(frames, out)
             return out
+        out = []
         for frame in frames:
             if self.done:
                 break

@@ -116,13 +116,13 @@ class ResponsesWriter(StreamWriter):
         """Returns the encoded frames of a run of fragments, or None if they need more than the item's format."""
         block = self._open.get(event.index)
         text, literals = event.text, event.encoded
-        if block is None or not block.direct_frame or len(text) > self._room:
+        if block is None or not (frame := block.direct_frame) or len(text) > self._room:
             return None
         self._room -= len(text)
         block.append(text)
-        sequence, frame = self._sequence, block.direct_frame
-        self._sequence = sequence + len(literals)
-        if len(literals) == 1:
+        sequence, number = self._sequence, len(literals)
+        self._sequence = sequence + number
+        if number == 1:
             return frame % (sequence, literals[0])
         return b"".join([frame % numbered for numbered in enumerate(literals, sequence)])
 
