@@ -138,7 +138,7 @@ async def test_a_response_is_cancelled(stream: bool) -> None:
         assert json.loads(node.reply)["status"] == "cancelled"
         receipt = await state.gate.session.get(f"{state.gate.url}/v1/dragoman/receipts/req_{response_id[5:]}")
         assert (await receipt.json())["ended"] == "abandoned"
-        assert state.gate.gateway.metrics.open_requests == 0
+        await until(lambda: state.gate.gateway.metrics.open_requests == 0)
 
 
 async def test_a_failure_of_the_upstream_is_the_state_of_the_response(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,7 +176,7 @@ async def test_requests_that_cannot_run_in_the_background() -> None:
         first = await create(model="sim-text", input="Hi", background=True)
         with pytest.raises(openai.BadRequestError, match="leave out `stream`"):
             await state.sdk.responses.retrieve(first.id, stream=True)
-        assert state.gate.gateway.metrics.open_requests == 0
+        await until(lambda: state.gate.gateway.metrics.open_requests == 0)
     async with stateful(CHAT, StateOptions(kind="memory", background=0)) as state:
         with pytest.raises(openai.BadRequestError, match="use `stream`"):
             await state.sdk.responses.create(model="sim-text", input="Hi", background=True)
