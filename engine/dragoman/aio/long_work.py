@@ -1,8 +1,8 @@
 """Long work in parts: every other turn of the event loop has one part, whatever the number of fast streams.
 
-So the others wait for one part, and the fast ones share the turns in the order in which they come. A read of aiohttp's
-client takes two turns: data that arrives during a part is received in the next one, and wakes a task for the one after
-it. That one has no part. A turn without a part costs a few microseconds.
+So the others wait for one part, and the fast ones share the turns in the order in which they come. aiohttp's client
+takes two turns for a read: the first receives the data, and the second runs the task that waits for it. Were each turn
+to have a part, such a read would wait for two.
 """
 
 from __future__ import annotations

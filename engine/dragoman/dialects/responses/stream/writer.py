@@ -120,9 +120,9 @@ class ResponsesWriter(StreamWriter):
             return None
         self._room -= len(text)
         block.append(text)
-        sequence, number = self._sequence, len(literals)
-        self._sequence = sequence + number
-        if number == 1:
+        sequence, count = self._sequence, len(literals)
+        self._sequence = sequence + count
+        if count == 1:
             return frame % (sequence, literals[0])
         return b"".join([frame % numbered for numbered in enumerate(literals, sequence)])
 
