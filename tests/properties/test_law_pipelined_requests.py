@@ -46,7 +46,7 @@ async def _reply(line: HijackableConnection, request: web.Request, taken: list[i
     resume = None
     try:
         await asyncio.sleep(0)
-        resume = line.hijack(_Carrier(), True)
+        resume = line.hijack(_Carrier(), True, web.StreamResponse())
         if resume is None:
             return web.Response(text=text)
         asyncio.get_running_loop().call_soon(resume)

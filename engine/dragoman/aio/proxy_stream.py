@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Never, Protocol
 
 from dragoman.aio.keep_reply import keep_reply
@@ -150,7 +151,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         batches = _pass_through(opening, ended, source, stages, context, timers)
         if debug:
             batches = logged_batches(batches, f"{context.request_id} sent")
-        return ProxyStream(batches, stages, _bytes_error_tail(stages, context), on_arrival)
+        return ProxyStream(batches, stages, partial(_bytes_error_tail, stages, context), on_arrival)
     parser, reader, writer, encoder = stages.parser, stages.reader, stages.writer, stages.encoder
     if debug:
         parser = LoggedStage(parser, f"{context.request_id} parser")
@@ -161,7 +162,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
     tools = ToolStallDetector(timers)
     batches = _translate(events, source, parser, reader, tools, write, encoder, context.stored)
-    return ProxyStream(batches, writer, _events_error_tail(writer, encoder), on_arrival)
+    return ProxyStream(batches, writer, partial(_events_error_tail, writer, encoder), on_arrival)
 
 
 def first_failure(stream: ProxyStream) -> Failure | None:
@@ -173,24 +174,18 @@ def first_failure(stream: ProxyStream) -> Failure | None:
     return stage.observer.failure if isinstance(stage, Passthrough) else None
 
 
-def _bytes_error_tail(stage: Passthrough, context: ReplyContext) -> Callable[[Failure], bytes]:
-    def error_tail(failure: Failure) -> bytes:
-        if stage.done or stage.fault is not None:
-            return b""
-        context.failure = failure
-        return stage.error(failure)
-
-    return error_tail
+def _bytes_error_tail(stage: Passthrough, context: ReplyContext, failure: Failure) -> bytes:
+    if stage.done or stage.fault is not None:
+        return b""
+    context.failure = failure
+    return stage.error(failure)
 
 
 def _events_error_tail(
-    writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes]
-) -> Callable[[Failure], bytes]:
-    def error_tail(failure: Failure) -> bytes:
-        # Without the stages between: what they hold back belongs to a reply that will not be complete.
-        return encoder.feed(writer.feed([Error(failure)]))
-
-    return error_tail
+    writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes], failure: Failure
+) -> bytes:
+    # Without the stages between: what they hold back belongs to a reply that will not be complete.
+    return encoder.feed(writer.feed([Error(failure)]))
 
 
 async def _first_events(

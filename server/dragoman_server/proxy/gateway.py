@@ -334,19 +334,7 @@ class Gateway:
             finally:
                 await answer.close()
         except DragomanError as error:
-            failure = error.failure
-            if receipt.translation is not None:
-                failure = error.failure = receipt.translation.error_of(failure).failure
-            # A failure before the translation is the gateway's own: nothing was sent upstream.
-            ended = "rejected" if receipt.translation is None else "failed"
-            response = self._failure_response(receipt, failure)
-            level, note = self.loaded.upstream_warnings.level(receipt.provider, failure)
-            if log.isEnabledFor(level):
-                summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
-                status = response.status
-                log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
-            receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
-            return response
+            return self._answer_error(receipt, error)
         except RunInBackground as wanted:
             assert self.background is not None
             return await self.background.begin(receipt, wanted)
@@ -355,24 +343,46 @@ class Gateway:
             return web.Response(status=CLIENT_GONE)
         except Exception:
             # A defect of Dragoman: the client gets an error in its dialect, without the details, which are logged.
-            failure = replace(DEFECT)
-            response = self._failure_response(receipt, failure)
-            summary = without_reply(receipt, "failed by a defect")
-            log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
-            receipt.end("failed", response.status, failure, ours=True)
-            return response
+            return self._answer_defect(receipt)
         finally:
             # The client has disconnected, which may have cancelled this. A run in the background ends later.
             if receipt.ended == "open" and (receipt.background is None or timers is not None):
-                if log.isEnabledFor(logging.INFO):
-                    summary = without_reply(receipt, "abandoned before the reply")
-                    log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
-                receipt.end("abandoned", CLIENT_GONE)
+                self._abandon(receipt)
             if timers is not None:
                 self._open.remove(timers)
             if receipt.capture is not None:
                 receipt.capture.close(receipt)
                 receipt.capture = None
+
+    def _answer_error(self, receipt: Receipt, error: DragomanError) -> web.Response:
+        failure = error.failure
+        if receipt.translation is not None:
+            failure = error.failure = receipt.translation.error_of(failure).failure
+        # A failure before the translation is the gateway's own: nothing was sent upstream.
+        ended = "rejected" if receipt.translation is None else "failed"
+        response = self._failure_response(receipt, failure)
+        level, note = self.loaded.upstream_warnings.level(receipt.provider, failure)
+        if log.isEnabledFor(level):
+            summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
+            status = response.status
+            log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
+        receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
+        return response
+
+    def _answer_defect(self, receipt: Receipt) -> web.Response:
+        """Return the response of a request that failed by an exception, which is being handled and is logged."""
+        failure = replace(DEFECT)
+        response = self._failure_response(receipt, failure)
+        summary = without_reply(receipt, "failed by a defect")
+        log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
+        receipt.end("failed", response.status, failure, ours=True)
+        return response
+
+    def _abandon(self, receipt: Receipt) -> None:
+        if log.isEnabledFor(logging.INFO):
+            summary = without_reply(receipt, "abandoned before the reply")
+            log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
+        receipt.end("abandoned", CLIENT_GONE)
 
     def _heartbeat(self) -> float:
         return self.config.server.timeouts.heartbeat

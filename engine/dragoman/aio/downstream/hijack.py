@@ -58,15 +58,16 @@ class Hijacker(Protocol):
 class DetachableTask(Generic[T]):
     """Awaits a coroutine that can be detached and continued in a task of its own.
 
-    Awaiting it is like awaiting the coroutine. Once `detached`, a cancellation of the awaiting handler does not cancel
-    the coroutine.
+    Awaiting it is like awaiting the coroutine. Once detached, a cancellation of the awaiting handler does not cancel
+    the coroutine: the handler goes on with the early result.
     """
 
-    __slots__ = ("_connection", "_coroutine", "detached")
+    __slots__ = ("_connection", "_coroutine", "_early_result", "detached")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], connection: HijackableConnection) -> None:
         self._coroutine = coroutine
         self._connection = connection
+        self._early_result: T | None = None
         self.detached = False
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -78,9 +79,17 @@ class DetachableTask(Generic[T]):
                 self._connection.task = None
 
     def _throw(self, error: BaseException) -> Any:
-        if self.detached:
-            raise error
-        return self._coroutine.throw(error)
+        if not self.detached:
+            return self._coroutine.throw(error)
+        if isinstance(error, asyncio.CancelledError):
+            # An error would keep the handler's frames, with the request, until the garbage collector finds their cycle.
+            result, self._early_result = self._early_result, None
+            raise StopIteration(result)
+        raise error
+
+    def detach(self, early_result: T) -> None:
+        """Let the awaiting handler go on with `early_result` when it is cancelled."""
+        self.detached, self._early_result = True, early_result
 
     def resume(self) -> asyncio.Task[T]:
         """Continue the detached coroutine in a task. It must not wait for anything at this point."""
@@ -253,8 +262,9 @@ class HijackableConnection(asyncio.Protocol):
         task = self.task = DetachableTask(coroutine, self)
         return task
 
-    def hijack(self, hijacker: Hijacker, keep_alive: bool) -> Callable[[], None] | None:
-        """Detach the current reply from its handler. `keep_alive`: further requests are served after the reply.
+    def hijack(self, hijacker: Hijacker, keep_alive: bool, early_result: object) -> Callable[[], None] | None:
+        """Detach the current reply from its handler, which goes on with `early_result`: a response that aiohttp need
+        not send, and cannot. `keep_alive`: further requests are served after the reply.
 
         Returns a callback that continues the reply in its own task, or None if the connection cannot be hijacked: if
         aiohttp may have bytes of a further request, they would be lost with its parser. Call it when the reply's
@@ -266,7 +276,7 @@ class HijackableConnection(asyncio.Protocol):
             return None
         if http.framing.partial or http.framing.complete != http.handled:
             return None
-        task.detached = True
+        task.detach(early_result)
         self._http, self._hijacker, self._keep_alive = None, hijacker, keep_alive
         self._server.hijacked.add(self)
         release_transport(http)

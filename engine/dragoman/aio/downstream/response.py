@@ -287,8 +287,12 @@ class DownstreamResponse:
             return
         self.inline_task = None  # tried once: the reasons why a connection cannot be hijacked are permanent
         connection = HijackableConnection.of(request)
-        resume = connection.hijack(self, bool(response.keep_alive)) if connection is not None else None
+        if connection is None:
+            return
+        resume = connection.hijack(self, bool(response.keep_alive), response)
         if resume is not None:
+            if self._writer is not None:
+                end_body(response, self._writer)  # for aiohttp
             task.detach(resume)
             self._detached_task = task
             self._connection = self._flow_control = connection

@@ -177,6 +177,8 @@ class MessagesWriter(StreamWriter):
         deferred = self._deferred.pop(index, None)
         if deferred is None:
             return b""
+        if not self._deferred:
+            self._deferred.clear()  # its table would stay as large as it was, for as long as the stream lasts
         kind, citations = deferred
         own = self._count
         self._count = own + 1

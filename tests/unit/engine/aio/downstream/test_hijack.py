@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -34,11 +36,13 @@ class HijackedServer:
         self.going: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.log: list[str] = []
         self.connection: HijackableConnection | None = None
+        self.request: weakref.ref[web.Request] | None = None
         self.port = 0
 
     async def handler(self, request: web.Request) -> web.StreamResponse:
         connection = self.connection = HijackableConnection.of(request)
         assert connection is not None
+        self.request = weakref.ref(request)
         await request.read()
         try:
             response: web.StreamResponse = await connection.run_detachable(self.work())
@@ -115,30 +119,53 @@ async def test_hijacking_ends_the_handler_and_not_the_coroutine() -> None:
         assert server.connection is not None
         assert runner.connections is not None
         assert repr(server.connection) == "<HijackableConnection aiohttp requests=1 held=0>"
-        resume = server.connection.hijack(server, True)
+        resume = server.connection.hijack(server, True, web.Response())
         assert resume is not None
         assert repr(server.connection) == "<HijackableConnection hijacked held=0>"
         await until(lambda: server.log)
-        assert server.log == ["handler cancelled"]
-        assert server.connection.hijack(server, True) is None
+        assert server.log == ["handler done"]
+        assert server.connection.hijack(server, True, web.Response()) is None
         assert runner.connections.connections == [server.connection]
         server.going.set_result(None)
         await turns()
         resume()
         await until(lambda: not runner.connections or not runner.connections.hijacked)
-        assert server.log == ["handler cancelled", "work done"]
+        assert server.log == ["handler done", "work done"]
         assert len(runner.connections.server.connections) == 1
+
+
+async def test_hijacking_frees_the_request_without_the_garbage_collector() -> None:
+    async with serving() as (server, _, _, _):
+        assert server.connection is not None
+        assert server.request is not None
+        early: web.StreamResponse | None = web.Response()
+        response = weakref.ref(early)
+        gc.collect()
+        gc.disable()
+        try:
+            resume = server.connection.hijack(server, True, early)
+            early = None
+            assert resume is not None
+            await until(lambda: server.log)
+            await turns()
+            assert server.request() is None
+            assert response() is None
+        finally:
+            gc.enable()
+        server.going.set_result(None)
+        await turns()
+        resume()
 
 
 async def test_a_hijacked_reply_is_notified_at_once_of_a_disconnection() -> None:
     async with serving() as (server, runner, _, writer):
         assert server.connection is not None
         assert runner.connections is not None
-        resume = server.connection.hijack(server, True)
+        resume = server.connection.hijack(server, True, web.Response())
         assert resume is not None
         writer.transport.abort()
         await until(lambda: "lost" in server.log)
-        assert server.log == ["handler cancelled", "lost"]
+        assert server.log == ["handler done", "lost"]
         server.going.set_result(None)
         await turns()
         resume()
@@ -151,7 +178,7 @@ async def test_nothing_is_hijacked_while_the_server_closes() -> None:
         assert server.connection is not None
         assert runner.connections is not None
         runner.connections.closing = True
-        assert server.connection.hijack(server, True) is None
+        assert server.connection.hijack(server, True, web.Response()) is None
         server.going.set_result(None)
 
 
@@ -159,7 +186,7 @@ async def test_drain_raises_when_the_client_disconnects() -> None:
     async with serving() as (server, _, _, writer):
         connection = server.connection
         assert connection is not None
-        resume = connection.hijack(server, True)
+        resume = connection.hijack(server, True, web.Response())
         assert resume is not None
         connection.pause_writing()
         draining = asyncio.create_task(connection.drain())
@@ -181,7 +208,7 @@ async def test_aiohttp_does_not_get_back_the_connection_of_a_client_that_disconn
         connection = server.connection
         assert connection is not None
         assert runner.connections is not None
-        resume = connection.hijack(server, True)
+        resume = connection.hijack(server, True, web.Response())
         transport = connection._transport
         assert resume is not None
         assert transport is not None
@@ -204,7 +231,7 @@ async def test_reading_stays_paused_while_aiohttp_has_many_requests() -> None:
         connection = server.connection
         assert connection is not None
         assert runner.connections is not None
-        resume = connection.hijack(server, True)
+        resume = connection.hijack(server, True, web.Response())
         transport = connection._transport
         assert resume is not None
         assert transport is not None
@@ -238,7 +265,7 @@ async def test_reading_stays_paused_while_aiohttp_has_many_requests() -> None:
 async def test_a_connection_is_hijacked_if_only_its_request_was_read(reads: tuple[bytes, ...], at_once: bool) -> None:
     async with serving(*reads, at_once=at_once) as (server, _, _, _):
         assert server.connection is not None
-        resume = server.connection.hijack(server, True)
+        resume = server.connection.hijack(server, True, web.Response())
         assert resume is not None
         server.going.set_result(None)
         await turns()
@@ -268,7 +295,7 @@ async def test_a_connection_is_not_hijacked_if_more_than_its_request_was_read(
 ) -> None:
     async with serving(*reads, at_once=at_once) as (server, _, reader, _):
         assert server.connection is not None
-        assert server.connection.hijack(server, True) is None
+        assert server.connection.hijack(server, True, web.Response()) is None
         server.going.set_result(None)
         for _ in range(replies):
             assert b"200 OK" in await reader.readuntil(b"\r\n\r\nall")
@@ -278,14 +305,14 @@ async def test_a_connection_is_hijacked_after_pipelined_requests_were_answered()
     async with serving(LONG + LONG) as (server, _, reader, _):
         connection = server.connection
         assert connection is not None
-        assert connection.hijack(server, True) is None
+        assert connection.hijack(server, True, web.Response()) is None
         server.going.set_result(None)
         for _ in range(2):
             await reader.readuntil(b"\r\n\r\nall")
         server.going = asyncio.get_running_loop().create_future()
         connection.data_received(LONG)
         await until(lambda: connection.task)
-        resume = connection.hijack(server, True)
+        resume = connection.hijack(server, True, web.Response())
         assert resume is not None
         server.going.set_result(None)
         await turns()
