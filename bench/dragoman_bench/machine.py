@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from dragoman import BUILD
+
 _PACKAGES = ("dragoman", "aiohttp", "uvloop", "orjson", "httptools")
 
 
@@ -27,13 +29,16 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """Return the description of this machine."""
+        packages = {name: found for name in _PACKAGES if (found := _version(name))}
+        if BUILD != "pure" and "dragoman" in packages:
+            packages["dragoman"] += f" ({BUILD})"
         return cls(
             _cpu(),
             os.cpu_count() or 1,
             _memory(),
             f"{platform.system()} {platform.release()}",
             f"{platform.python_implementation()} {platform.python_version()}",
-            {name: found for name in _PACKAGES if (found := _version(name))},
+            packages,
             _commit(Path(__file__).resolve().parents[2]),
         )
 
