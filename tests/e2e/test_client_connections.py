@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
-from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app
 from support.gateways import ALL, CROSS, config_for, gate, raw_exchange, served

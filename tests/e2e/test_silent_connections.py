@@ -20,7 +20,8 @@ from aiohttp import ClientSession, web
 
 from dragoman.aio.downstream import request_handler
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, margin
-from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner
+from dragoman.aio.downstream.hijack import HijackableConnection
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app

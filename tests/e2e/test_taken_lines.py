@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pytest
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HELD_MAX, HijackRunner, HijackServer
+from dragoman.aio.downstream.hijack import HELD_MAX, HijackServer
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman.aio.downstream.response import DownstreamResponse
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect

@@ -14,7 +14,8 @@ from aiohttp import web
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner
+from dragoman.aio.downstream.hijack import HijackableConnection
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from support.waiting import turns, until
 
 KINDS = st.sampled_from(["post", "get", "early end", "chunked", "odd body"])

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.app import make_app

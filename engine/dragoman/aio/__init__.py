@@ -55,7 +55,8 @@ if TYPE_CHECKING:
         TooManyConnections,
     )
     from dragoman.aio.downstream.event_log import EventLog, LoggedStream
-    from dragoman.aio.downstream.hijack import HijackableConnection, HijackRunner, HijackServer
+    from dragoman.aio.downstream.hijack import HijackableConnection, HijackServer
+    from dragoman.aio.downstream.hijack_runner import HijackRunner
     from dragoman.aio.downstream.numbered_stream import NumberedStream, numbered_ping_of
     from dragoman.aio.downstream.request_handler import BadVersion
     from dragoman.aio.downstream.response import DownstreamResponse, EventStream
@@ -117,7 +118,7 @@ _NEED_AIOHTTP: Final = {
     "EventLog": "downstream.event_log",
     "EventStream": "downstream.response",
     "HeadTimeout": "downstream.connection_limits",
-    "HijackRunner": "downstream.hijack",
+    "HijackRunner": "downstream.hijack_runner",
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "LoggedStream": "downstream.event_log",

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from dragoman import BUILD, Dialect, DragomanError, Failure, Json, UpstreamUnreachable, json_dumps
+from dragoman import BUILD, Dialect, DragomanError, Json, UpstreamUnreachable, json_dumps
 from dragoman.aio import (
-    DEFECT,
     STOPPING,
     ClientGone,
     HijackableConnection,
@@ -29,16 +28,14 @@ from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import OFF as STATE_OFF
-from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.known_secrets import mask_logs
-from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
-from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, new_request_id
-from dragoman_server.proxy.exchange import OpenStream, add_loss_header
+from dragoman_server.proxy.error_response import CLIENT_GONE, new_request_id
+from dragoman_server.proxy.exchange import OpenStream
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.instruments import Instruments
 from dragoman_server.proxy.known_models import KnownModels
@@ -49,6 +46,7 @@ from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.open_websockets import OpenWebSockets
 from dragoman_server.proxy.prepare_request import prepare_request
 from dragoman_server.proxy.request_body import RequestBodies
+from dragoman_server.proxy.request_failure import answer_defect, answer_error, end_abandoned
 from dragoman_server.proxy.resolve_request import RunInBackground, identify
 from dragoman_server.proxy.stream_recorder import StreamRecorder
 from dragoman_server.proxy.upstream_calls import UpstreamCalls
@@ -307,11 +305,7 @@ class Gateway:
     ) -> web.StreamResponse:
         # One function with few local variables, as an open stream keeps its frame.
         if receipt is None:
-            receipt = Receipt(self.new_id(), client, int(self.now()))
-            receipt.on_end = self._report_end
-            if (tracer := self._instruments.tracer) is not None:
-                receipt.trace = tracer.begin(request.headers)
-            self.metrics.opened(receipt)
+            receipt = self.new_receipt(request, client=client)
         timers: StreamTimers | None = None
         try:
             call, exchange, send = await prepare_request(self, request, receipt, open_stream)
@@ -334,7 +328,7 @@ class Gateway:
             finally:
                 await answer.close()
         except DragomanError as error:
-            return self._answer_error(receipt, error)
+            return answer_error(receipt, error, self.loaded.upstream_warnings)
         except RunInBackground as wanted:
             assert self.background is not None
             return await self.background.begin(receipt, wanted)
@@ -343,46 +337,16 @@ class Gateway:
             return web.Response(status=CLIENT_GONE)
         except Exception:
             # A defect of Dragoman: the client gets an error in its dialect, without the details, which are logged.
-            return self._answer_defect(receipt)
+            return answer_defect(receipt)
         finally:
             # The client has disconnected, which may have cancelled this. A run in the background ends later.
             if receipt.ended == "open" and (receipt.background is None or timers is not None):
-                self._abandon(receipt)
+                end_abandoned(receipt)
             if timers is not None:
                 self._open.remove(timers)
             if receipt.capture is not None:
                 receipt.capture.close(receipt)
                 receipt.capture = None
-
-    def _answer_error(self, receipt: Receipt, error: DragomanError) -> web.Response:
-        failure = error.failure
-        if receipt.translation is not None:
-            failure = error.failure = receipt.translation.error_of(failure).failure
-        # A failure before the translation is the gateway's own: nothing was sent upstream.
-        ended = "rejected" if receipt.translation is None else "failed"
-        response = self._failure_response(receipt, failure)
-        level, note = self.loaded.upstream_warnings.level(receipt.provider, failure)
-        if log.isEnabledFor(level):
-            summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
-            status = response.status
-            log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
-        receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
-        return response
-
-    def _answer_defect(self, receipt: Receipt) -> web.Response:
-        """Return the response of a request that failed by an exception, which is being handled and is logged."""
-        failure = replace(DEFECT)
-        response = self._failure_response(receipt, failure)
-        summary = without_reply(receipt, "failed by a defect")
-        log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
-        receipt.end("failed", response.status, failure, ours=True)
-        return response
-
-    def _abandon(self, receipt: Receipt) -> None:
-        if log.isEnabledFor(logging.INFO):
-            summary = without_reply(receipt, "abandoned before the reply")
-            log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
-        receipt.end("abandoned", CLIENT_GONE)
 
     def _heartbeat(self) -> float:
         return self.config.server.timeouts.heartbeat
@@ -390,13 +354,6 @@ class Gateway:
     def _add_connections(self, totals: Totals) -> None:
         self.upstream.add_pools(totals)
         totals.put(OPEN_WEBSOCKETS, (), len(self.websockets))
-
-    def _failure_response(self, receipt: Receipt, failure: Failure) -> web.Response:
-        response = error_response(receipt.client, failure, receipt.request_id)
-        add_loss_header(response.headers, receipt.losses)
-        if receipt.capture is not None:
-            receipt.capture.replied_whole(response)
-        return response
 
     async def identify(self, request: web.Request) -> Caller:
         """Return the client of a request. Raises DragomanError if it may not use the gateway."""

@@ -9,7 +9,6 @@ transport. When the reply has ended, a new aiohttp handler gets the connection.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import struct
 import sys
@@ -19,15 +18,13 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from aiohttp import web
-from aiohttp.log import server_logger
 
-from dragoman.aio.downstream.aiohttp_internals import as_server, handler_options, release_transport
+from dragoman.aio.downstream.aiohttp_internals import handler_options, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.trampoline import drive
 
 T = TypeVar("T")
-Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 HELD_MAX = 1 << 16
 """Bytes of further requests that are held during a hijacked reply. Above that, reading from the client is paused."""
@@ -140,69 +137,6 @@ class HijackServer:
         self.hijacked.discard(connection)
         if not self.hijacked:
             self._none_hijacked.set()
-
-
-class HijackRunner(web.AppRunner):
-    """A runner of an application whose connections can be hijacked. `log` is aiohttp's logger, `limits` limits the
-    connections.
-
-    At the stop, the application's shutdown handlers end its replies before the connections are closed. A client that
-    sends a request on an idle connection meanwhile gets a response, if only an error: aiohttp's own runner would not
-    read it, and close the connection.
-    """
-
-    __slots__ = ("_limits", "_shut_down", "connections")
-
-    def __init__(
-        self,
-        app: web.Application,
-        *,
-        shutdown_timeout: float,
-        log: Log = server_logger,
-        limits: ConnectionLimits | None = None,
-    ) -> None:
-        self._limits = limits or ConnectionLimits()
-        super().__init__(
-            app,
-            # A client that disconnects cancels its handler, and with it the upstream, at once.
-            handler_cancellation=True,
-            access_log=None,
-            shutdown_timeout=shutdown_timeout,
-            logger=log,
-            keepalive_timeout=self._limits.keep_alive,
-        )
-        self.connections: HijackServer | None = None
-        self._shut_down = False
-
-    @property
-    def server(self) -> web.Server | None:
-        """The protocol factory of the runner's sites."""
-        return as_server(self.connections) if self.connections is not None else None
-
-    async def setup(self) -> None:
-        """Create the server."""
-        await super().setup()
-        server = super().server
-        assert server is not None
-        self.connections = HijackServer(server, self._limits)
-
-    async def shutdown(self) -> None:
-        """Run the application's shutdown handlers, once: `cleanup` does so earlier than aiohttp would."""
-        if not self._shut_down:
-            self._shut_down = True
-            await super().shutdown()
-
-    async def cleanup(self) -> None:
-        """Stop the server. Replies that the application has not ended by then are cut."""
-        connections, self.connections = self.connections, None
-        if connections is not None:
-            for site in self.sites:
-                await site.stop()
-            await self.shutdown()
-            connections.closing = True
-        await super().cleanup()
-        if connections is not None:
-            await connections.close(1.0)
 
 
 class HijackableConnection(asyncio.Protocol):

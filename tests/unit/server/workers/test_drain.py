@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HijackRunner, HijackServer
+from dragoman.aio.downstream.hijack import HijackServer
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from dragoman_server.workers.drain import ConnectionDrain
 
 

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from dragoman.aio.downstream.hijack import HELD_MAX, HijackableConnection, HijackRunner
+from dragoman.aio.downstream.hijack import HELD_MAX, HijackableConnection
+from dragoman.aio.downstream.hijack_runner import HijackRunner
 from support.waiting import turns, until
 
 ASKED = b"GET /taken HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -318,30 +319,3 @@ async def test_a_connection_is_hijacked_after_pipelined_requests_were_answered()
         await turns()
         resume()
         await until(lambda: not connection._server.hijacked)
-
-
-async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:
-    """Not at all where it has not started."""
-    received: list[str] = []
-    app = web.Application()
-
-    async def hello(_: web.Request) -> web.Response:
-        return web.Response(text="hello")
-
-    async def stop(_: web.Application) -> None:
-        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        received.append((await reader.readuntil(b"hello")).decode()[:15])
-
-    app.router.add_get("/", hello)
-    app.on_shutdown.append(stop)
-    runner = HijackRunner(app, shutdown_timeout=0.1)
-    await runner.cleanup()
-    assert not received
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
-    async with asyncio.timeout(5):
-        await runner.cleanup()
-    assert received == ["HTTP/1.1 200 OK"]
-    assert await reader.read() == b""
-    writer.close()

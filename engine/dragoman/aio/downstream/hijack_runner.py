@@ -1,0 +1,77 @@
+"""The runner of an application whose connections can be hijacked."""
+
+from __future__ import annotations
+
+import logging
+
+from aiohttp import web
+from aiohttp.log import server_logger
+
+from dragoman.aio.downstream.aiohttp_internals import as_server
+from dragoman.aio.downstream.connection_limits import ConnectionLimits
+from dragoman.aio.downstream.hijack import HijackServer
+
+Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+
+class HijackRunner(web.AppRunner):
+    """A runner of an application whose connections can be hijacked. `log` is aiohttp's logger, `limits` limits the
+    connections.
+
+    At the stop, the application's shutdown handlers end its replies before the connections are closed. A client that
+    sends a request on an idle connection meanwhile gets a response, if only an error: aiohttp's own runner would not
+    read it, and close the connection.
+    """
+
+    __slots__ = ("_limits", "_shut_down", "connections")
+
+    def __init__(
+        self,
+        app: web.Application,
+        *,
+        shutdown_timeout: float,
+        log: Log = server_logger,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
+        self._limits = limits or ConnectionLimits()
+        super().__init__(
+            app,
+            # A client that disconnects cancels its handler, and with it the upstream, at once.
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=shutdown_timeout,
+            logger=log,
+            keepalive_timeout=self._limits.keep_alive,
+        )
+        self.connections: HijackServer | None = None
+        self._shut_down = False
+
+    @property
+    def server(self) -> web.Server | None:
+        """The protocol factory of the runner's sites."""
+        return as_server(self.connections) if self.connections is not None else None
+
+    async def setup(self) -> None:
+        """Create the server."""
+        await super().setup()
+        server = super().server
+        assert server is not None
+        self.connections = HijackServer(server, self._limits)
+
+    async def shutdown(self) -> None:
+        """Run the application's shutdown handlers, once: `cleanup` does so earlier than aiohttp would."""
+        if not self._shut_down:
+            self._shut_down = True
+            await super().shutdown()
+
+    async def cleanup(self) -> None:
+        """Stop the server. Replies that the application has not ended by then are cut."""
+        connections, self.connections = self.connections, None
+        if connections is not None:
+            for site in self.sites:
+                await site.stop()
+            await self.shutdown()
+            connections.closing = True
+        await super().cleanup()
+        if connections is not None:
+            await connections.close(1.0)

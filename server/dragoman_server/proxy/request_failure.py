@@ -1,0 +1,64 @@
+"""The ends of requests that no reply of an upstream answers: their response, their log line and their receipt."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from aiohttp import web
+
+from dragoman import DragomanError, Failure
+from dragoman.aio import DEFECT
+from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
+from dragoman_server.observability.logs import log_request
+from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.throttled_log import UpstreamWarnings
+from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+from dragoman_server.proxy.exchange import add_loss_header
+
+log = logging.getLogger("dragoman")
+
+
+def answer_error(receipt: Receipt, error: DragomanError, warnings: UpstreamWarnings) -> web.Response:
+    """Return the response of a request that failed before its reply began. Sets the failure of `error` to the one
+    that the client receives."""
+    failure = error.failure
+    if receipt.translation is not None:
+        failure = error.failure = receipt.translation.error_of(failure).failure
+    # A failure before the translation is the gateway's own: nothing was sent upstream.
+    ended = "rejected" if receipt.translation is None else "failed"
+    response = _failure_response(receipt, failure)
+    level, note = warnings.level(receipt.provider, failure)
+    if log.isEnabledFor(level):
+        summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
+        status = response.status
+        log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
+    receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
+    return response
+
+
+def answer_defect(receipt: Receipt) -> web.Response:
+    """Return the response of a request that failed by the exception which is being handled. The exception is logged;
+    the client does not receive its details."""
+    failure = replace(DEFECT)
+    response = _failure_response(receipt, failure)
+    summary = without_reply(receipt, "failed by a defect")
+    log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
+    receipt.end("failed", response.status, failure, ours=True)
+    return response
+
+
+def end_abandoned(receipt: Receipt) -> None:
+    """End a request whose client has disconnected before the reply began."""
+    if log.isEnabledFor(logging.INFO):
+        summary = without_reply(receipt, "abandoned before the reply")
+        log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
+    receipt.end("abandoned", CLIENT_GONE)
+
+
+def _failure_response(receipt: Receipt, failure: Failure) -> web.Response:
+    response = error_response(receipt.client, failure, receipt.request_id)
+    add_loss_header(response.headers, receipt.losses)
+    if receipt.capture is not None:
+        receipt.capture.replied_whole(response)
+    return response

@@ -1,0 +1,36 @@
+"""The runner of hijackable connections: the order of its stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from dragoman.aio.downstream.hijack_runner import HijackRunner
+
+
+async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:
+    """Not at all where it has not started."""
+    received: list[str] = []
+    app = web.Application()
+
+    async def hello(_: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    async def stop(_: web.Application) -> None:
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        received.append((await reader.readuntil(b"hello")).decode()[:15])
+
+    app.router.add_get("/", hello)
+    app.on_shutdown.append(stop)
+    runner = HijackRunner(app, shutdown_timeout=0.1)
+    await runner.cleanup()
+    assert not received
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
+    async with asyncio.timeout(5):
+        await runner.cleanup()
+    assert received == ["HTTP/1.1 200 OK"]
+    assert await reader.read() == b""
+    writer.close()
