@@ -292,7 +292,7 @@ class DownstreamResponse:
         resume = connection.hijack(self, bool(response.keep_alive), response)
         if resume is not None:
             if self._writer is not None:
-                end_body(response, self._writer)  # for aiohttp
+                end_body(response, self._writer)  # the handler returns it to aiohttp, which must not send it
             task.detach(resume)
             self._detached_task = task
             self._connection = self._flow_control = connection
