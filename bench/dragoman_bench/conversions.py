@@ -107,8 +107,9 @@ def page(run: Conversions) -> str:
         f"- software: {packages}" + (f"; commit {machine.commit}" if machine.commit else ""),
         "",
         "CPU time. *Whole* is from the client's bytes to the upstream's, *× loads* the same as a multiple of one",
-        "`orjson.loads` of the body; *conversion* is from a body parsed anew before the clock runs to a body, as it is",
-        "for the peers beside it; *× peer* is ours as a multiple of theirs: below 1 is less.",
+        "`orjson.loads` of the body. *Conversion* is from a parsed body to a body, without the time to parse it; each",
+        "conversion has a newly parsed one, also those of the peers. *× peer* is ours as a multiple of theirs: below 1",
+        "is less.",
         "",
         Table(head(peers), [cells(row, peers) for row in run.rows]).markdown(),
     ]

@@ -341,7 +341,7 @@ class Gateway:
         finally:
             # The client has disconnected, which may have cancelled this. A run in the background ends later.
             if receipt.ended == "open" and (receipt.background is None or timers is not None):
-                end_abandoned(receipt)
+                end_abandoned(receipt, "abandoned before the reply")
             if timers is not None:
                 self._open.remove(timers)
             if receipt.capture is not None:

@@ -1,4 +1,4 @@
-"""The ends of requests that no reply of an upstream answers: their response, their log line and their receipt."""
+"""The end of a request without a complete reply of an upstream: its response, its log line and its receipt."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ log = logging.getLogger("dragoman")
 
 
 def answer_error(receipt: Receipt, error: DragomanError, warnings: UpstreamWarnings) -> web.Response:
-    """Return the response of a request that failed before its reply began. Sets the failure of `error` to the one
-    that the client receives."""
+    """Return the response of a request that failed before its reply began.
+
+    `error.failure` becomes the failure that the client receives.
+    """
     failure = error.failure
     if receipt.translation is not None:
         failure = error.failure = receipt.translation.error_of(failure).failure
@@ -38,8 +40,7 @@ def answer_error(receipt: Receipt, error: DragomanError, warnings: UpstreamWarni
 
 
 def answer_defect(receipt: Receipt) -> web.Response:
-    """Return the response of a request that failed by the exception which is being handled. The exception is logged;
-    the client does not receive its details."""
+    """Log the current exception, which is a defect of Dragoman, and return a response without its details."""
     failure = replace(DEFECT)
     response = _failure_response(receipt, failure)
     summary = without_reply(receipt, "failed by a defect")
@@ -48,10 +49,10 @@ def answer_defect(receipt: Receipt) -> web.Response:
     return response
 
 
-def end_abandoned(receipt: Receipt) -> None:
-    """End a request whose client has disconnected before the reply began."""
+def end_abandoned(receipt: Receipt, how: str) -> None:
+    """End a request whose client has disconnected. `how` is the word or clause for the log line."""
     if log.isEnabledFor(logging.INFO):
-        summary = without_reply(receipt, "abandoned before the reply")
+        summary = without_reply(receipt, how)
         log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
     receipt.end("abandoned", CLIENT_GONE)
 

@@ -99,7 +99,7 @@ def release_transport(handler: web.RequestHandler) -> None:
     """End a handler as if its client had disconnected, but leave the connection open.
 
     Assumes that `connection_lost` closes only `handler.transport`, cancels the running handler (of a server with
-    `handler_cancellation`), and frees the parser.
+    `handler_cancellation`), and frees the parser; and that a response which the handler then returns is not sent.
     """
     handler.transport = None
     handler.connection_lost(None)

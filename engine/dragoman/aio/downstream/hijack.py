@@ -56,7 +56,7 @@ class DetachableTask(Generic[T]):
     """Awaits a coroutine that can be detached and continued in a task of its own.
 
     Awaiting it is like awaiting the coroutine. Once detached, a cancellation of the awaiting handler does not cancel
-    the coroutine: the handler goes on with the early result.
+    the coroutine: in the handler, `await` returns the early result.
     """
 
     __slots__ = ("_connection", "_coroutine", "_early_result", "detached")
@@ -85,7 +85,7 @@ class DetachableTask(Generic[T]):
         raise error
 
     def detach(self, early_result: T) -> None:
-        """Let the awaiting handler go on with `early_result` when it is cancelled."""
+        """Return `early_result` to the awaiting handler when it is cancelled."""
         self.detached, self._early_result = True, early_result
 
     def resume(self) -> asyncio.Task[T]:
@@ -197,8 +197,8 @@ class HijackableConnection(asyncio.Protocol):
         return task
 
     def hijack(self, hijacker: Hijacker, keep_alive: bool, early_result: object) -> Callable[[], None] | None:
-        """Detach the current reply from its handler, which goes on with `early_result`: a response that aiohttp need
-        not send, and cannot. `keep_alive`: further requests are served after the reply.
+        """Detach the current reply from its handler, to which `early_result` is returned. It is the response that the
+        handler returns to aiohttp, which does not send it. `keep_alive`: further requests are served after the reply.
 
         Returns a callback that continues the reply in its own task, or None if the connection cannot be hijacked: if
         aiohttp may have bytes of a further request, they would be lost with its parser. Call it when the reply's

@@ -291,8 +291,6 @@ class DownstreamResponse:
             return
         resume = connection.hijack(self, bool(response.keep_alive), response)
         if resume is not None:
-            if self._writer is not None:
-                end_body(response, self._writer)  # the handler returns it to aiohttp, which must not send it
             task.detach(resume)
             self._detached_task = task
             self._connection = self._flow_control = connection

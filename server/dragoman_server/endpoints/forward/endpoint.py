@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Failure, Translation
-from dragoman.aio import DEFECT, ClientGone
+from dragoman import DragomanError, Translation
+from dragoman.aio import ClientGone
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.endpoints.forward.attempts import ForwardAttempts
 from dragoman_server.endpoints.forward.reply import ForwardedReply, Sent
@@ -25,19 +24,14 @@ from dragoman_server.endpoints.forward.request import (
     read_body,
     upstream_request,
 )
-from dragoman_server.observability.access_log import (
-    OWN_ERRORS,
-    cause_of,
-    exchange_text,
-    request_line,
-    without_reply,
-)
+from dragoman_server.observability.access_log import exchange_text, request_line
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+from dragoman_server.proxy.error_response import CLIENT_GONE
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.gateway import Endpoint, Gateway
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
+from dragoman_server.proxy.request_failure import answer_defect, answer_error, end_abandoned
 
 log = logging.getLogger("dragoman")
 
@@ -56,26 +50,16 @@ class ForwardedEndpoints:
             self._finish(receipt, sent)
             return sent.response
         except DragomanError as error:
-            return self._fail(receipt, error)
+            return answer_error(receipt, error, self._gateway.loaded.upstream_warnings)
         except (ClientGone, ConnectionError):
             # The client has disconnected. Errors of the upstream's connection are UpstreamErrors.
             return web.Response(status=CLIENT_GONE)
         except Exception:
             # A defect of Dragoman: the client gets an error without the details, which are logged.
-            failure = replace(DEFECT)
-            response = error_response(receipt.client, failure, receipt.request_id)
-            summary = without_reply(receipt, "failed by a defect")
-            log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
-            if receipt.capture is not None:
-                receipt.capture.replied_whole(response)
-            receipt.end("failed", response.status, failure, ours=True)
-            return response
+            return answer_defect(receipt)
         finally:
             if receipt.ended == "open":  # the client has disconnected, which may have cancelled this
-                if log.isEnabledFor(logging.INFO):
-                    summary = without_reply(receipt, "abandoned")
-                    log_request(logging.INFO, request_line(receipt, summary, "abandoned", CLIENT_GONE))
-                receipt.end("abandoned", CLIENT_GONE)
+                end_abandoned(receipt, "abandoned")
             if receipt.capture is not None:
                 receipt.capture.close(receipt)
                 receipt.capture = None
@@ -135,24 +119,6 @@ class ForwardedEndpoints:
             summary = f"{exchange_text(receipt, receipt.translation)} {how}"
             log_request(level, request_line(receipt, summary, sent.ended, status, error=failure, note=note))
         receipt.end(sent.ended, status, failure)
-
-    def _fail(self, receipt: Receipt, error: DragomanError) -> web.Response:
-        """Return the response for an error before the reply, log the request's line and complete the receipt."""
-        failure: Failure = error.failure
-        if receipt.translation is not None:
-            failure = error.failure = receipt.translation.error_of(failure).failure
-        # A failure before the exchange is the gateway's own: nothing was sent upstream.
-        ended = "rejected" if receipt.translation is None else "failed"
-        response = error_response(Dialect.CHAT, failure, receipt.request_id)
-        if receipt.capture is not None:
-            receipt.capture.replied_whole(response)
-        level, note = self._gateway.loaded.upstream_warnings.level(receipt.provider, failure)
-        if log.isEnabledFor(level):
-            summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
-            status = response.status
-            log_request(level, request_line(receipt, summary, ended, status, error=failure, cause=cause, note=note))
-        receipt.end(ended, response.status, failure, ours=isinstance(error, OWN_ERRORS))
-        return response
 
 
 def _reply(

@@ -34,9 +34,7 @@ def message_of(body: object) -> str:
     return text
 
 
-def test_an_error_before_the_translation_is_a_rejection(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_error_before_the_translation_is_a_rejection(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dragoman")
     receipt = Receipt("req_1", MESSAGES, 7)
     response = answer_error(receipt, ClientRequestError(("model",), "is required"), warnings())
@@ -74,6 +72,6 @@ def test_a_client_that_left_is_in_the_receipt_and_in_the_log_where_that_is_on(
 ) -> None:
     caplog.set_level(level, "dragoman")
     receipt = translated()
-    end_abandoned(receipt)
+    end_abandoned(receipt, "abandoned before the reply")
     assert (receipt.ended, receipt.status) == ("abandoned", 499)
     assert ("abandoned before the reply" in caplog.text) is (level == logging.INFO)

@@ -116,7 +116,7 @@ async def test_a_disconnection_cancels_a_reply_that_is_not_hijacked() -> None:
 
 
 async def test_hijacking_ends_the_handler_and_not_the_coroutine() -> None:
-    async with serving() as (server, runner, _, _):
+    async with serving() as (server, runner, reader, _):
         assert server.connection is not None
         assert runner.connections is not None
         assert repr(server.connection) == "<HijackableConnection aiohttp requests=1 held=0>"
@@ -125,6 +125,10 @@ async def test_hijacking_ends_the_handler_and_not_the_coroutine() -> None:
         assert repr(server.connection) == "<HijackableConnection hijacked held=0>"
         await until(lambda: server.log)
         assert server.log == ["handler done"]
+        await turns()
+        assert server.connection._transport is not None
+        server.connection._transport.write(b"reply")
+        assert await reader.read(100) == b"reply"  # and nothing of the handler's response before it
         assert server.connection.hijack(server, True, web.Response()) is None
         assert runner.connections.connections == [server.connection]
         server.going.set_result(None)

@@ -10,7 +10,7 @@ from dragoman.aio.downstream.hijack_runner import HijackRunner
 
 
 async def test_the_application_stops_once_and_while_its_connections_still_answer() -> None:
-    """Not at all where it has not started."""
+    """A runner that was not set up does not run its shutdown handlers."""
     received: list[str] = []
     app = web.Application()
 
