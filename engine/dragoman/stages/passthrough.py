@@ -257,7 +257,7 @@ class Passthrough:
             stop, end = _end_of_frame(data, at, odd)
             if measured and (fault := self._too_long(data[at:stop])) is not None:
                 return at, fault
-            if first == _COLON and not odd and data.find(b"\n", at) == stop:  # a comment
+            if first == _COLON and not odd and data.find(b"\n", at) == stop and data[at:stop].isascii():  # a comment
                 at = end
                 self._first = False
                 continue

@@ -5,8 +5,8 @@ ends are first made one kind, only new bytes are searched, and only complete lin
 and LF alone, never on U+2028 (the WHATWG grammar; `str.splitlines` would tear such a text apart).
 
 A broken limit is not an exception but a last frame with a `fault`, so that the frames before it are not lost with it:
-whatever the split, the same frames come out. A field name with control or non-ASCII bytes is a fault too: the grammar
-would ignore the line, and a `data` line with one damaged byte would be lost without a trace.
+whatever the split, the same frames come out. A line that may be the rest of a damaged field is a fault too: the grammar
+would ignore it, and a `data` line with one damaged byte would be lost without a trace.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.wire.sse_field_names import BEGINNINGS, is_damaged
 
 _BOM = b"\xef\xbb\xbf"
 LF, CR = b"\n\r"
@@ -260,8 +261,9 @@ class Parser:
         frames: list[Frame] = []
         if self._opening:
             self._partial += self._opening
-        if self._partial and not self.done:
-            self._line(bytes(self._partial), frames)
+        line = bytes(self._partial)
+        if line and not self.done and line not in BEGINNINGS:
+            self._line(line, frames)
         if not self.done:
             comments = len(frames)
             self._dispatch(frames)
@@ -292,7 +294,7 @@ class Parser:
                 return False
             self._lines.append(line[6:] if line[5:6] == b" " else line[5:])
             return True
-        if line[0] == 58:  # a colon: a comment
+        if line[0] == 58 and (line.isascii() or not is_damaged(line)):  # a colon: a comment
             frames.append(Frame("", None))
             return True
         name, _, value = line.partition(b":")
@@ -313,7 +315,7 @@ class Parser:
         elif name == b"retry" and value.isdigit() and len(value) < 16:
             self._retry = int(value)
             self._numbered = True
-        elif not (name.isascii() and name.decode("ascii").isprintable()):
+        elif is_damaged(line):
             frames += self._fault(UpstreamProtocolError("upstream sent an event stream with a damaged field name"))
             return False
         return True
@@ -362,7 +364,7 @@ def frame_at(data: bytes, at: int, limits: Limits = DEFAULT_LIMITS) -> tuple[lis
     one_line = data.find(b"\n", line) == end - 2 and data.find(b"\r", at, end) < 0
     if one_line and data.startswith(b"data: ", line):
         return [Frame(event, data[line + 6 : end - 2])], end
-    if one_line and data[at] == 58:  # a colon: a comment
+    if one_line and data[at] == 58 and data[at:end].isascii():  # a colon: a comment
         return [Frame("", None)], end
     parser = _spare_parser(limits)
     frames = parser.parse(data[at:end])

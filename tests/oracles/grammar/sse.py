@@ -38,14 +38,14 @@ def lines_of(data: bytes) -> tuple[list[bytes], bytes]:
 def split(data: bytes, *, flush: bool = True) -> list[Item]:
     """All items. With `flush` an end of file counts as a line end and a blank line, if a line is begun.
 
-    An id lasts until the next one, a retry belongs to the next dispatched event. Stricter than the grammar, a field
-    name with control or non-ASCII bytes ends the stream with a fault, "name".
+    An id lasts until the next one, a retry belongs to the next dispatched event. Stricter than the grammar, a line that
+    may be the rest of a damaged field ends the stream with a fault, "name".
     """
     if data[:3] == b"\xef\xbb\xbf":
         data = data[3:]
     lines, rest = lines_of(data)
     if flush:
-        lines += [rest, b""]
+        lines += [b"" if any(rest != name and name.startswith(rest) for name in (b"data", b"event")) else rest, b""]
     items: list[Item] = []
     event, payload, last_id, retry = b"", list[bytes](), None, None
     for line in lines:
@@ -55,7 +55,7 @@ def split(data: bytes, *, flush: bool = True) -> list[Item]:
                 retry = None
             event, payload = b"", []
             continue
-        if line[:1] == b":":
+        if line[:1] == b":" and line.decode("utf-8", "ignore").encode() == line:
             items.append(Item("", None))
             continue
         name, colon, value = line.partition(b":")
@@ -69,9 +69,33 @@ def split(data: bytes, *, flush: bool = True) -> list[Item]:
             last_id = value.decode("utf-8", "replace")
         elif name == b"retry" and value and all(0x30 <= digit <= 0x39 for digit in value):
             retry = int(value)
-        elif any(not 0x20 <= byte < 0x7F for byte in name):
+        elif name not in (b"id", b"retry") and _damaged(name, bool(colon), value):
             return [*items, Item("", None, fault="name")]
     return items
+
+
+def _damaged(name: bytes, colon: bool, value: bytes) -> bool:
+    """Return whether an ignored line is no text, a piece of a field name, or JSON below a name that may be damaged."""
+    line = name + b":" * colon + value
+    if line.decode("utf-8", "ignore").encode() != line:
+        return True
+    if name[:1] == b"{":
+        return False
+    if any(not 0x20 <= byte < 0x7F for byte in name) or b"{" in name:
+        return True
+    if any((byte < 0x20 and byte != 0x09) or byte == 0x7F for byte in value):
+        return True
+    if not colon:
+        return any(field.startswith(name) for field in (b"data", b"event"))
+    if value.strip()[:1] not in (b"{", b"["):
+        return False
+    words = name.replace(b"_", b"").replace(b"-", b"").replace(b".", b"")
+    if not (words.isalnum() and name[:1].isalpha()):
+        return True
+    if len(name) == 4:
+        return sum(one != other for one, other in zip(name, b"data", strict=True)) == 1
+    inserted = any(name[:at] + name[at + 1 :] == b"data" for at in range(len(name)))
+    return inserted or name in (b"ata", b"dta", b"daa", b"dat", b"ta", b"a")
 
 
 def written(data: bytes) -> list[Item]:

@@ -190,7 +190,36 @@ def test_a_damaged_field_name_is_a_fault_and_nothing_follows_it(name: bytes, end
 
 
 def test_unknown_field_names_of_plain_ascii_are_ignored() -> None:
-    assert data_of(b"novelty: x\nx-y_z: \xff\nsome words\ndata: a\n\n<html>: \x00\n\ndata: b\n\n") == [b"a", b"b"]
+    stream = (
+        b'novelty: x\nx-y_z: \xc3\xa4\nsome words\nusage: {"a":1}\ndata: a\n\n<html>: 0\n\n{"bare": {}}\ndata: b\n\n'
+    )
+    assert data_of(stream) == [b"a", b"b"]
+
+
+LINE = b'data: {"a":1}'
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\xff", b":\xff", b":\x1b", b"\n", b"\r", b"\r\n", b"\n\x00", b"q", b'\n{"', b"\xe2\x80\xa8"]
+)
+@pytest.mark.parametrize("at", range(1, 4))
+def test_garbage_within_a_field_name_never_loses_a_frame_silently(garbage: bytes, at: int) -> None:
+    """Also if it splits the name in two lines, or in a name and a value."""
+    stream = b"data: b\n\n" + LINE[:at] + garbage + LINE[at:] + b"\n\ndata: c\n\n"
+    expected = [("", b"b", None, None, None), ("", None, None, None, "name")]
+    for split in range(len(stream) + 1):
+        assert parse(split_at(stream, [split])) == expected
+    assert judged(stream) == expected
+
+
+@pytest.mark.parametrize(
+    "line", [b": \xff", b"x: \xff", b"x: \x00", b"da", b"even", b"meta:\x07{}", b'H(1ata: {"a":1}']
+)
+def test_a_line_that_may_hide_an_event_is_a_fault(line: bytes) -> None:
+    stream = b"data: b\n\n" + line + b"\n\n"
+    assert parse([stream])[1:] == [("", None, None, None, "name")]
+    assert judged(stream) == parse([stream])
+    assert parse([b"data: b\n\n" + line])[1:] == ([] if line in (b"da", b"even") else parse([stream])[1:])  # cut off
 
 
 @pytest.mark.parametrize("tail", [b"data: z", b"data: z\n", b"data: z\r", b"data: z\r\n"])
@@ -263,7 +292,13 @@ def test_every_prefix_of_a_nasty_stream_is_read_as_the_judge_reads_it() -> None:
 
 LINES = st.sampled_from(
     b"|data: x|data:|data|data:  y|data: \xe2\x80\xa8|data: \xf0\x9f\x98\x80|data: z\0|\0".split(b"|")
-) | (st.sampled_from(b":|: c|event: e|event|id: 1|id:\0|retry: 5|retry: x|\xef\xbb\xbf|a: b".split(b"|")))
+) | (
+    st.sampled_from(
+        b":|: c|event: e|event|id: 1|id:\0|retry: 5|retry: x|\xef\xbb\xbf|a: b|a: {|x: {|dat|: \xff|{: {|tada: [".split(
+            b"|"
+        )
+    )
+)
 ENDS = st.sampled_from((b"\n", b"\r", b"\r\n", b"\n\n", b"\r\r", b"\r\n\r\n"))
 STREAMS = st.one_of(
     st.lists(st.tuples(LINES, ENDS), max_size=12).map(lambda rows: b"".join(line + end for line, end in rows)),
