@@ -173,6 +173,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "HijackableConnection",
         "Http11Transport",
         "LoggedStream",
+        "MaskedWebSocketResponse",
         "NumberedStream",
         "PlainResponse",
         "PoolOptions",

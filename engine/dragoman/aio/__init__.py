@@ -42,6 +42,7 @@ from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, U
 
 if TYPE_CHECKING:
     from dragoman.aio.downstream.aiohttp_internals import (
+        MaskedWebSocketResponse,
         abandon_body,
         detached_request,
         send_continue,
@@ -82,6 +83,7 @@ __all__ = (
     "HijackableConnection",
     "Http11Transport",
     "LoggedStream",
+    "MaskedWebSocketResponse",
     "NumberedStream",
     "PlainResponse",
     "PoolOptions",
@@ -122,6 +124,7 @@ _NEED_AIOHTTP: Final = {
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
     "LoggedStream": "downstream.event_log",
+    "MaskedWebSocketResponse": "downstream.aiohttp_internals",
     "NumberedStream": "downstream.numbered_stream",
     "PlainResponse": "downstream.connection_limits",
     "SlicedResponse": "downstream.sliced_response",

@@ -19,6 +19,8 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, Stre
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
+from dragoman.aio.downstream.masked_frames import MaskedFrames
+
 Message = RawRequestMessage | _ErrInfo
 """The head of a request, or the error of a parser that could not read it."""
 
@@ -203,6 +205,25 @@ def detached_request(request: web.Request) -> web.Request:
     copy = request.clone()
     copy._protocol = cast("Any", _NoConnection(request))
     return copy
+
+
+# --- a WebSocket ----------------------------------------------------------------------------------------------------
+
+
+class MaskedWebSocketResponse(web.WebSocketResponse):
+    """A WebSocket that is closed with 1002 at the first frame that the client did not mask.
+
+    Assumes that `_post_start` makes `_parser` the connection's `_payload_parser`, which reads all that arrives, and
+    that what arrived with the handshake is in `_message_tail` until then.
+    """
+
+    def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: Any) -> None:
+        connection = request.protocol
+        early, connection._message_tail = connection._message_tail, b""
+        super()._post_start(request, protocol, writer)
+        connection._payload_parser = frames = MaskedFrames(connection._payload_parser)
+        if early:
+            frames.feed_data(early)
 
 
 # --- a response -----------------------------------------------------------------------------------------------------

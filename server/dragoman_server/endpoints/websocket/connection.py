@@ -24,7 +24,7 @@ from dragoman import (
     FailureKind,
     steer_failed_frame,
 )
-from dragoman.aio import DEFECT
+from dragoman.aio import DEFECT, MaskedWebSocketResponse
 from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.endpoints.websocket.history import History, HistoryBudget
 from dragoman_server.endpoints.websocket.turn import Turns, failure_frame
@@ -64,7 +64,7 @@ class WebSocketConnection:
         """Bytes of a message, and of all that wait."""
         self._timeouts = server.timeouts
         # Without compression: its state is 300 KiB for each connection, and a few bytes could expand to any number.
-        self._socket = web.WebSocketResponse(
+        self._socket = MaskedWebSocketResponse(
             timeout=CLOSE_SECONDS, compress=False, max_msg_size=self._size, decode_text=False
         )
         self._history = History(options.responses, options.history, budget, self.leave)
@@ -118,7 +118,10 @@ class WebSocketConnection:
         try:
             frame = ClientFrame.read(data)
         except ClientRequestError as error:
-            await self._send(failure_frame(error.failure, None))
+            if _is_utf8(data):
+                await self._send(failure_frame(error.failure, None))
+            else:  # RFC 6455 §8.1
+                await self._close(WSCloseCode.INVALID_TEXT, "send text as UTF-8")
             return
         if frame.kind == RESPONSE_CREATE:
             try:
@@ -277,3 +280,11 @@ class WebSocketConnection:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

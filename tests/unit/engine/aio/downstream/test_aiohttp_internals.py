@@ -19,6 +19,7 @@ from aiohttp.streams import StreamReader
 from aiohttp.test_utils import make_mocked_request
 
 from dragoman.aio.downstream import aiohttp_internals as internals
+from dragoman.aio.downstream.masked_frames import MaskedFrames
 from support.waiting import turns, until
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -586,3 +587,30 @@ async def test_with_body() -> None:
     assert await internals.with_body(first, {}, b"{}").json() == {}
     protocol.connection_lost(None)
     await turns()
+
+
+async def test_masked_web_socket_response_reads_all_that_arrives() -> None:
+    """What came with the handshake, and what comes later, goes through the check of masks."""
+    headers = {
+        "connection": "upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    early, later = b"\x81\x81\0\0\0\0a", b"\x81\x81\0\0\0\0b"
+    texts: list[object] = []
+
+    async def talk(request: web.BaseRequest) -> web.StreamResponse:
+        socket = internals.MaskedWebSocketResponse(decode_text=False, timeout=0.01)
+        await socket.prepare(request)
+        assert isinstance(request.protocol._payload_parser, MaskedFrames)
+        request.protocol.data_received(later + b"\x81\x01c")
+        texts.extend([(await socket.receive()).data for _ in range(2)])
+        texts.append((await socket.receive()).data.code)
+        return socket
+
+    async with connected(talk) as (handler, _):
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        handler.data_received(f"GET / HTTP/1.1\r\nhost: x\r\n{lines}\r\n".encode() + early)
+        await until(lambda: len(texts) == 3)
+    assert texts == [b"a", b"b", 1002]
