@@ -287,9 +287,9 @@ class Translation:
             return redact_json(body, secrets)
         return body
 
-    def record_usage(self, usage: Usage | None) -> None:
-        """Set the token counts that were read from a stream which is not translated."""
-        self.context.usage = usage
+    def record_usage(self, usage: Usage | None, written: int) -> None:
+        """Set the token counts that were read from a stream which is not translated, and the length of its texts."""
+        self.context.usage, self.context.output_text = usage, written
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """Returns a complete reply as the client's whole event stream.

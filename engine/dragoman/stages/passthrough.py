@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
@@ -42,6 +43,7 @@ class Observer:
     __slots__ = (
         "closed",
         "complete",
+        "counted",
         "failure",
         "fault",
         "knobs",
@@ -51,6 +53,7 @@ class Observer:
         "tool_open",
         "usage",
         "violations",
+        "written",
     )
 
     varying_keys: ClassVar[VaryingKeys] = VaryingKeys()
@@ -69,6 +72,10 @@ class Observer:
         """True if the server is known to omit the terminal event (profile `message_stop`)."""
         self.knobs = DEFAULT_KNOBS
         self.usage: Usage | None = None
+        self.counted = False
+        """True if `usage` counts the whole output: servers also send counts before it is complete."""
+        self.written = 0
+        """The characters of texts, reasoning and arguments."""
         self.failure: Failure | None = None
         self.fault: Failure | None = None
         self.violations: list[str] = []
@@ -169,7 +176,7 @@ class Passthrough:
         self._secrets = secrets
         """Texts that are masked in an error of the upstream."""
         self._deltas = 0
-        """The number of texts so far. Each is taken for a token if the upstream does not count them."""
+        """The number of texts so far. Each is at least a token."""
         self._held: bytes | bytearray = b""
         """The beginning of a frame whose blank line has not arrived."""
         self._first = True
@@ -185,6 +192,7 @@ class Passthrough:
             if run is not None:
                 self._templates.fruitless = 0
                 self._deltas += (count := len(run.pieces))
+                observer.written += len(run.text)
                 observer.on_template(count, template.last_number())
                 self.begun = observer.progressed = True
                 at = template.end
@@ -250,6 +258,7 @@ class Passthrough:
             ):
                 templates.fruitless = 0
                 self._deltas += (count := len(run.pieces))
+                observer.written += len(run.text)
                 observer.on_template(count, template.last_number())
                 self.begun = observer.progressed = True
                 at = template.end
@@ -372,12 +381,23 @@ class Passthrough:
     def report(self, context: ReplyContext) -> None:
         """Records in the reply's context what was observed: the token counts, the error, the first violation."""
         observer = self.observer
-        context.usage = observer.usage
-        context.output_text = self._deltas * CHARACTERS
+        self.report_usage(context)
         failure = observer.failure or self.fault
         context.failure = redact_failure(failure, context.secrets) if failure is not None else None
         if observer.violations:
             context.violation = Violation(redact(observer.violations[0], context.secrets))
+
+    def report_usage(self, context: ReplyContext) -> None:
+        """Records the upstream's counts, and the length of the output by which a count of its own is estimated.
+
+        A count of the output that came before its end is dropped if twice as much has passed since: some servers send
+        the first count only.
+        """
+        observer, usage = self.observer, self.observer.usage
+        context.output_text = length = max(observer.written, self._deltas * CHARACTERS)
+        if usage is not None and not observer.counted and (usage.output_total or 0) * CHARACTERS * 2 < length:
+            usage = replace(usage, output_total=None)
+        context.usage = usage
 
     def error(self, failure: Failure) -> bytes:
         """Returns an in-band error of the dialect, and takes it for the failure of the stream."""

@@ -44,7 +44,7 @@ class StreamMachine:
     def usage(self) -> Usage | None:
         """The token counts so far; estimates where the upstream has not sent any yet; None if nothing is known."""
         if self._passthrough is not None:
-            return self._passthrough.observer.usage
+            self._passthrough.report_usage(self._context)
         return usage_so_far(self._context)[0]
 
     @property

@@ -16,17 +16,20 @@ from dragoman.wire.sse import Parser
 _ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\n\r\n", b"\r\r")
 _LONGEST_END: Final = 4
 _SEPARATOR: Final = re.compile(rb"(\r\n\r\n|\n\r?\n|\r\r)")
+_TEXT: Final = re.compile(rb'"text" ?: ?"((?:[^"\\]++|\\.)*+)"')
+"""A text of `completions`."""
 _DONE: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
 
 
 class ForwardedEvents:
     """One event stream. Events are forwarded when they are complete, without other changes than masked secrets.
 
-    `usage` are the token counts of the last event with any. `done` is True once the stream has sent `[DONE]`, after
+    `usage` are the token counts of the last event with any, `written` is about the number of characters of the texts of
+    `completions`: a client may leave before the counts. `done` is True once the stream has sent `[DONE]`, after
     which clients read nothing. An event that exceeds `limits.sse_frame` is not held back any longer.
     """
 
-    __slots__ = ("_held", "_limits", "_secrets", "_size", "_tail", "done", "usage")
+    __slots__ = ("_held", "_limits", "_secrets", "_size", "_tail", "done", "usage", "written")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, secrets: Sequence[str] = ()) -> None:
         self._limits = limits
@@ -37,6 +40,7 @@ class ForwardedEvents:
         self._tail = b""
         """The last bytes of it, in which its end may begin."""
         self.usage: Usage | None = None
+        self.written = 0
         self.done = False
 
     def feed(self, data: bytes) -> bytes:
@@ -64,6 +68,8 @@ class ForwardedEvents:
             for frame in Parser(self._limits).parse(whole):
                 if frame.data and b'"usage"' in frame.data:
                     self._read_usage(frame.data)
+        if b'"choices"' in whole:
+            self.written += sum(map(len, _TEXT.findall(whole)))
         if _DONE.search(whole) is not None:
             self.done = True
         if b'"error"' in whole:

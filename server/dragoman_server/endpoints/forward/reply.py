@@ -123,7 +123,7 @@ class ForwardedReply:
                 return await self._cut(response, client, failure, events=events)
             finally:
                 if stream is not None:
-                    self.translation.record_usage(stream.usage)
+                    self.translation.record_usage(stream.usage, stream.written)
         return Sent(response, "completed")
 
     def _stream_response(self, status: int, headers: dict[str, str]) -> web.StreamResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
@@ -43,8 +45,8 @@ class ChatObserver(Observer):
             self.failure = read_error_payload(payload, Dialect.CHAT)
             self.closed = True
             return
-        if usage := payload.get("usage"):
-            self.usage = read_usage(usage) or self.usage
+        if (usage := payload.get("usage")) and (counts := read_usage(usage)) is not None:
+            self.usage, self.counted = counts, False
         choices = payload.get("choices")
         if type(choices) is not list:
             return self.violation("a chunk without choices")
@@ -69,8 +71,13 @@ class ChatObserver(Observer):
             else:
                 self.violation("a chunk of a choice that had finished")
         self.complete = bool(self._finished) and not self._open
+        self.counted |= self.complete and bool(usage)
         if len(choices) == 1 and not self.violations:
             self.sole_text = _sole_text(choices[0])
+        if self.sole_text is not None:
+            self.written += len(self.sole_text)
+        else:
+            self.written += sum([_length(choice.get("delta")) for choice in choices if type(choice) is dict])
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Returns the frame `data: {"error": …}`."""
@@ -87,3 +94,15 @@ def _sole_text(choice: Json) -> str | None:
         function = value[0].get("function")
         value = function.get("arguments") if type(function) is dict else None
     return value if type(value) is str else None
+
+
+def _length(delta: Any) -> int:
+    """Return the number of characters of a delta's texts and arguments. Some servers send reasoning under two names."""
+    if not delta or type(delta) is not dict:
+        return 0
+    texts = [delta.get("content"), delta.get("refusal"), delta.get("reasoning_content") or delta.get("reasoning")]
+    calls = delta.get("tool_calls")
+    for call in calls if type(calls) is list else ():
+        function = call.get("function") if type(call) is dict else None
+        texts.append(function.get("arguments") if type(function) is dict else None)
+    return sum([len(text) for text in texts if type(text) is str])

@@ -51,10 +51,13 @@ class MessagesObserver(Observer):
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
             self.progressed = True
+            delta = payload.get("delta")
+            text = delta.get(_TEXT_KEY.get(str(delta.get("type")), "")) if type(delta) is dict else None
+            self._count_text(text)
             if index not in self._open:
                 self.violation("a delta of a block that is not open")
-            elif event == name and type(delta := payload.get("delta")) is dict and len(delta) == 2:
-                self.sole_text = delta.get(_TEXT_KEY.get(str(delta.get("type")), ""))
+            elif event == name and type(delta) is dict and len(delta) == 2:
+                self.sole_text = text
         elif name == "message_start":
             if self._started:
                 self.violation("message_start twice")
@@ -68,6 +71,8 @@ class MessagesObserver(Observer):
                 self.violation("a block started twice")
             self._open.add(index)
             block = payload.get("content_block")
+            if type(block) is dict:
+                self._count_text(block.get("text") or block.get("thinking"))
             if type(block) is dict and block.get("type") == "tool_use":
                 self._calls = self._calls or set()
                 self._calls.add(index)
@@ -83,6 +88,7 @@ class MessagesObserver(Observer):
             self._count(payload.get("usage"))
             delta = payload.get("delta")
             self._stopped |= type(delta) is dict and bool(delta.get("stop_reason"))
+            self.counted |= self._stopped
         elif name == "message_stop":
             if self._open or not self._started:
                 self.violation("message_stop out of place")
@@ -101,6 +107,9 @@ class MessagesObserver(Observer):
         if type(usage) is dict:
             self._counts.update((key, value) for key, value in usage.items() if value is not None)
             self.usage = read_usage(self._counts)
+
+    def _count_text(self, text: object) -> None:
+        self.written += len(text) if type(text) is str else 0
 
     def omitted_terminal(self) -> Frame | None:
         """Return the `message_stop` that a lenient profile's upstream left out after a stop reason, else None."""

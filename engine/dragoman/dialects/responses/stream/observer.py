@@ -56,7 +56,7 @@ class ResponsesObserver(Observer):
     rejects a changed id.
     """
 
-    __slots__ = ("_begun", "_budget", "_calls", "_done", "_echo", "_id", "_last", "_open")
+    __slots__ = ("_begun", "_budget", "_calls", "_counted_items", "_done", "_echo", "_id", "_last", "_open")
 
     varying_keys = ResponsesReader.volatile
 
@@ -74,6 +74,8 @@ class ResponsesObserver(Observer):
         self._done: list[bytes] | None = None
         """The JSON of finished items, up to `_ECHO_MAX` bytes in all."""
         self._budget = _ECHO_MAX
+        self._counted_items = 0
+        """The value of `written` when the last item was done."""
 
     def observe(self, data: bytes, event: str) -> None:
         """Observe one event. `[DONE]` is not of this dialect; some servers send it."""
@@ -122,13 +124,16 @@ class ResponsesObserver(Observer):
         elif type(index) is int and name in HANDLERS:
             self._item(name, index)
             if name == "response.output_item.done":
+                self._count_item(payload.get("item"))
                 self._keep_item(payload.get("item"))
             elif name == "response.output_item.added":
                 self._open_call(payload.get("item"), index)
         if name.endswith(".delta"):
             self.progressed = True
+            text = payload.get("delta")
+            self.written += len(text) if type(text) is str else 0
             if not self.violations:
-                self.sole_text = payload.get("delta")
+                self.sole_text = text
 
     def response_id(self) -> str | None:
         """Returns the id in the first snapshot."""
@@ -154,6 +159,17 @@ class ResponsesObserver(Observer):
                 self._calls.discard(index)
                 self.tool_open = len(self._calls) > 0
 
+    def _count_item(self, item: object) -> None:
+        """Count the texts of an item that came without deltas."""
+        if type(item) is not dict or self.written > self._counted_items:
+            self._counted_items = self.written
+            return
+        texts = [item.get("arguments"), item.get("input")]
+        for parts in (item.get("content"), item.get("summary")):
+            texts += [part.get("text") for part in parts if type(part) is dict] if type(parts) is list else []
+        self.written += sum([len(text) for text in texts if type(text) is str])
+        self._counted_items = self.written
+
     def _open_call(self, item: object, index: int) -> None:
         if type(item) is dict and str(item.get("type")) in CALLS and len(self._open) < DEFAULT_LIMITS.blocks:
             self._calls = self._calls or set()
@@ -178,7 +194,7 @@ class ResponsesObserver(Observer):
         if type(response) is not dict:
             self._last -= 1  # the event is not passed on: the error frame in its place takes its number
             return self.violation("a terminal event without its response")
-        self.usage = read_usage(response.get("usage"))
+        self.usage, self.counted = read_usage(response.get("usage")), True
         try:
             status = read_status(response, terminal)
         except DragomanError as error:

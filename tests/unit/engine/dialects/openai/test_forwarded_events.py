@@ -46,3 +46,10 @@ def test_an_event_that_is_too_long_is_not_held_back() -> None:
 
 def test_text_that_is_no_end_is_none() -> None:
     assert not forwarded(b'data: {"text":"data: [DONE]"}\n\n')[1].done
+
+
+def test_T75_texts_of_completions_are_counted() -> None:
+    """For a client that leaves before the counts. The texts of other endpoints are of another kind."""
+    chunk = b'data: {"choices":[{"index":0,"text":"say \\"hi\\""},{"text": ""}]}\n\n'
+    assert forwarded(chunk, chunk)[1].written == 2 * len(b'say \\"hi\\"')
+    assert forwarded(b'data: {"type":"transcript.text.done","text":"hi"}\n\n')[1].written == 0
