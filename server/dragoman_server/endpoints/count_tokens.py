@@ -37,7 +37,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
+from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.resolve_request import resolve_request
@@ -180,7 +180,7 @@ class TokenCounts:
                     log.info("%s does not count tokens for %s (%s)", provider.name, quote(model), status)
         elif knob == "exact":
             why = f"the upstream {provider.name} cannot count tokens, and estimates are switched off (count_tokens)"
-            raise DragomanError(Failure(FailureKind.NOT_FOUND, why, 404))
+            raise DragomanError(client_failure(FailureKind.NOT_FOUND, why, 404))
         if len(wanted.translation.body) > THREAD_FROM:
             return await asyncio.to_thread(self._estimated, wanted)
         return self._estimated(wanted)

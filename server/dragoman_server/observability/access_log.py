@@ -14,6 +14,8 @@ from dragoman import (
     Dialect,
     DragomanError,
     Failure,
+    FailureKind,
+    FailureOrigin,
     LimitExceeded,
     Losses,
     Translation,
@@ -37,7 +39,7 @@ class RequestLine:
 
     `translation` is that of the receipt, which drops it when the request ends. `duration` is the time in seconds since
     the request arrived. `summary` is the direction and the result, `cause` the reason of a failure, `note` an addition
-    for the operator.
+    for the operator, `limit` the name of the key's limit that rejected it.
     """
 
     receipt: Receipt
@@ -50,6 +52,7 @@ class RequestLine:
     error: str | None
     cause: str
     note: str
+    limit: str
 
     def __str__(self) -> str:
         receipt = self.receipt
@@ -63,12 +66,14 @@ class RequestLine:
                 losses = _losses_text(self.translation.context.losses)
         target = _target_text(receipt.provider, receipt.route) if receipt.provider is not None else ""
         profile = f" client={receipt.client_profile}" if receipt.client_profile is not None else ""
+        key = f" key={quote(receipt.key.name)}" if receipt.key is not None else ""
+        limit = f" limit={self.limit}" if self.limit else ""
         trace = f" trace_id={self.trace_id}" if self.trace_id is not None else ""
         cause = f": {self.cause}" if self.cause else ""
         # One text of all parts, as each addition to a text copies it.
         return (
             f"{receipt.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
-            f"{first_event}{tokens}{target}{profile}{trace}{cause}{losses}{self.note}"
+            f"{first_event}{tokens}{target}{profile}{key}{limit}{trace}{cause}{losses}{self.note}"
         )
 
     @property
@@ -97,6 +102,8 @@ class RequestLine:
             "route": receipt.route,
             "client_profile": receipt.client_profile,
             "losses": {str(code): count for code, count in losses.items()},
+            "key": None if receipt.key is None else quote(receipt.key.name),
+            "limit": self.limit,
             "error": self.error,
             "trace_id": self.trace_id,
             "endpoint": receipt.endpoint,
@@ -160,9 +167,16 @@ def request_line(
         ended,
         status,
         None if error is None else error_word(error),
-        cause,
+        cause or ("" if error is None else _own_message(error)),
         note,
+        "" if error is None else _limit_of(error),
     )
+
+
+def _limit_of(failure: Failure) -> str:
+    """Return the name of the limit of a key that a request is rejected for; else an empty text."""
+    own = failure.origin is FailureOrigin.CLIENT and failure.kind is FailureKind.RATE_LIMIT
+    return (failure.reason or "") if own else ""
 
 
 def error_word(failure: Failure) -> str:
@@ -199,4 +213,9 @@ def cause_of(receipt: Receipt, error: DragomanError, failure: Failure) -> str:
     """Return the cause of a failure before the reply: Dragoman's message, or the code or kind of the upstream's."""
     if receipt.translation is None or isinstance(error, OWN_ERRORS):
         return quote(redact(failure.message))
-    return error_word(failure)
+    return _own_message(failure) or error_word(failure)
+
+
+def _own_message(failure: Failure) -> str:
+    """Return the message of a failure that is not an upstream's; else an empty text."""
+    return "" if failure.origin is FailureOrigin.UPSTREAM else quote(redact(failure.message))

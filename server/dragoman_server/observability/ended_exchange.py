@@ -51,7 +51,7 @@ class EndedExchange:
             usage = replace(usage or Usage(), input_total=context.input_estimate)
             estimated = ("input_total", *estimated)
         cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider)
-        attempts = len(receipt.attempts) or 1
+        attempts = len(receipt.attempts) or int(receipt.ended != "rejected")
         return cls(receipt, failure or context.failure, usage, estimated, cost, duration, first_event, attempts)
 
     @property

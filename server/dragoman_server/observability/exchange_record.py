@@ -38,7 +38,7 @@ class ExchangeRecord:
     - `completed`: the reply was sent to its end
     - `failed`: an error before the reply or within its stream
     - `refused`: the upstream returned an error status
-    - `rejected`: the gateway returned an error and sent nothing upstream
+    - `rejected`: the gateway returned an error, and no upstream is at fault
     - `abandoned`: the client disconnected
 
     `status` is the HTTP status that the client got, 499 if it got none. Fields that were not known when the exchange

@@ -119,7 +119,8 @@ UPSTREAM_ERRORS = Family(
 GATEWAY_ERRORS = Family(
     "dragoman_gateway_errors_total",
     Kind.COUNTER,
-    "Replies that the gateway itself ended: `defect` (please report it), `stopping`, `given_up` or `no_provider`.",
+    "Requests that the gateway itself ended: `defect` (please report it), `stopping`, `given_up`, `no_provider`,"
+    " `overloaded`, `store`, `background` (too many responses run) or `hook` (of the embedding application).",
     ("kind",),
 )
 MALFORMED = Family(

@@ -106,7 +106,11 @@ class Metrics:
         if begun_at is not None:
             counters.open_streams[0] -= 1
             observe(counters.first_events, begun_at - receipt.opened_at)
-        if translation is None:
+        if translation is None or receipt.ended == "rejected":  # no upstream is at fault, and its times are not these
+            if failure is None and translation is not None:
+                failure = translation.context.failure
+            if failure is not None and failure.origin is FailureOrigin.PROXY:
+                self._count_own(failure)
             return
         seconds = self.seconds(receipt) if receipt.duration is None else receipt.duration
         observe(counters.durations, seconds)
@@ -144,10 +148,13 @@ class Metrics:
         failure = failure or context.failure
         if failure is not None and receipt.ended in ("failed", "refused"):
             if failure.origin is FailureOrigin.PROXY:
-                self.totals.add(GATEWAY_ERRORS, (failure.reason or "defect",))
+                self._count_own(failure)
             else:
                 kind = REASON_KINDS.get(failure.reason or "", failure.kind)
                 self.totals.add(UPSTREAM_ERRORS, (provider, kind))
+
+    def _count_own(self, failure: Failure) -> None:
+        self.totals.add(GATEWAY_ERRORS, (failure.reason or failure.kind,))
 
     def snapshot(self) -> Totals:
         """Return the current numbers, with those of the process (memory, CPU, files)."""

@@ -17,6 +17,7 @@ from dragoman import (
     ClientRequestError,
     Dialect,
     Failure,
+    FailureOrigin,
     Json,
     Losses,
     StoredReply,
@@ -49,6 +50,15 @@ CostOf = Callable[[Usage, str, "str | None"], "Decimal | None"]
 
 _SENT = ("answered", "abandoned")
 """The outcomes of attempts that an upstream may have accepted."""
+_INTERRUPTIONS = ("defect", "stopping", "given_up")
+"""Reasons for which the gateway ends a request that it has accepted."""
+
+
+def ended_by(failure: Failure) -> str:
+    """Return how a translated request ends that is not answered because of a failure: `failed` or `rejected`."""
+    if failure.origin is FailureOrigin.UPSTREAM or failure.reason in _INTERRUPTIONS:
+        return "failed"
+    return "rejected"
 
 
 class AttemptRow(NamedTuple):
@@ -156,8 +166,8 @@ class Receipt:
     """One request. `ended` is `open` until the reply has ended; then only the receipt's own facts are kept.
 
     `ended` becomes `completed`, `failed` (before the reply or within it), `refused` (the upstream returned an error
-    status), `rejected` (the gateway did, and sent nothing upstream) or `abandoned` (the client disconnected). `status`
-    is the HTTP status that the client got.
+    status), `rejected` (the gateway did: no upstream is at fault) or `abandoned` (the client disconnected). `status` is
+    the HTTP status that the client got.
     """
 
     request_id: str
@@ -221,12 +231,15 @@ class Receipt:
             self.metrics.begun(self)
 
     def end(self, ended: str, status: int, failure: Failure | None = None, *, ours: bool = False) -> None:
-        """Complete the receipt; only the first call has an effect. `ours`: the failure's message is Dragoman's."""
+        """Complete the receipt; only the first call has an effect.
+
+        `ours` is True for a failure of the upstream whose message is Dragoman's.
+        """
         if self.ended != "open":
             return
         self.ended, self.status = ended, status
         if failure is not None:
-            self.error = _error(failure, ours or ended == "rejected")
+            self.error = _error(failure, ours=ours)
         if self.translation is not None:
             self.duration = self.metrics.seconds(self) if self.metrics is not None else 0.0
             self.keep_facts(self.translation)
@@ -323,7 +336,7 @@ def _rest(translation: Translation) -> Json:
         names = list(translation.renamed_tools.items())[:RENAMES_MAX]
         rest["renames"] = {sent[:TEXT_MAX]: name[:TEXT_MAX] for sent, name in names}
     if context.failure is not None:
-        rest["error"] = _error(context.failure, ours=False)
+        rest["error"] = _error(context.failure)
     return rest
 
 
@@ -353,10 +366,10 @@ def loss_rows(losses: Losses, longest: int | None = None, secrets: Sequence[str]
     ]
 
 
-def _error(failure: Failure, ours: bool) -> Json:
+def _error(failure: Failure, *, ours: bool = False) -> Json:
     """Return an error; with its message only if that is Dragoman's, as an upstream's may quote the request."""
     error: Json = {"kind": failure.kind.value, "status": failure.status, "code": failure.code, "param": failure.param}
-    if ours:
+    if ours or failure.origin is not FailureOrigin.UPSTREAM:
         error["message"] = failure.message[:TEXT_MAX]
     return {name: value[:TEXT_MAX] if isinstance(value, str) else value for name, value in error.items()}
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dragoman import Failure, FailureKind, Violation, quote, redact
+from dragoman import Failure, FailureKind, FailureOrigin, Violation, quote, redact
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.observability.receipts import Receipt
 
@@ -61,6 +61,8 @@ class UpstreamWarnings:
         return logging.WARNING, f"{note}; {times} more since the last warning" if times else note
 
     def _cause(self, provider: str | None, failure: Failure) -> str | None:
+        if failure.origin is not FailureOrigin.UPSTREAM:
+            return None
         if failure.reason in _CONNECTION_ERRORS:
             return failure.reason
         return failure.kind if failure.kind in _KEY_ERRORS and provider in self._with_key else None

@@ -157,7 +157,7 @@ class BackgroundRuns:
             del self._runs[key]
         if (running := len(own) - len(ended)) >= self._options.background:
             message = f"{running} responses run in the background; wait for one to end, or cancel it"
-            failure = Failure(FailureKind.RATE_LIMIT, message, 429, origin=FailureOrigin.PROXY)
+            failure = Failure(FailureKind.RATE_LIMIT, message, 429, origin=FailureOrigin.PROXY, reason="background")
             failure.headers["retry-after"] = "1"
             raise DragomanError(failure)
 

@@ -29,7 +29,7 @@ from dragoman.aio import (
 )
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.logs import log_request
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
 from dragoman_server.proxy.error_response import OWN_ID, web_response
@@ -238,7 +238,8 @@ class Exchange:
         context = self.translation.context
         losses, failure = context.losses, context.failure
         if failure is not None and ended != "refused":
-            how, ended = f"failed in the stream ({error_word(failure)})", "failed"
+            ended = ended_by(failure)
+            how = f"{ended} in the stream ({error_word(failure)})"
         level, note = logging.INFO, ""
         if failure is not None:
             level, note = self.upstream_warnings.level(self.provider, failure)

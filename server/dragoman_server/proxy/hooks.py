@@ -38,6 +38,8 @@ _KINDS = {
     503: FailureKind.OVERLOADED,
     504: FailureKind.TIMEOUT,
 }
+_HOOK = "hook"
+"""The reason of a failure that a hook raised."""
 _MESSAGES = {
     FailureKind.AUTHENTICATION: "the API key is missing or not valid",
     FailureKind.BILLING: "this account cannot be charged for the request",
@@ -138,6 +140,7 @@ def _routed(target: Target, router: Router) -> RoutedTarget:
 def _rejection(error: Exception, hook: str, request: web.Request) -> DragomanError:
     """Return the error that the client gets for an exception of a hook."""
     if isinstance(error, DragomanError):
+        error.failure.origin, error.failure.reason = _origin(error.failure.status), _HOOK
         return error
     if isinstance(error, web.HTTPException) and error.status >= 400:
         failure = _failure(error.status)
@@ -145,13 +148,17 @@ def _rejection(error: Exception, hook: str, request: web.Request) -> DragomanErr
             failure.headers["retry-after"] = seconds
         return DragomanError(failure)
     log.error("the hook %s failed for %s %s", hook, request.method, request.path, exc_info=error)
-    return DragomanError(replace(DEFECT))
+    return DragomanError(replace(DEFECT, reason=_HOOK))
 
 
 def _failure(status: int) -> Failure:
     kind = _KINDS.get(status) or (FailureKind.API if status >= 500 else FailureKind.INVALID_REQUEST)
-    origin = FailureOrigin.PROXY if status >= 500 else FailureOrigin.CLIENT
-    return Failure(kind, _MESSAGES.get(kind, "the request was rejected"), status, origin=origin)
+    message = _MESSAGES.get(kind, "the request was rejected")
+    return Failure(kind, message, status, origin=_origin(status), reason=_HOOK)
+
+
+def _origin(status: int) -> FailureOrigin:
+    return FailureOrigin.PROXY if status >= 500 else FailureOrigin.CLIENT
 
 
 class EndReporter:

@@ -11,7 +11,7 @@ from dragoman import DragomanError, Failure
 from dragoman.aio import DEFECT
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.logs import log_request
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
 from dragoman_server.proxy.exchange import add_loss_header
@@ -24,11 +24,10 @@ def answer_error(receipt: Receipt, error: DragomanError, warnings: UpstreamWarni
 
     `error.failure` becomes the failure that the client receives.
     """
-    failure = error.failure
+    failure, ended = error.failure, "rejected"
     if receipt.translation is not None:
         failure = error.failure = receipt.translation.error_of(failure).failure
-    # A failure before the translation is the gateway's own: nothing was sent upstream.
-    ended = "rejected" if receipt.translation is None else "failed"
+        ended = ended_by(failure)
     response = _failure_response(receipt, failure)
     level, note = warnings.level(receipt.provider, failure)
     if log.isEnabledFor(level):

@@ -21,7 +21,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, FailureKind, Json
+from dragoman import DragomanError, Failure, FailureKind, FailureOrigin, Json
 from dragoman.aio import HijackRunner, HijackServer
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Config
@@ -195,7 +195,8 @@ class _OtherWorkers:
             return await self._channel.ask(what, ASK_SECONDS, **more)
         except Unanswered:
             message = "the gateway's other processes did not answer; try again"
-            raise DragomanError(Failure(FailureKind.OVERLOADED, message, 503)) from None
+            failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY)
+            raise DragomanError(failure) from None
 
 
 async def run_worker(assignment: Assignment, sock: socket.socket) -> int:

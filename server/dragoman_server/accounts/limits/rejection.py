@@ -33,9 +33,9 @@ def rejection(claim: Claim, outcome: Outcome, client: Dialect, now: float) -> Dr
         code = "insufficient_quota"
         headers["x-should-retry"] = "false"
     message = _message(name, claim, outcome, waits[name])
-    return DragomanError(
-        Failure(FailureKind.RATE_LIMIT, message, 429, code=code, headers=headers, origin=FailureOrigin.CLIENT)
-    )
+    failure = Failure(FailureKind.RATE_LIMIT, message, 429, code=code, headers=headers, origin=FailureOrigin.CLIENT)
+    failure.reason = name
+    return DragomanError(failure)
 
 
 def _seconds(name: str, claim: Claim, outcome: Outcome, now: float) -> int:

@@ -5,7 +5,7 @@ The page asks for them every few seconds and compares two answers; no history is
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 from itertools import islice
@@ -78,10 +78,15 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
     """Return the state of each provider of the configuration.
 
     It is `paused` while a breaker is open in a process, `down` if its last requests failed because it was not there,
-    `cooling` while keys of it pause in this process, `working` if it was asked at all, else `unused`.
+    `cooling` while keys of it pause in this process, `working` if it was asked at all, else `unused`. Requests that the
+    gateway rejected are no requests to a provider.
     """
     routing = gateway.routing
-    requests, errors = _by_label(totals, REQUESTS, 1), _by_label(totals, UPSTREAM_ERRORS, 0)
+    errors = _by_label(totals, UPSTREAM_ERRORS, 0)
+    requests: Counter[str] = Counter()
+    for (_, name, _, ended, _), value in totals.series(REQUESTS).items():
+        if ended != "rejected":
+            requests[name] += int(value[0])
     found: list[Json] = []
     for name, provider in gateway.config.providers.items():
         state = routing.of(provider)
@@ -153,11 +158,12 @@ def _sum(totals: Totals, family: Family) -> float:
 
 
 def _by_label(totals: Totals, family: Family, *places: int, name: str = "") -> dict[str, float]:
-    """Return sums by the labels at these places."""
+    """Return the sums by the labels at these places, of those that are not 0."""
     sums: defaultdict[str, float] = defaultdict(float)
     for labels, value in totals.series(family).items():
         words = [name] if name else []
-        sums[" ".join((*words, *(labels[place] for place in places)))] += value[0]
+        if value[0]:
+            sums[" ".join((*words, *(labels[place] for place in places)))] += value[0]
     return dict(sums)
 
 

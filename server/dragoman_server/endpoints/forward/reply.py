@@ -11,7 +11,7 @@ from aiohttp import web
 
 from dragoman import DragomanError, Failure, ForwardedEvents, Translation, UpstreamError
 from dragoman.aio import DEFECT, ClientGone, SlicedResponse, StreamTimers, UpstreamResponse
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 
 log = logging.getLogger("dragoman")
@@ -139,7 +139,7 @@ class ForwardedReply:
             await response.write_eof()
         else:
             client.abort()
-        return Sent(response, "failed", failure)
+        return Sent(response, ended_by(failure), failure)
 
     def _headers(self, answer: UpstreamResponse, content_type: str) -> dict[str, str]:
         headers = self.translation.reply_headers(answer.headers, rate_limits=not self.limits)

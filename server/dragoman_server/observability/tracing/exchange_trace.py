@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dragoman import Failure, quote
+from dragoman import Failure, FailureOrigin, quote
 from dragoman.aio import UpstreamRequest
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.access_log import error_word
@@ -109,7 +109,8 @@ class ExchangeTrace:
         }
         if port.isdecimal():
             attributes["server.port"] = int(port)
-        if failure is not None:
+        failed = failure is not None and failure.origin is FailureOrigin.UPSTREAM
+        if failure is not None and failed:
             attributes["error.type"] = error_word(failure)
         sink.put(
             Span(
@@ -121,7 +122,7 @@ class ExchangeTrace:
                 start=attempt.start,
                 end=self._now(),
                 attributes=attributes,
-                failed=failure is not None,
+                failed=failed,
             )
         )
 
@@ -132,7 +133,9 @@ class ExchangeTrace:
             return
         if failure is None and receipt.translation is not None:
             failure = receipt.translation.context.failure
-        if attempt is not None:
+        if attempt is not None and receipt.ended == "rejected":
+            self._attempts -= 1  # there was no place at the provider, or the request's form was invalid
+        elif attempt is not None:
             self._put_attempt(sink, attempt, failure, self._reply_attributes(receipt, attempt))
         status = receipt.status or 0
         path = f"/v1/{receipt.endpoint or receipt.client.path}"

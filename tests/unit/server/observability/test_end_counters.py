@@ -39,7 +39,10 @@ def count_by_labels(totals: Totals, receipt: Receipt, usage: Usage | None, begun
         totals.observe(FIRST_EVENT, (client, provider), begun_after)
     if receipt.facts is None:
         return
-    totals.observe(DURATION, (client, provider, "true" if receipt.facts.stream else "false"), 1.0)
+    times = totals.series(DURATION)[client, provider, "true" if receipt.facts.stream else "false"]
+    if receipt.ended == "rejected":
+        return
+    observe(times, 1.0)
     if usage is None:
         return
     kinds = {"input": usage.input_total, "cache_read": usage.cache_read, "cache_write": usage.cache_write}

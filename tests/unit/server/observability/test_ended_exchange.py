@@ -53,3 +53,4 @@ def test_a_request_that_was_rejected_has_no_attempt() -> None:
     record = ended.record()
     assert (record.attempts, record.upstream, record.usage, record.cost) == (0, None, None, None)
     assert record.error_kind is FailureKind.OVERLOADED
+    assert EndedExchange.of(receipt(ended="rejected"), FAILURE, price).attempts == 0

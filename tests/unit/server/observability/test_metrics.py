@@ -12,7 +12,15 @@ from dragoman import direction, translate
 from dragoman.aio import proxy_stream
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
-from dragoman.errors import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from dragoman.errors import (
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    StreamTruncated,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from dragoman_server.observability import metrics
 from dragoman_server.observability.metric_families import CPU, FAMILIES, FILES, MEMORY, OPEN_STREAMS, TOKENS, Kind
 from dragoman_server.observability.metrics import Metrics
@@ -157,6 +165,24 @@ def test_the_gateways_own_errors_are_not_the_upstreams(counted: Metrics, failure
     taken(counted).end("failed", 500, failure)
     assert value(counted, "dragoman_gateway_errors_total", kind=kind) == 1
     assert value(counted, "dragoman_upstream_errors_total") == 0
+
+
+@pytest.mark.parametrize("translated", [False, True])
+def test_what_the_gateway_rejects_is_no_use_of_the_provider(counted: Metrics, translated: bool) -> None:
+    limit = Failure(FailureKind.RATE_LIMIT, "", 429, origin=FailureOrigin.CLIENT, reason="requests")
+    place = Failure(FailureKind.OVERLOADED, "", 503, origin=FailureOrigin.PROXY, reason="no_provider")
+    for failure in (limit, place):
+        taken(counted, translated=translated).end("rejected", failure.status, failure)
+    assert value(counted, "dragoman_requests_total", ended="rejected") == 2
+    assert value(counted, "dragoman_gateway_errors_total") == 1
+    assert value(counted, "dragoman_gateway_errors_total", kind="no_provider") == 1
+    assert value(counted, "dragoman_upstream_errors_total") == 0
+    assert value(counted, "dragoman_request_duration_seconds_count") == 0
+
+
+def test_a_defect_before_the_translation_is_counted(counted: Metrics) -> None:
+    taken(counted, translated=False).end("failed", 500, proxy_stream.DEFECT)
+    assert value(counted, "dragoman_gateway_errors_total", kind="defect") == 1
 
 
 def test_a_clients_words_never_become_labels(counted: Metrics) -> None:

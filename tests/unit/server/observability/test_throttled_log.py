@@ -7,7 +7,7 @@ from logging import INFO, WARNING
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman.errors import Failure, FailureKind, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from dragoman.errors import Failure, FailureKind, FailureOrigin, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.observability.throttled_log import WARNING_INTERVAL, UpstreamWarnings
 from support.clocks import Clock
@@ -76,3 +76,8 @@ def test_a_client_s_own_key_is_its_own_business(upstream_warnings: UpstreamWarni
 
 def test_a_client_that_is_refused_here_is_none(upstream_warnings: UpstreamWarnings) -> None:
     assert upstream_warnings.level(None, REFUSED) == (INFO, "")
+    for origin in (FailureOrigin.CLIENT, FailureOrigin.PROXY):
+        for kind in FailureKind:
+            for reason in (None, "unreachable"):
+                own = Failure(kind, "", 403, origin=origin, reason=reason)
+                assert upstream_warnings.level("one", own) == (INFO, "")

@@ -9,7 +9,14 @@ import pytest
 
 from dragoman import direction, translate
 from dragoman.dialects import Dialect
-from dragoman.errors import ClientRequestError, UpstreamUnreachable
+from dragoman.errors import (
+    ClientRequestError,
+    DragomanError,
+    Failure,
+    FailureKind,
+    FailureOrigin,
+    UpstreamUnreachable,
+)
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.request_failure import answer_defect, answer_error, end_abandoned
@@ -52,6 +59,29 @@ def test_an_error_after_it_is_a_failure_of_the_upstream(caplog: pytest.LogCaptur
     assert response.status == error.failure.status == 502
     assert (receipt.ended, receipt.status) == ("failed", 502)
     assert "chat→messages m → m failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("origin", "reason", "ended"),
+    [
+        (FailureOrigin.CLIENT, "requests", "rejected"),
+        (FailureOrigin.CLIENT, None, "rejected"),
+        (FailureOrigin.PROXY, "store", "rejected"),
+        (FailureOrigin.PROXY, "stopping", "failed"),
+        (FailureOrigin.PROXY, "given_up", "failed"),
+        (FailureOrigin.UPSTREAM, None, "failed"),
+    ],
+)
+def test_the_origin_of_a_failure_decides(
+    origin: FailureOrigin, reason: str | None, ended: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dragoman")
+    receipt = translated()
+    failure = Failure(FailureKind.PERMISSION, "the message", 403, origin=origin, reason=reason)
+    answer_error(receipt, DragomanError(failure), warnings())
+    assert receipt.ended == ended
+    assert ("the message" in caplog.text) == ("the message" in str(receipt.error)) == (origin != "upstream")
+    assert [record.levelno for record in caplog.records] == [logging.INFO]
 
 
 def test_a_defect_is_logged_and_not_shown_to_the_client(caplog: pytest.LogCaptureFixture) -> None:

@@ -34,6 +34,16 @@ def with_ui(url: str = "http://127.0.0.1:9/v1") -> Config:
     return replace(config, server=replace(config.server, ui=True))
 
 
+def test_requests_that_the_gateway_rejected_are_none_of_the_providers() -> None:
+    totals = Totals()
+    totals.add(REQUESTS, ("chat", "up", "*", "rejected", "4xx"), 9)
+    (found,) = provider_states(Gateway(with_ui()), totals)
+    assert (found["state"], found["requests"], found["errors"]) == ("unused", 0, 0)
+    totals.add(REQUESTS, ("chat", "up", "*", "refused", "4xx"), 2)
+    (found,) = provider_states(Gateway(with_ui()), totals)
+    assert (found["state"], found["requests"]) == ("working", 2)
+
+
 async def test_a_request_is_in_the_numbers() -> None:
     async with ScriptedServer(stream(text_stream(CHAT))) as server, gate(with_ui(server.url)) as up:
         await up.stream(MESSAGES, top_k=4)

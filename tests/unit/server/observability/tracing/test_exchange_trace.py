@@ -10,7 +10,7 @@ from dragoman import direction, translate
 from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
-from dragoman.errors import Failure, FailureKind
+from dragoman.errors import Failure, FailureKind, FailureOrigin
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
@@ -143,6 +143,21 @@ def test_errors() -> None:
         0,
     )
     assert "gen_ai.request.model" not in span.attributes
+
+
+def test_what_the_gateway_ends_is_no_error_of_the_attempt() -> None:
+    stopping = Failure(FailureKind.OVERLOADED, "canary", 503, origin=FailureOrigin.PROXY, reason="stopping")
+    recorded = Recorded()
+    recorded.trace.start_attempt(CALL, UP, "m")
+    recorded.trace.end(receipt("failed", 503), stopping)
+    attempt, exchange = recorded.spans
+    assert (attempt.failed, "error.type" in attempt.attributes, exchange.failed) == (False, False, True)
+    no_place = Failure(FailureKind.OVERLOADED, "canary", 503, origin=FailureOrigin.PROXY, reason="no_provider")
+    recorded = Recorded()
+    recorded.trace.start_attempt(CALL, UP, "m")
+    recorded.trace.end(receipt("rejected", 503), no_place)
+    (exchange,) = recorded.spans
+    assert exchange.attributes["dragoman.attempts"] == 0
 
 
 def test_attributes_are_documented() -> None:
