@@ -26,7 +26,7 @@ from dragoman.translate_request import Translation
 from dragoman_server.config.host_profiles import HOSTS, PATTERNS
 from dragoman_server.config.json_schema import schema_text
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS, SHORT, Kind
-from dragoman_server.observability.metrics import REASON_KINDS
+from dragoman_server.observability.metrics import CLIENT_KEY, REASON_KINDS
 from dragoman_server.routing.client_profiles import CLIENTS, ClientProfile
 from generators import python_api, state_machines
 
@@ -209,7 +209,8 @@ def metrics() -> str:
         for family in FAMILIES.values()
     ]
     histograms = [family for family in FAMILIES.values() if family.kind is Kind.HISTOGRAM]
-    kinds = ", ".join(f"`{kind}`" for kind in sorted({kind.value for kind in FailureKind} | set(REASON_KINDS.values())))
+    known = {kind.value for kind in FailureKind} | set(REASON_KINDS.values()) | {CLIENT_KEY}
+    kinds = ", ".join(f"`{kind}`" for kind in sorted(known))
     labels = dict.fromkeys(label for family in FAMILIES.values() for label in family.labels)
     meanings = [(f"`{label}`", _LABELS[label] + (kinds if label == "kind" else "")) for label in labels]
     return _METRICS.format(

@@ -78,7 +78,7 @@ class Failure:
     `origin` and `reason` are for metrics and logs and are never written to the client. `reason` names the cause where
     `kind` is too general: `defect`, `stopping` or `given_up` (proxy), `unreachable`, `protocol`, `truncated`, `limit`,
     or the timeout that expired: `connect`, `first_byte`, `idle`, `tool_stall` (upstream). None stands for an error that
-    the upstream itself returned.
+    the upstream itself returned. A server may use other words for its own failures.
     """
 
     kind: FailureKind

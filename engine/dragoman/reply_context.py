@@ -88,6 +88,9 @@ class ReplyContext:
     """The parameters by which the reply is stored (Responses), or None."""
     secrets: tuple[str, ...] = ()
     """Texts that are masked in every error of the upstream, such as the key that it was sent."""
+    own_key: str = ""
+    """The upstream's name if the key that it was sent is the caller's; empty if it was sent the client's.
+    The client gets errors about the caller's key as a 502 (`dialects.errors.own_key`)."""
     clock: Callable[[], float] | None = None
     """Returns Unix seconds, for replies that state when they were completed; None to omit that."""
     failure: Failure | None = None

@@ -51,6 +51,7 @@ def translate(
     validate: bool = True,
     clock: Callable[[], float] | None = None,
     secrets: Sequence[str] = (),
+    own_key: str = "",
     request_usage: bool = False,
     stored: StoredReply | None = None,
 ) -> Translation:
@@ -70,6 +71,8 @@ def translate(
         validate: whether streams for the client are checked against its dialect's grammar while they are encoded.
         clock: returns the time in Unix seconds, for replies that state when they were completed.
         secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
+        own_key: the upstream's name, if the key that it is sent is the caller's and not the client's. The client then
+            gets errors about that key as a 502.
         request_usage: whether the token counts of a stream that passes through are requested even if the client did
             not request them. They are then removed from the stream. The profile's flag `stream_usage` must permit it.
         stored: for a Responses client whose reply is stored. The reply is then translated in passthrough too.
@@ -89,7 +92,7 @@ def translate(
     losses.strict = knobs.on_loss == "reject"
     # By position: keywords cost as much as the object itself.
     context = ReplyContext(model, created, request_id, profile, knobs, limits, losses, validate)
-    context.clock, context.secrets, context.stored = clock, tuple(secrets), stored
+    context.clock, context.secrets, context.stored, context.own_key = clock, tuple(secrets), stored, own_key
     if stored is not None:
         stored.losses = losses
     target = upstream_model or model
@@ -131,6 +134,7 @@ def forward(
     request_id: str = "",
     clock: Callable[[], float] | None = None,
     secrets: Sequence[str] = (),
+    own_key: str = "",
 ) -> Translation:
     """Returns the exchange of a request to one of OpenAI's other endpoints, such as embeddings: nothing is translated.
 
@@ -143,7 +147,7 @@ def forward(
         model: the name of the model that the client requested; empty if the request has none.
         upstream_model: the model's name at the upstream.
         knobs: the operator's choices. Only those that concern errors have an effect.
-        limits: as for `translate`; and so are `created`, `request_id`, `clock` and `secrets`.
+        limits: as for `translate`; and so are `created`, `request_id`, `clock`, `secrets` and `own_key`.
 
     Raises ClientRequestError for a body with a repeated key.
     """
@@ -154,5 +158,5 @@ def forward(
         if model:
             body = rename_model(body, payload, upstream_model)
     context = ReplyContext(model, created, request_id, knobs=knobs, limits=limits, validate=False)
-    context.clock, context.secrets = clock, tuple(secrets)
+    context.clock, context.secrets, context.own_key = clock, tuple(secrets), own_key
     return Translation(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, stream, context, upstream_model)

@@ -14,6 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
@@ -185,8 +186,10 @@ class Translation:
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
             request_id = context.request_id or None
-            stage = client.usage_remover if context.remove_usage else Passthrough
-            return stage(observer, renamer, context.limits, request_id, context.losses, context.secrets)
+            kind = client.usage_remover if context.remove_usage else Passthrough
+            stage: Passthrough = kind(observer, renamer, context.limits, request_id, context.losses, context.secrets)
+            stage.own_key = context.own_key
+            return stage
         parser, reader = Parser(context.limits, whole=not context.logprobs), upstream.reader(context)
         return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder())
 
@@ -258,6 +261,7 @@ class Translation:
             context.usage = self.direction.upstream.read_usage(payload.get("usage"))
             self._note_id(payload.get("id"))
             if payload.get("error"):
+                self._check_key(body, headers)
                 body = redact_json(body, context.secrets)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 return put(body, find_values(body, "model"), context.model)
@@ -284,8 +288,15 @@ class Translation:
             return redact(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
         self.context.usage = read_endpoint_usage(payload)
         if type(payload) is dict and payload.get("error"):
+            self._check_key(body, None)
             return redact_json(body, secrets)
         return body
+
+    def _check_key(self, body: bytes, headers: Mapping[str, str] | None) -> None:
+        """Raises UpstreamStatusError if an error body with a 2xx status is about the caller's key."""
+        failure = read_error_response(200, body, headers or {}, self.direction.upstream.dialect)
+        if for_client(failure, self.context.own_key) is not failure:
+            raise UpstreamStatusError(failure)
 
     def record_usage(self, usage: Usage | None, written: int) -> None:
         """Set the token counts that were read from a stream which is not translated, and the length of its texts."""
@@ -350,13 +361,18 @@ class Translation:
         """Returns the client's response for an upstream's error response, and records its failure. Never raises.
 
         Any body is read. Within one dialect a body that is in its error format is passed on, without secrets, and every
-        error status is kept. `now` is as in `reply_headers`.
+        error status is kept. An error about the caller's own key is a 502. The response's failure is the upstream's.
+        `now` is as in `reply_headers`.
         """
         context, same = self.context, self.direction.passthrough
         client, upstream = self.direction.client.dialect, self.direction.upstream.dialect
         sent = self.reply_headers(headers, now=now)
         failure = read_error(upstream, status, body, headers, secrets=context.secrets)
-        if same and (own := own_envelope(body, context.secrets)) is not None:
+        if (shown := for_client(failure, context.own_key)) is not failure:
+            shown.headers = sent | shown.headers
+            response = error_response(client, shown, context.request_id)
+            response.failure = failure
+        elif same and (own := own_envelope(body, context.secrets)) is not None:
             response = ErrorResponse(status, sent, own, failure)
         else:
             failure = add_sizes(failure, context)
@@ -370,10 +386,15 @@ class Translation:
     def error_of(self, error: Failure) -> ErrorResponse:
         """Returns the client's response for a failure without an upstream response, such as a timeout.
 
-        Secrets are masked, and estimated sizes added if the knob `overflow_sizes` requests them.
+        Secrets are masked, and estimated sizes added if the knob `overflow_sizes` requests them. An error about the
+        caller's own key is a 502; the response's failure is the upstream's.
         """
-        failure = add_sizes(redact_failure(error, self.context.secrets), self.context)
-        return error_response(self.direction.client.dialect, failure, self.context.request_id)
+        context = self.context
+        failure = add_sizes(redact_failure(error, context.secrets), context)
+        client = self.direction.client.dialect
+        response = error_response(client, for_client(failure, context.own_key), context.request_id)
+        response.failure = failure
+        return response
 
 
 def _summarise(reply: Reply, stored: StoredReply) -> None:

@@ -31,7 +31,7 @@ class Told(NamedTuple):
 _OVERLOADED = Told("InternalServerError", 503, "service_unavailable_error", "server_is_overloaded")
 OPENAI: dict[str, Told] = {
     "sim-error-429": Told("RateLimitError", 429, "rate_limit_error", "rate_limit_exceeded"),
-    "sim-error-401": Told("AuthenticationError", 401, "invalid_request_error", "invalid_api_key"),
+    "sim-error-401": Told("InternalServerError", 502, "server_error", "upstream_credential"),
     "sim-error-400-context": Told("BadRequestError", 400, "invalid_request_error", "context_length_exceeded"),
     "sim-error-503": _OVERLOADED,
     "sim-error-529": _OVERLOADED,
@@ -39,7 +39,7 @@ OPENAI: dict[str, Told] = {
 _TOO_MUCH = Told("OverloadedError", 529, "overloaded_error")
 ANTHROPIC: dict[str, Told] = {
     "sim-error-429": Told("RateLimitError", 429, "rate_limit_error"),
-    "sim-error-401": Told("AuthenticationError", 401, "authentication_error"),
+    "sim-error-401": Told("InternalServerError", 502, "api_error"),
     "sim-error-400-context": Told("BadRequestError", 400, "invalid_request_error"),
     "sim-error-503": _TOO_MUCH,
     "sim-error-529": _TOO_MUCH,
@@ -60,7 +60,8 @@ def before(r: Round) -> None:
     assert (trouble.request_id or "").startswith("req_sim")
     waits = r.script in ("sim-error-429", "sim-error-503", "sim-error-529")
     assert trouble.retry_after == (str(RETRY_AFTER) if waits else None), "T-78: without it agents retry for ever"
-    assert f"simulated-{r.upstream}" not in trouble.message, "the words are the upstream's alone"
+    if r.script != "sim-error-401":  # about the gateway's own key
+        assert f"simulated-{r.upstream}" not in trouble.message, "the words are the upstream's alone"
     if r.script == "sim-error-400-context" and r.client == "messages":
         assert trouble.message.startswith("prompt is too long"), "Claude Code compacts on these words"
     assert len(r.bodies) == (2 if r.streamed else 1), "one request for each of the two ways to read a stream: no retry"

@@ -72,7 +72,7 @@ async def serving(config: Config | None = None, *, verify: bool = False) -> Asyn
             config = simulated_config().with_simulator(simulator_url)
         else:
             providers = {
-                name: Provider(name, provider.dialect, simulator_url, profile=provider.profile)
+                name: Provider(name, provider.dialect, simulator_url, auth=provider.auth, profile=provider.profile)
                 for name, provider in config.providers.items()
             }
             config = Config(providers, config.routes)

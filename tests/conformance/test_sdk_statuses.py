@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import anthropic
 import openai
@@ -11,7 +12,9 @@ import pytest_asyncio
 
 from conformance.hearing import Ask, Speaker
 from conformance.rounds import DIALECTS
-from conformance.served import RETRY_AFTER, Served, model_at, serving, speaking
+from conformance.served import RETRY_AFTER, Served, Upstream, everything_to, model_at, serving, speaking
+from dragoman_server.config.provider import Auth
+from dragoman_server.config.schema import Config
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,10 +59,12 @@ SPENT = (402, "APIStatusError", "billing_error", "billing_not_active")
 """The simulated OpenAI's own words, passed through; across, the type is the one that its SDKs know best."""
 
 WAITS = (429, 503, 529)
+KEYS = (401, 403)
+"""Statuses about the key, which is the gateway's own unless it is passed through."""
 
 
 def expected(client: str, upstream: str, status: int) -> Told:
-    """What a client is told of an upstream's status."""
+    """What a client is told of an upstream's status about its own request and its own key."""
     if client == "messages":
         if (upstream, status) == ("messages", 503):
             # Anthropic sends no 503: what the simulator says then is passed through.
@@ -94,12 +99,31 @@ async def test_each_sdk_sees_its_own_exceptions(
     heard = await (speaker.stream(model, Ask()) if streamed else speaker.whole(model, Ask()))
     trouble = heard.trouble
     assert trouble is not None
-    assert (trouble.status, trouble.raised, trouble.type, trouble.code) == expected(client, upstream, status)
+    told = expected(client, upstream, status)
+    if status in KEYS:
+        type_and_code = ("api_error", None) if client == "messages" else ("server_error", "upstream_credential")
+        told = (502, "InternalServerError", *type_and_code)
+    assert (trouble.status, trouble.raised, trouble.type, trouble.code) == told
     assert (trouble.request_id or "").startswith("req_sim")
-    assert f"simulated-{upstream}" not in trouble.message
+    assert (f"simulated-{upstream}" in trouble.message) == (status in KEYS)
     # T-78: without it Claude Code retries for ever.
     assert trouble.retry_after == (str(RETRY_AFTER) if status in WAITS else None)
     assert len(live.requests) == 1
+
+
+@pytest.mark.parametrize("status", KEYS)
+@pytest.mark.parametrize("upstream", ["chat", "messages"])
+@pytest.mark.parametrize("client", DIALECTS)
+async def test_a_key_that_is_passed_through_is_the_clients(
+    client: str, upstream: Upstream, streamed: bool, status: int
+) -> None:
+    config = everything_to(upstream, f"sim-error-{status}")
+    theirs = {name: replace(provider, auth=Auth.PASSTHROUGH) for name, provider in config.providers.items()}
+    async with serving(Config(theirs, config.routes)) as served, speaking(served.url) as speakers:
+        heard = await (speakers[client].stream("m", Ask()) if streamed else speakers[client].whole("m", Ask()))
+    trouble = heard.trouble
+    assert trouble is not None
+    assert (trouble.status, trouble.raised, trouble.type, trouble.code) == expected(client, upstream, status)
 
 
 @pytest.mark.parametrize("upstream", ["chat", "responses"])

@@ -133,7 +133,7 @@ async def test_T60_an_answer_without_a_count_is_none(upstream: Dialect, said: by
         assert how
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 413])
+@pytest.mark.parametrize("status", [400, 413])
 @pytest.mark.parametrize("upstream", COUNTING_UPSTREAMS)
 async def test_a_refusal_is_told(status: int, upstream: Dialect) -> None:
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no such thing"}}

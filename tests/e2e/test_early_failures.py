@@ -7,12 +7,14 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
+from dragoman_server.config.provider import Auth
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, with_limits
 from support.samples import dump, error_frame, messages_frame, reply, sign_of_life, text_stream
 from support.sockets import (
@@ -284,15 +286,19 @@ async def test_error_statuses_are_translated(client: Dialect, upstream: Dialect,
     }
     body, kind = bodies[form]
     scripts = [answer(status, body, content_type=kind) for status, *_ in STATUSES]
-    async with ScriptedServer(*scripts) as server, gate(config_for(server.url, upstream)) as entrance:
-        for sent, to_messages, messages_status, to_chat, chat_status in STATUSES:
-            status, told, _ = await entrance.refusal(client, stream=streamed)
-            expected = (messages_status, to_messages) if client is MESSAGES else (chat_status, to_chat)
-            assert (status, told.type) == expected, sent
-            # Without a prefix: agents compare the beginning of some messages.
-            empty = f"upstream answered status {sent} without a message"
-            assert told.message == (empty if form == "empty" else "because")
-            assert told.param is None
+    async with ScriptedServer(*scripts) as server:
+        config = config_for(server.url, upstream)
+        # With a key of the configuration a 401 and a 403 are none of the client's.
+        config = replace(config, providers={"up": replace(config.providers["up"], auth=Auth.PASSTHROUGH)})
+        async with gate(config) as entrance:
+            for sent, to_messages, messages_status, to_chat, chat_status in STATUSES:
+                status, told, _ = await entrance.refusal(client, stream=streamed)
+                expected = (messages_status, to_messages) if client is MESSAGES else (chat_status, to_chat)
+                assert (status, told.type) == expected, sent
+                # Without a prefix: agents compare the beginning of some messages.
+                empty = f"upstream answered status {sent} without a message"
+                assert told.message == (empty if form == "empty" else "because")
+                assert told.param is None
 
 
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES])

@@ -39,7 +39,7 @@ def is_envelope(dialect: Dialect, body: bytes) -> bool:
     [
         (502, PAGE),
         (503, b"upstream connect error or disconnect/reset before headers"),
-        (403, b'{"detail":"Forbidden"}'),
+        (409, b'{"detail":"Conflict"}'),
         (418, b'"teapot"'),
         (500, b""),
         (429, b'{"error":"slow down"}'),

@@ -142,7 +142,7 @@ async def test_an_upstream_that_refuses_our_key_is_a_warning_once(
     ):
         await entrance.refusal(client)
         await entrance.refusal(client)
-    line = f"{client}→{upstream} m → m refused with 401 (authentication) status=401 duration=T provider=up route=*"
+    line = f"{client}→{upstream} m → m refused with 401 (authentication) status=502 duration=T provider=up route=*"
     assert _warnings(caplog) == [line]
     assert _lines(caplog)[1] == line
 

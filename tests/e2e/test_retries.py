@@ -243,7 +243,7 @@ async def test_a_key_that_is_refused_is_replaced(status: int) -> None:
             other = next(key.reveal() for key in keys if key.reveal() != used)
             server.scripts = (error(status),)
             first = await status_of(entrance)
-            assert first == status
+            assert first == (502 if status == 401 else status)  # the last answer, about a key of the gateway's
             sent = [request.headers["x-api-key"] for request in server.requests[1:]]
             assert sorted(sent) == sorted((used, other))
 

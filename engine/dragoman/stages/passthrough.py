@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
@@ -151,6 +152,7 @@ class Passthrough:
         "done",
         "fault",
         "observer",
+        "own_key",
     )
 
     def __init__(
@@ -175,6 +177,8 @@ class Passthrough:
         self._losses = losses
         self._secrets = secrets
         """Texts that are masked in an error of the upstream."""
+        self.own_key = ""
+        """As in `ReplyContext`."""
         self._deltas = 0
         """The number of texts so far. Each is at least a token."""
         self._held: bytes | bytearray = b""
@@ -324,8 +328,11 @@ class Passthrough:
         return None
 
     def _redacted(self, frame: Frame) -> bytes | None:
-        """Returns the frame of an upstream's error with secrets masked; None if it has none."""
+        """Returns the frame of an upstream's error as the client gets it; None if that is the same."""
         assert frame.data is not None
+        failure = self.observer.failure
+        if failure is not None and (shown := for_client(failure, self.own_key)) is not failure:
+            return encode(self.observer.error_frame(shown, self._request_id))
         clean = redact_json(frame.data, self._secrets)
         return encode(Frame(frame.event, clean)) if clean is not frame.data else None
 

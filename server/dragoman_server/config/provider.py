@@ -132,6 +132,11 @@ class Provider:
             return []
         return [(_key_name(key), replace(self, api_key=key, api_keys=())) for key in self.api_keys]
 
+    @property
+    def own_key(self) -> str:
+        """The name if requests carry a key of the configuration; empty if they carry the client's."""
+        return self.name if self.auth is Auth.CONFIGURED else ""
+
     def address(self) -> str:
         """Return `host:port` of the upstream, for logs."""
         try:

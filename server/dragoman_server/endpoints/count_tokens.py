@@ -24,6 +24,7 @@ from dragoman import (
     DragomanError,
     Failure,
     FailureKind,
+    FailureOrigin,
     Json,
     TokenCounter,
     Translation,
@@ -37,7 +38,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response
+from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response, web_response
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.resolve_request import resolve_request
@@ -124,7 +125,10 @@ class TokenCounts:
             how = counted.how
             response = self._response(client, counted, request_id)
         except DragomanError as error:
-            response = error_response(client, error.failure, request_id)
+            if wanted is None or error.failure.origin is not FailureOrigin.UPSTREAM:
+                response = error_response(client, error.failure, request_id)
+            else:
+                response = self._failed(wanted, error.failure, request_id)
         except (ClientGone, ConnectionError):
             response = web.Response(status=CLIENT_GONE)
         except Exception:
@@ -134,6 +138,15 @@ class TokenCounts:
             self._gateway.metrics.totals.add(COUNTS, (client, provider, how))
         if wanted is not None:
             add_loss_header(response.headers, wanted.translation.losses)
+        return response
+
+    def _failed(self, wanted: _CountRequest, failure: Failure, request_id: str) -> web.Response:
+        """Return the response for a failure of the upstream, which is logged."""
+        provider, translation = wanted.provider.name, wanted.translation
+        response = web_response(translation.error_of(failure), translation.direction.client.dialect, request_id)
+        level, note = self._gateway.loaded.upstream_warnings.level(provider, failure)
+        model = quote(translation.upstream_model)
+        log.log(level, "%s %s did not count tokens for %s (%s)%s", request_id, provider, model, failure.status, note)
         return response
 
     def _response(self, client: Dialect, counted: _Counted, request_id: str) -> web.Response:

@@ -113,7 +113,8 @@ LOSSES = Family("dragoman_losses_total", Kind.COUNTER, "What could not be carrie
 UPSTREAM_ERRORS = Family(
     "dragoman_upstream_errors_total",
     Kind.COUNTER,
-    "Failures of upstreams, before a reply or within it, by kind of error.",
+    "Failures of upstreams, before a reply or within it, by kind of error; `client_key` if the upstream refused a key"
+    ' that the client sent (`auth = "passthrough"`).',
     ("provider", "kind"),
 )
 GATEWAY_ERRORS = Family(

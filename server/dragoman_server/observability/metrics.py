@@ -32,7 +32,7 @@ from dragoman_server.observability.metric_families import (
     observe,
 )
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.observability.throttled_log import ViolationLog
+from dragoman_server.observability.throttled_log import KEY_ERRORS, ViolationLog
 
 REASON_KINDS = {
     "protocol": "upstream_protocol",
@@ -40,6 +40,14 @@ REASON_KINDS = {
     "unreachable": "upstream_unreachable",
 }
 """Kinds of upstream errors in the metrics, by a failure's reason; for other reasons it is the failure's kind."""
+CLIENT_KEY = "client_key"
+"""The kind of `KEY_ERRORS` about a key that the client sent."""
+
+
+def kind_of(failure: Failure, *, own_key: bool) -> str:
+    """Return the kind of an upstream's error in the metrics. `own_key` is True if the key was the gateway's own."""
+    kind = REASON_KINDS.get(failure.reason or "", failure.kind)
+    return CLIENT_KEY if kind in KEY_ERRORS and not own_key else kind
 
 
 class Metrics:
@@ -150,8 +158,7 @@ class Metrics:
             if failure.origin is FailureOrigin.PROXY:
                 self._count_own(failure)
             else:
-                kind = REASON_KINDS.get(failure.reason or "", failure.kind)
-                self.totals.add(UPSTREAM_ERRORS, (provider, kind))
+                self.totals.add(UPSTREAM_ERRORS, (provider, kind_of(failure, own_key=bool(context.own_key))))
 
     def _count_own(self, failure: Failure) -> None:
         self.totals.add(GATEWAY_ERRORS, (failure.reason or failure.kind,))

@@ -23,7 +23,7 @@ VIOLATIONS_MAX: Final = 10
 _MINUTE: Final = 60.0
 _LINE_MAX: Final = 1000
 """Longest violation in a line, in characters: a rule and a masked frame."""
-_KEY_ERRORS: Final = frozenset({FailureKind.AUTHENTICATION, FailureKind.BILLING, FailureKind.PERMISSION})
+KEY_ERRORS: Final = frozenset({FailureKind.AUTHENTICATION, FailureKind.BILLING, FailureKind.PERMISSION})
 """Errors about the key that was sent. The operator can act on them only if the key is a configured one."""
 _CONNECTION_ERRORS: Final = frozenset({"unreachable", "connect"})
 
@@ -65,7 +65,7 @@ class UpstreamWarnings:
             return None
         if failure.reason in _CONNECTION_ERRORS:
             return failure.reason
-        return failure.kind if failure.kind in _KEY_ERRORS and provider in self._with_key else None
+        return failure.kind if failure.kind in KEY_ERRORS and provider in self._with_key else None
 
 
 class ViolationLog:

@@ -36,7 +36,7 @@ from dragoman.aio import (
 )
 from dragoman_server.config.provider import Auth
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
-from dragoman_server.observability.metrics import REASON_KINDS
+from dragoman_server.observability.metrics import kind_of
 from dragoman_server.observability.receipts import AttemptRow, Receipt
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.limits import estimate_by_size
@@ -287,7 +287,7 @@ class Attempts:
     def _report_failed(self, result: AttemptResult, candidate: Candidate) -> None:
         """Count and trace the failure of an attempt that another one follows: the exchange does not report it."""
         failure = result.error.failure if result.error is not None else _failure_of(result.outcome)
-        kind = REASON_KINDS.get(failure.reason or "", failure.kind)
+        kind = kind_of(failure, own_key=candidate.provider.auth is Auth.CONFIGURED)
         self._routing.totals.add(UPSTREAM_ERRORS, (candidate.provider.name, kind))
         if (trace := self._receipt.trace) is not None:
             trace.fail_attempt(failure)

@@ -13,7 +13,7 @@ from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, reque
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.observability.throttled_log import UpstreamWarnings
-from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, web_response
 from dragoman_server.proxy.exchange import add_loss_header
 
 log = logging.getLogger("dragoman")
@@ -22,13 +22,16 @@ log = logging.getLogger("dragoman")
 def answer_error(receipt: Receipt, error: DragomanError, warnings: UpstreamWarnings) -> web.Response:
     """Return the response of a request that failed before its reply began.
 
-    `error.failure` becomes the failure that the client receives.
+    `error.failure` becomes the failure without secrets.
     """
     failure, ended = error.failure, "rejected"
-    if receipt.translation is not None:
-        failure = error.failure = receipt.translation.error_of(failure).failure
+    if receipt.translation is None:
+        response = _own_response(receipt, failure)
+    else:
+        written = receipt.translation.error_of(failure)
+        failure = error.failure = written.failure
         ended = ended_by(failure)
-    response = _failure_response(receipt, failure)
+        response = _complete(receipt, web_response(written, receipt.client, receipt.request_id))
     level, note = warnings.level(receipt.provider, failure)
     if log.isEnabledFor(level):
         summary, cause = without_reply(receipt, ended), cause_of(receipt, error, failure)
@@ -41,7 +44,7 @@ def answer_error(receipt: Receipt, error: DragomanError, warnings: UpstreamWarni
 def answer_defect(receipt: Receipt) -> web.Response:
     """Log the current exception, which is a defect of Dragoman, and return a response without its details."""
     failure = replace(DEFECT)
-    response = _failure_response(receipt, failure)
+    response = _own_response(receipt, failure)
     summary = without_reply(receipt, "failed by a defect")
     log.exception(request_line(receipt, summary, "failed", response.status, error=failure))
     receipt.end("failed", response.status, failure, ours=True)
@@ -56,8 +59,11 @@ def end_abandoned(receipt: Receipt, how: str) -> None:
     receipt.end("abandoned", CLIENT_GONE)
 
 
-def _failure_response(receipt: Receipt, failure: Failure) -> web.Response:
-    response = error_response(receipt.client, failure, receipt.request_id)
+def _own_response(receipt: Receipt, failure: Failure) -> web.Response:
+    return _complete(receipt, error_response(receipt.client, failure, receipt.request_id))
+
+
+def _complete(receipt: Receipt, response: web.Response) -> web.Response:
     add_loss_header(response.headers, receipt.losses)
     if receipt.capture is not None:
         receipt.capture.replied_whole(response)

@@ -240,6 +240,7 @@ def translate_for(
             validate=server.validate,
             clock=clock,
             secrets=loaded.secrets_of(provider, request.headers),
+            own_key=provider.own_key,
             request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
             stored=turn.reply if turn is not None else None,
         )

@@ -77,8 +77,8 @@ _OTHERS: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.NOT_FOUND, 404, "deploymentnotfound"),
     # Bedrock: the name of the AWS exception, in `__type`
     (_K.RATE_LIMIT, 429, "throttlingexception"),
-    # Google: `google.rpc.Code`
-    (_K.AUTHENTICATION, 401, "unauthenticated"),
+    # Google: `google.rpc.Code`, and `google.api.ErrorReason`
+    (_K.AUTHENTICATION, 401, "unauthenticated api_key_invalid"),
     (_K.PERMISSION, 403, "permission_denied"),
     (_K.RATE_LIMIT, 429, "resource_exhausted"),
     (_K.OVERLOADED, 503, "unavailable"),

@@ -141,6 +141,8 @@ def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[
     kind = BY_STATUS.get(status) or (_K.API if status >= 500 else _K.INVALID_REQUEST)
     if implied is not None and (implied[0] in _WITHOUT_STATUS or (implied[0] is _K.OVERLOADED and kind is _K.API)):
         kind = implied[0]
+    elif implied is not None and implied[0] is _K.AUTHENTICATION and kind is _K.INVALID_REQUEST:
+        return implied  # Google reports a key that is not valid with a 400
     elif kind in _UNSPECIFIC and is_overflow(message):
         kind = _K.CONTEXT_LENGTH
     return kind, status
@@ -230,6 +232,9 @@ def _from_object(error: Json, depth: int) -> _ErrorFields:
     details = error.get("details")
     if found.code is None and type(details) is dict:
         found.code = _short_text(details.get("error_code"))  # the machine-readable code of Messages (messages §11)
+    elif found.code is None and type(details) is list:  # `google.rpc.ErrorInfo`
+        reasons = [_short_text(entry.get("reason")) for entry in details[:8] if type(entry) is dict]
+        found.code = next((reason for reason in reasons if reason and reason.lower() in IMPLIED), None)
     metadata = error.get("metadata")
     if found.type is None:  # Google's `RESOURCE_EXHAUSTED`, OpenRouter's `payment_required`
         found.type = _short_text(error.get("status")) or _short_text(

@@ -22,6 +22,7 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
@@ -333,7 +334,7 @@ class StreamWriter:
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
         failure = redact_failure(failure, self.context.secrets)
         self.phase = WriterPhase.DONE
-        self.write(Error(failure), out)
+        self.write(Error(for_client(failure, self.context.own_key)), out)
         self.context.failure = failure
         self.done = True
 

@@ -179,6 +179,7 @@ def exchange_of(
         request_id=receipt.request_id,
         clock=clock,
         secrets=loaded.secrets_of(target.provider, request.headers),
+        own_key=target.provider.own_key,
     )
     return translation
 

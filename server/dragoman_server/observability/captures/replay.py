@@ -69,6 +69,7 @@ async def replay(capture: Capture, to: Dialect | None = None) -> Replayed:
     upstream_body = translation.body
     context = translation.context
     context.secrets = tuple("*" * length for length in facts["masks"])
+    context.own_key = facts.get("own_key", "")
     context.input_estimate = context.input_estimate or facts["input_estimate"]
     # The reply may have been started before the upstream failed.
     started = client["reply"]["status"] == 200 and _is_stream(client["reply"])
