@@ -16,7 +16,16 @@ from dragoman_server.endpoints import lazy_endpoints
 from dragoman_server.endpoints.model_list import ModelList
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.endpoints.readiness import Readiness
-from dragoman_server.proxy.error_response import SOFTWARE, client_failure, error_response, infer_dialect, new_request_id
+from dragoman_server.observability.rejections import METHOD, PATH
+from dragoman_server.proxy.error_response import (
+    OWN_ID,
+    REJECTION,
+    SOFTWARE,
+    client_failure,
+    error_response,
+    infer_dialect,
+    new_request_id,
+)
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
 from dragoman_server.proxy.request_body import handle_expect
@@ -25,7 +34,8 @@ from dragoman_server.workers.drain import mark_last_reply
 log = logging.getLogger("dragoman")
 _FORMS = ("/v1/{}", "/v1/{}/", "/v1//{}", "//v1/{}")
 """Forms of an endpoint's path: plain, with a final slash, and those of clients whose base URL ends in a slash."""
-
+ANY_PATH = "/{path:(?s:.*)}"
+"""The pattern of all paths, also of those with a line break."""
 SIMULATED_HEADER = "x-dragoman-simulated"
 """Header of all responses of a gateway whose upstream is the simulated one."""
 
@@ -132,7 +142,10 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
 
         Console(gateway).mount(app, prefix)  # not with the others: no page of another origin may use it
     if prefix:
-        app.router.add_route("*", f"{prefix}/{{path:.*}}", _unknown_path, expect_handler=handle_expect)
+        app.router.add_route("*", prefix + ANY_PATH, _unknown_path, expect_handler=handle_expect)
+
+    # The application that embeds the gateway answers for its other paths.
+    own = None if alone else set(app.router.resources()) - others
 
     async def life(_: web.Application) -> AsyncIterator[None]:
         if vocabulary_installed():
@@ -151,7 +164,9 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
             gateway.resumable.stop()
         await gateway.stop(drain)
 
-    async def complete(_: web.Request, response: web.StreamResponse) -> None:
+    async def complete(request: web.Request, response: web.StreamResponse) -> None:
+        if response.status >= 400 and (own is None or request.match_info.route.resource in own):
+            _record_rejection(gateway, request, response)
         if alone:
             response.headers[hdrs.SERVER] = SOFTWARE  # aiohttp's own names its version and Python's
         if gateway.leaving:
@@ -161,6 +176,14 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     # Before aiohttp stops the server, which would close open connections without an error in their streams.
     app.on_shutdown.append(stop)
     app.on_response_prepare.append(complete)
+
+
+def _record_rejection(gateway: Gateway, request: web.Request, response: web.StreamResponse) -> None:
+    """Record the request, if it has no receipt."""
+    failure = response.get(REJECTION)
+    if failure is not None:
+        own_id = response.headers.get(OWN_ID, "")
+        gateway.rejections.record(request.method, request.path, response.status, failure, own_id)
 
 
 def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:
@@ -210,7 +233,7 @@ def make_app(
     app.router.add_get("/", gateway.health, allow_head=False)
     # The last route, for all other paths. A middleware for unknown paths would cost each request time, and each open
     # stream one or two frames.
-    app.router.add_route("*", "/{path:.*}", _unknown_path, expect_handler=handle_expect)
+    app.router.add_route("*", ANY_PATH, _unknown_path, expect_handler=handle_expect)
     if config.simulated:
         app.on_response_prepare.append(_mark_simulated)
     return app
@@ -229,10 +252,11 @@ async def _unknown_path(request: web.Request) -> web.Response:
     allow = ",".join(sorted(methods))
     if allow:
         message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
-        failure = client_failure(FailureKind.INVALID_REQUEST, message, 405)
+        failure, reason = client_failure(FailureKind.INVALID_REQUEST, message, 405), METHOD
     else:
         message = f"there is no {request.path} here{_base_url_hint(request.path)}"
-        failure = client_failure(FailureKind.NOT_FOUND, message, 404)
+        failure, reason = client_failure(FailureKind.NOT_FOUND, message, 404), PATH
+    failure.reason = reason
     response = error_response(infer_dialect(request), failure, new_request_id())
     response.set_status(failure.status)
     if allow:

@@ -59,6 +59,8 @@ class Case:
     hooks: Hooks = NO_HOOKS
     stopping: bool = False
     own: str = ""
+    counts: bool = True
+    """Whether requests for token counts are refused as well."""
 
 
 def one_place(config: Config) -> Config:
@@ -66,13 +68,13 @@ def one_place(config: Config) -> Config:
 
 
 CASES = {
-    "requests": Case(429, "limit=requests: ", {"requests_per_minute": 1}, occupied=True),
-    "concurrent": Case(429, "limit=concurrent: ", {"concurrent_requests": 1}, occupied=True),
-    "tokens": Case(429, "limit=daily_tokens: ", {"daily_tokens": 1}),
-    "price": Case(403, "the model 'm' has no price", {"monthly_cost": 1}),
+    "requests": Case(429, "limit=requests: ", {"requests_per_minute": 1}, occupied=True, counts=False),
+    "concurrent": Case(429, "limit=concurrent: ", {"concurrent_requests": 1}, occupied=True, counts=False),
+    "tokens": Case(429, "limit=daily_tokens: ", {"daily_tokens": 1}, counts=False),
+    "price": Case(403, "the model 'm' has no price", {"monthly_cost": 1}, counts=False),
     "permission": Case(403, "may not use the model 'm'", {"models": ("small-*",)}),
     "unknown": Case(404, "m", change=lambda config: replace(config, routes=[], models=Models(unknown="reject"))),
-    "place": Case(503, "as many requests", occupied=True, change=one_place, own="no_provider"),
+    "place": Case(503, "as many requests", occupied=True, change=one_place, own="no_provider", counts=False),
     "load": Case(
         503,
         "more requests than it can answer",
@@ -132,6 +134,7 @@ FORMS: dict[str, Form] = {
     "embeddings": posted("/v1/embeddings", input="Hi"),
     "form": uploaded,
     "websocket": spoken,
+    "count": posted("/v1/messages/count_tokens", messages=TURN),
 }
 
 
@@ -150,9 +153,9 @@ async def test_a_refusal_is_the_gateways_own(
     name: str, form: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     case = CASES[name]
-    if (form, name) == ("form", "tokens"):
-        pytest.skip("the tokens of a form are not estimated")
-    status = 529 if case.status == 503 and form == "stream" else case.status  # as the dialect says it
+    if (form == "count" and not case.counts) or (form, name) == ("form", "tokens"):
+        pytest.skip("requests for counts do not use this limit, and the tokens of a form are not estimated")
+    status = 529 if case.status == 503 and form in ("stream", "count") else case.status  # as the dialect says it
     caplog.set_level(logging.INFO, "dragoman")
     key, record = made("alice", **case.limits)
     released, frames, book = asyncio.Event(), text_stream(CHAT), tmp_path / "usage.jsonl"
@@ -186,6 +189,9 @@ async def test_a_refusal_is_the_gateways_own(
     assert case.named in text
     assert key not in text + json.dumps(shown)
     assert not total(samples, "dragoman_upstream_errors_total")
+    if form == "count":
+        assert total(samples, "dragoman_rejected_requests_total") == 1
+        return
     assert total(samples, "dragoman_requests_total", ended="rejected", status=f"{case.status // 100}xx") == 1
     assert total(samples, "dragoman_requests_total") == 1
     assert total(samples, "dragoman_request_duration_seconds_count") == 0

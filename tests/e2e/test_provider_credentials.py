@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -100,7 +101,9 @@ COUNTS: dict[str, Form] = {
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("upstream", Dialect)
 @pytest.mark.parametrize("form", [*FORMS, *COUNTS])
-async def test_a_key_of_the_gateway_is_none_of_the_clients(form: str, upstream: Dialect, status: int) -> None:
+async def test_a_key_of_the_gateway_is_none_of_the_clients(
+    form: str, upstream: Dialect, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     if form in COUNTS and upstream is CHAT:
         pytest.skip("it counts no tokens")
     async with ScriptedServer(answer(status, WORDS)) as server, gate(with_key(server.url, upstream)) as entrance:
@@ -111,7 +114,10 @@ async def test_a_key_of_the_gateway_is_none_of_the_clients(form: str, upstream: 
     assert "the provider up refused" in body
     assert not MISLEADING.search(body)
     assert json.loads(body)["error"]["type"] in ("api_error", "server_error")
+    assert OWN not in caplog.text
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     if form in COUNTS:
+        assert f"up did not count tokens for m ({status})" in warning
         return
     # The books keep what the provider said.
     kind = "authentication" if status == 401 else "permission"

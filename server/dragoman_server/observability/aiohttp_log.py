@@ -6,12 +6,15 @@ aiohttp logs such a request as an error, with a traceback and the bytes that it 
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from aiohttp.http import HttpProcessingError
 from aiohttp.web import RequestPayloadError
 
 from dragoman_server.observability.metric_families import MALFORMED, Totals
+from dragoman_server.observability.rejections import LINES_MAX
+from dragoman_server.observability.throttled_log import LinesPerMinute
 
 log = logging.getLogger("dragoman")
 _TLS = "Received HTTPS traffic on an HTTP port"
@@ -23,6 +26,7 @@ class ServerLog(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, totals: Totals) -> None:
         super().__init__(logging.getLogger("aiohttp.server"))
         self._totals = totals
+        self._lines = LinesPerMinute(LINES_MAX, time.monotonic)
 
     def log(self, level: int, msg: object, *args: object, **more: Any) -> None:
         """Log one record of aiohttp's."""
@@ -34,4 +38,7 @@ class ServerLog(logging.LoggerAdapter[logging.Logger]):
             return
         self._totals.add(MALFORMED)
         why = "https on a port of http" if getattr(error, "message", "") == _TLS else type(error).__name__
-        log.info("a request%s cannot be read: %s", f" from {args[0]}" if args else "", why)
+        if self._lines.take():
+            others = self._lines.suppressed()
+            note = f"; {others} more cannot, of which no line was written" if others else ""
+            log.info("a request%s cannot be read: %s%s", f" from {args[0]}" if args else "", why, note)

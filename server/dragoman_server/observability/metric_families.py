@@ -130,6 +130,13 @@ MALFORMED = Family(
     "What `dragoman serve` could not read as HTTP, or not in time: mostly answered with an error 4xx, and then in no"
     " other number.",
 )
+REJECTED = Family(
+    "dragoman_rejected_requests_total",
+    Kind.COUNTER,
+    "Requests that were rejected without a receipt, and are in no other number of requests: `path` (it does not exist),"
+    " `method` (the path does not have it), or at the other endpoints the kind of the error, such as `authentication`.",
+    ("reason",),
+)
 REFUSED_CONNECTIONS = Family(
     "dragoman_refused_connections_total",
     Kind.COUNTER,
@@ -272,6 +279,7 @@ FAMILIES = {
         PROVIDER_DOWN,
         GATEWAY_ERRORS,
         MALFORMED,
+        REJECTED,
         REFUSED_CONNECTIONS,
         OUTPUT_VIOLATIONS,
         LIMIT_REJECTIONS,

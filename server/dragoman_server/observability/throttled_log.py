@@ -68,6 +68,32 @@ class UpstreamWarnings:
         return failure.kind if failure.kind in KEY_ERRORS and provider in self._with_key else None
 
 
+class LinesPerMinute:
+    """Limits lines of the log to `most` in one minute. `clock` returns seconds from any origin."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._clock = clock
+        self._minute_began = clock() - _MINUTE
+        self._taken = self._suppressed = 0
+
+    def take(self) -> bool:
+        """Return True if another line may be written; else it is counted as suppressed."""
+        now = self._clock()
+        if now - self._minute_began >= _MINUTE:
+            self._minute_began, self._taken = now, 0
+        if self._taken >= self._most:
+            self._suppressed += 1
+            return False
+        self._taken += 1
+        return True
+
+    def suppressed(self) -> int:
+        """Return the number of lines that were suppressed since the last call."""
+        count, self._suppressed = self._suppressed, 0
+        return count
+
+
 class ViolationLog:
     """Logs violations of a dialect in replies, at most `VIOLATIONS_MAX` per minute.
 
@@ -75,25 +101,18 @@ class ViolationLog:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._minute_began = clock() - _MINUTE
-        self._logged = self._suppressed = 0
+        self._lines = LinesPerMinute(VIOLATIONS_MAX, clock)
 
     def record(self, receipt: Receipt, violation: Violation) -> None:
         """Log the violation of a reply that has ended. Its receipt must still have its translation."""
-        now = self._clock()
-        if now - self._minute_began >= _MINUTE:
-            self._minute_began, self._logged = now, 0
-        if self._logged >= VIOLATIONS_MAX:
-            self._suppressed += 1
+        if not self._lines.take():
             return
-        self._logged += 1
         translation = receipt.translation
         assert translation is not None
         shown = redact(str(violation), translation.context.secrets)
         # Output that passes through is the upstream's; other output is Dragoman's, and the violation a defect.
         side = "upstream" if translation.passthrough else "output"
-        more = f"; {self._suppressed} more replies did, of which no line was written" if self._suppressed else ""
-        self._suppressed = 0
+        suppressed = self._lines.suppressed()
+        more = f"; {suppressed} more replies did, of which no line was written" if suppressed else ""
         log.warning("%s %s %s (route %s) %s broke its grammar: %s%s", receipt.request_id, translation.direction,
                     receipt.provider, receipt.route, side, quote(shown, _LINE_MAX), more)  # fmt: skip

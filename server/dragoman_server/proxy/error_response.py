@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from aiohttp import web
 from multidict import istr
@@ -15,6 +16,8 @@ CLIENT_GONE = 499
 """Status of a response whose client has disconnected, as in nginx. Only middlewares and access logs see it."""
 SOFTWARE = "dragoman"
 """The `server` header of all replies of `dragoman serve`."""
+REJECTION: Final = web.ResponseKey("dragoman.rejection", Failure)
+"""Where a response to a request without a receipt has its failure, which is logged and counted when it is sent."""
 OWN_ID = istr("x-dragoman-request-id")
 """Header with Dragoman's id of a request. The dialect's own header has the upstream's id, if the upstream sent one."""
 
@@ -25,8 +28,13 @@ def new_request_id() -> str:
 
 
 def error_response(client: Dialect, failure: Failure, request_id: str) -> web.Response:
-    """Return the failure in the error envelope of a dialect, with `failure.headers` (such as retry-after)."""
-    return web_response(engine_error(client, failure, request_id), client, request_id)
+    """Return the response to a request without a receipt, in the error envelope of a dialect.
+
+    It has `failure.headers`, such as retry-after.
+    """
+    response = web_response(engine_error(client, failure, request_id), client, request_id)
+    response[REJECTION] = failure
+    return response
 
 
 def web_response(error: ErrorResponse, client: Dialect, request_id: str) -> web.Response:

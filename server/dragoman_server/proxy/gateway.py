@@ -32,6 +32,7 @@ from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipt, Receipts
+from dragoman_server.observability.rejections import Rejections
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.error_response import CLIENT_GONE, new_request_id
@@ -91,9 +92,9 @@ class Gateway:
         hooks: The hooks of the application that embeds the gateway.
         prices: The price table for budgets of cost, in place of that of the configuration.
 
-    `receipts` has the receipts of the last requests, `metrics` the counters, `load` the load of the process, and
-    `provider_health` the providers that are down. `captures` has the captured exchanges, if any are kept.
-    `stopping` is True once `stop` was called, and `leaving` once `leave` was.
+    `receipts` has the receipts of the last requests, `rejections` records those that have none, `metrics` has the
+    counters, `load` the load of the process, and `provider_health` the providers that are down. `captures` has the
+    captured exchanges, if any are kept. `stopping` is True once `stop` was called, and `leaving` once `leave` was.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Gateway:
         self.provider_health, self.usage = instruments.provider_health, instruments.usage
         self.captures = instruments.captures
         totals = self.metrics.totals
+        self.rejections = Rejections(totals)
         self.routing = RoutingState(config, totals)
         self._shared_pauses: SharedPauses | None = None
         self.stored: StoredResponses | None = None

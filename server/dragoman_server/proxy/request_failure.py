@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure
+from dragoman import DragomanError, Failure, error_response
 from dragoman.aio import DEFECT
 from dragoman_server.observability.access_log import OWN_ERRORS, cause_of, request_line, without_reply
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.observability.throttled_log import UpstreamWarnings
-from dragoman_server.proxy.error_response import CLIENT_GONE, error_response, web_response
+from dragoman_server.proxy.error_response import CLIENT_GONE, web_response
 from dragoman_server.proxy.exchange import add_loss_header
 
 log = logging.getLogger("dragoman")
@@ -60,7 +60,8 @@ def end_abandoned(receipt: Receipt, how: str) -> None:
 
 
 def _own_response(receipt: Receipt, failure: Failure) -> web.Response:
-    return _complete(receipt, error_response(receipt.client, failure, receipt.request_id))
+    written = error_response(receipt.client, failure, receipt.request_id)
+    return _complete(receipt, web_response(written, receipt.client, receipt.request_id))
 
 
 def _complete(receipt: Receipt, response: web.Response) -> web.Response:

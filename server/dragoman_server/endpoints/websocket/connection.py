@@ -119,7 +119,7 @@ class WebSocketConnection:
             frame = ClientFrame.read(data)
         except ClientRequestError as error:
             if _is_utf8(data):
-                await self._send(failure_frame(error.failure, None))
+                await self._reject(error, None)
             else:  # RFC 6455 §8.1
                 await self._close(WSCloseCode.INVALID_TEXT, "send text as UTF-8")
             return
@@ -127,12 +127,12 @@ class WebSocketConnection:
             try:
                 self._create(frame, data)
             except DragomanError as error:
-                await self._send(failure_frame(error.failure, frame.stream_id))
+                await self._reject(error, frame.stream_id)
         elif frame.kind == RESPONSE_STEER:
             await self._send(steer_failed_frame(frame))
         elif frame.kind not in _IGNORED:
             wrong = ClientRequestError(("type",), f'expected "{RESPONSE_CREATE}", got {frame.kind[:100]!a}')
-            await self._send(failure_frame(wrong.failure, frame.stream_id))
+            await self._reject(wrong, frame.stream_id)
 
     def _create(self, frame: ClientFrame, data: bytes) -> None:
         """Begin a turn, or have it wait for its lane. Raises DragomanError."""
@@ -195,7 +195,8 @@ class WebSocketConnection:
         try:
             failed = await self._turns.run(frame)
         except DragomanError as error:
-            failed = failure_frame(error.failure, lane)
+            await self._reject(error, lane)
+            return
         except ConnectionError:
             raise
         except Exception:
@@ -203,6 +204,12 @@ class WebSocketConnection:
             failed = failure_frame(DEFECT, lane)
         if failed is not None:
             await self._send(failed)
+
+    async def _reject(self, error: DragomanError, lane: str | None) -> None:
+        """Record a message that has no receipt, and send its error."""
+        failure, gateway = error.failure, self._gateway
+        gateway.rejections.record("WebSocket", self._request.path, failure.status, failure, gateway.new_id())
+        await self._send(failure_frame(failure, lane))
 
     async def _send(self, frame: bytes) -> None:
         await self._socket.send_frame(frame, web.WSMsgType.TEXT)

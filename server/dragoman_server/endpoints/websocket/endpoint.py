@@ -6,6 +6,7 @@ from aiohttp import web
 
 from dragoman import Dialect, DragomanError, FailureKind
 from dragoman_server.endpoints.websocket.history import HistoryBudget
+from dragoman_server.observability.rejections import METHOD
 from dragoman_server.proxy.error_response import client_failure, error_response
 from dragoman_server.proxy.gateway import Gateway
 
@@ -46,6 +47,7 @@ class ResponsesWebSocket:
 
     def _refuse(self, message: str, status: int, headers: dict[str, str] | None = None) -> web.Response:
         failure = client_failure(FailureKind.INVALID_REQUEST, message, status)
+        failure.reason = METHOD if status == 405 else None
         response = error_response(Dialect.RESPONSES, failure, self._gateway.new_id())
         response.set_status(status)
         response.headers.update(headers or {})

@@ -9,7 +9,7 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind, FailureOrigin, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from dragoman_server.config.provider import Auth, Provider
-from dragoman_server.observability.throttled_log import WARNING_INTERVAL, UpstreamWarnings
+from dragoman_server.observability.throttled_log import WARNING_INTERVAL, LinesPerMinute, UpstreamWarnings
 from support.clocks import Clock
 
 AWAY = UpstreamUnreachable("cannot connect to the upstream: Connection refused").failure
@@ -81,3 +81,10 @@ def test_a_client_that_is_refused_here_is_none(upstream_warnings: UpstreamWarnin
             for reason in (None, "unreachable"):
                 own = Failure(kind, "", 403, origin=origin, reason=reason)
                 assert upstream_warnings.level("one", own) == (INFO, "")
+
+
+def test_lines_in_one_minute(clock: Clock) -> None:
+    lines = LinesPerMinute(2, clock)
+    assert [lines.take() for _ in range(5)] == [True, True, False, False, False]
+    clock.now += 60
+    assert (lines.take(), lines.suppressed(), lines.suppressed()) == (True, 3, 0)

@@ -55,6 +55,16 @@ async def test_failures_are_those_of_the_capture() -> None:
     assert replayed.status == 429
 
 
+async def test_an_error_about_the_gateways_own_key_is_that_of_the_capture() -> None:
+    wrong = [b'{"type":"error","error":{"type":"authentication_error","message":"wrong"}}']
+    capture = capture_of(recorded(CHAT, MESSAGES, wrong, status=401, headers=JSON_TYPE, stream=False))
+    assert (await replay(capture)).status == 401
+    capture.exchange["replay"]["own_key"] = "up"
+    assert (await replay(capture)).status == 502
+    del capture.exchange["replay"]["own_key"]  # of an earlier version
+    assert (await replay(capture)).status == 401
+
+
 async def test_a_failure_after_an_early_start_is_in_the_stream() -> None:
     capture = capture_of(recorded(CHAT, MESSAGES, [error_frame(MESSAGES)]))
     replayed = await replay(capture)

@@ -1,0 +1,90 @@
+"""Requests that are rejected before they have a receipt: wrong paths and methods, and most endpoints without a model.
+
+Each is counted and has a line in the log, unless there are too many. The line has the path without its query, and no
+secrets.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dragoman import Failure, FailureOrigin, quote, redact
+from dragoman_server.observability.access_log import error_word
+from dragoman_server.observability.known_secrets import configured_secrets
+from dragoman_server.observability.logs import log_request
+from dragoman_server.observability.metric_families import GATEWAY_ERRORS, REJECTED, Totals
+from dragoman_server.observability.throttled_log import LinesPerMinute
+
+log = logging.getLogger("dragoman")
+LINES_MAX: Final = 100
+"""Most lines in one minute."""
+_METHOD_MAX: Final = 20
+PATH: Final = "path"
+METHOD: Final = "method"
+"""The reasons of failures for a path that does not exist, and a method that it does not have."""
+_PROBE: Final = "/api/hello"
+"""The path of a HEAD that Claude Code sends again and again, to find out if the server is there: it has no line."""
+_LOGGED: Final = "defect"
+"""The reason of failures that were logged with a traceback."""
+
+
+@dataclass(slots=True)
+class RejectionLine:
+    """One rejected request, passed to the logger as the message, as a `RequestLine` is."""
+
+    request_id: str
+    method: str
+    path: str
+    status: int
+    error: str
+    cause: str
+    note: str
+
+    def __str__(self) -> str:
+        text = f"{self.request_id} {self.method} {self.path} rejected status={self.status}: {self.cause}{self.note}"
+        return text.lstrip()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields for JSON."""
+        return {
+            "event": "request",
+            "request_id": self.request_id,
+            "ended": "rejected",
+            "status": self.status,
+            "method": self.method,
+            "path": self.path,
+            "error": self.error,
+            "message": f"{self.cause}{self.note}",
+        }
+
+
+class Rejections:
+    """The rejected requests of one gateway, which are counted in `totals`. `clock` returns seconds from any origin."""
+
+    def __init__(self, totals: Totals, clock: Callable[[], float] = time.monotonic) -> None:
+        self._totals = totals
+        self._lines = LinesPerMinute(LINES_MAX, clock)
+
+    def record(self, method: str, path: str, status: int, failure: Failure, request_id: str) -> None:
+        """Count and log a request that was answered with the failure."""
+        reason = failure.reason or failure.kind
+        self._totals.add(REJECTED, (reason,))
+        if failure.origin is FailureOrigin.PROXY:
+            self._totals.add(GATEWAY_ERRORS, (reason,))
+        probe = method == "HEAD" and path.endswith(_PROBE)
+        if reason == _LOGGED or probe or not log.isEnabledFor(logging.INFO) or not self._lines.take():
+            return
+        more = self._lines.suppressed()
+        note = f"; {more} more were rejected, of which no line was written" if more else ""
+        method, path = quote(method, _METHOD_MAX), _shown(path)
+        line = RejectionLine(request_id, method, path, status, error_word(failure), _shown(failure.message), note)
+        log_request(logging.INFO, line)
+
+
+def _shown(text: str) -> str:
+    return quote(redact(text, configured_secrets()))
