@@ -312,6 +312,15 @@ FAMILIES = {
     )
 }
 """Every family by its name, in the order of the page."""
+FROM_ZERO = (
+    (GATEWAY_ERRORS, ("defect",)),
+    (REFUSED_CONNECTIONS, ("max_connections", "max_connections_per_address")),
+    (RETRIES_DENIED, ("budget",)),
+    (SHED, ("event_loop_lag", "memory", "open_requests")),
+    (RELOADS, ("refused", "failed")),
+)
+"""Series that a gateway has from its start. Prometheus finds no increase in a series that begins with its first event,
+and an alert for one event would never fire."""
 
 Labels = tuple[str, ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from dragoman import DIRECTIONS, Failure, FailureOrigin, Translation
@@ -18,6 +18,7 @@ from dragoman_server.observability.metric_families import (
     BUILD,
     CPU,
     FILES,
+    FROM_ZERO,
     GATEWAY_ERRORS,
     LOSSES,
     MEMORY,
@@ -74,6 +75,15 @@ class Metrics:
         self.gauges: list[Callable[[Totals], None]] = []
         self._violation_log = ViolationLog(clock)
         self.count_violations(validate)
+        for family, words in FROM_ZERO:
+            for word in words:
+                totals.add(family, (word,), 0)
+
+    def count_keys(self, providers: Iterable[str]) -> None:
+        """Count errors about the keys of these providers from 0."""
+        for provider in providers:
+            for kind in KEY_ERRORS:
+                self.totals.add(UPSTREAM_ERRORS, (provider, kind), 0)
 
     def count_violations(self, validate: bool) -> None:
         """Set the counts of violations to 0 in the directions that are validated. The others have none."""

@@ -194,6 +194,7 @@ class Supervisor:
         )
         worker = await WorkerProcess.start(assignment, self._registry.answer)
         self._registry.workers.append(worker)
+        self._registry.supervisor_totals.add(RESTARTS, (str(number),), 0)
         self._start_task(self._supervise(worker))
         await worker.until_ready()
         log.info("%s is ready", worker)
