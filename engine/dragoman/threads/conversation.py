@@ -41,6 +41,7 @@ class Conversation:
         self.created = root.created
         self.metadata: Json = {}
         self._items: dict[str, ConversationItem] = {}
+        self._repeated: dict[str, int] = {}
         for node in nodes:
             self._apply(node)
 
@@ -59,8 +60,12 @@ class Conversation:
 
     def _add(self, shown: Json, sent: Any) -> None:
         item_id = base = str(shown["id"])
+        number = self._repeated.get(base, 0)
         while item_id in self._items:  # upstreams' ids can repeat
-            item_id = f"{base}_{len(self._items)}"
+            number += 1
+            item_id = f"{base}_{number}"
+        if number:
+            self._repeated[base] = number  # the next one of this id begins here, so all of them take linear time
         self._items[item_id] = ConversationItem({**shown, "id": item_id}, sent)
 
     def after(self, change: Node) -> Conversation:

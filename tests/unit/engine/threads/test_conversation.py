@@ -71,3 +71,27 @@ def test_the_objects_of_the_api() -> None:
     assert is_conversation("conv_1")
     assert not is_conversation("convchange_1")
     assert not is_conversation("resp_1")
+
+
+class Counted(dict[str, Any]):
+    """A dictionary that counts the searches for a key, and ends those without an end."""
+
+    searches = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.searches += 1
+        assert self.searches < 10_000, "an endless search"
+        return super().__contains__(key)
+
+
+@pytest.mark.parametrize("number", [50, 200])
+def test_repeated_ids_are_counted_up(number: int) -> None:
+    """In linear time, also past ids that are taken."""
+    state = Conversation([conversation_node("k", "conv_x", 0, {})])
+    state._items = counted = Counted()
+    taken = [assistant("a"), assistant("a_2"), assistant("a_3")]
+    state.after(response("1", "conv_x", *taken, *[assistant("a")] * number))
+    ids = [item["id"] for item in state.shown()]
+    assert len(set(ids)) == len(ids) == number + 4
+    assert ids[:6] == ["msg_1_0", "msg_a", "msg_a_2", "msg_a_3", "msg_a_1", "msg_a_4"]
+    assert counted.searches <= 2 * number + 10
