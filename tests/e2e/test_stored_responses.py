@@ -244,7 +244,7 @@ async def test_a_store_that_is_away_is_a_503_for_those_who_need_it() -> None:
         async def away(*_: Any) -> None:
             raise StoreError("the file is damaged: move it away")
 
-        state.store.path = state.store.get = away
+        state.store.path_outline = state.store.get = away
         with pytest.raises(openai.InternalServerError, match="not available at the moment") as caught:
             await state.sdk.responses.create(model="sim-text", previous_response_id=first.id, input="x")
         assert caught.value.status_code == 503

@@ -22,8 +22,10 @@ from dragoman import direction, json_dumps, json_loads, translate
 from dragoman.dialects import Dialect
 from dragoman.threads import (
     Conversation,
+    ItemPage,
     Node,
     Store,
+    StoredItems,
     StoreError,
     Thread,
     ThreadLimits,
@@ -33,7 +35,10 @@ from dragoman.threads import (
     lineage_of,
     members,
     new_metadata,
+    page_of,
     path_items,
+    read_head,
+    sections_of,
 )
 from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
@@ -119,7 +124,7 @@ class World:
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store = store
         self.clock = clock
-        self.number = 0
+        self.number = 1  # that of ROOT: each request of a gateway has another one
         self.known = {owner: Known() for owner in OWNERS}
 
     async def begin(self, owner: str) -> None:
@@ -192,6 +197,7 @@ class World:
             assert state.metadata == known.metadata()
             ids = [item["id"] for item in state.shown()]
             assert len(ids) == len(set(ids)) == len(known.items())
+            await self.check_parts(owner, state)
             await self.check_payload(owner, ROOT, known.items())
             shown = [row["id"] for row in lineage_of(tree)["nodes"] if row["kind"] == "response"]
             assert sorted(shown) == sorted(known.responses())
@@ -200,6 +206,15 @@ class World:
                 assert await self.store.get(other, name) is None
                 if name.startswith("resp_"):
                     await self.check_response(owner, name, known.path(name), tree)
+
+    async def check_parts(self, owner: str, state: Conversation) -> None:
+        """What is read in parts is the same."""
+        outlines = await self.store.tree_outline(owner, ROOT, 2)
+        assert (await read_head(lambda part: self.store.nodes(owner, part), outlines)).as_json() == state.as_json()
+        items = StoredItems(lambda part: self.store.nodes(owner, part), sections_of(outlines))
+        assert await items.history(10**9) == state.history()
+        for page in (ItemPage(3, "asc"), ItemPage(3, "desc")):
+            assert await items.page(page) == page_of(state.shown(), page)
 
     async def check_response(self, owner: str, name: str, items: list[Any] | None, tree: list[Node]) -> None:
         path = await self.store.path(owner, name)

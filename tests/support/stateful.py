@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -16,6 +17,7 @@ from dragoman_server.config.state_options import GATEWAY, StateOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served
+from support.redis_server import redis_server
 
 MEMORY = StateOptions(kind="memory")
 
@@ -70,3 +72,39 @@ async def stateful(dialect: Any, options: StateOptions = MEMORY, **config: Any) 
             openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0, timeout=30) as sdk,
         ):
             yield Stateful(entrance, simulator, sdk)
+
+
+class Reads:
+    """What a store has returned since: the number of nodes with their contents, and the bytes of these."""
+
+    def __init__(self, store: Any) -> None:
+        self.nodes = self.size = self.calls = 0
+        for name in ("get", "nodes", "path", "tree"):
+            setattr(store, name, self._counted(getattr(store, name)))
+
+    def _counted(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call(*args: Any) -> Any:
+            found = await method(*args)
+            nodes = [node for node in (found if isinstance(found, list) else [found]) if node is not None]
+            self.calls += 1
+            self.nodes += len(nodes)
+            self.size += sum(node.size for node in nodes)
+            return found
+
+        return call
+
+    def clear(self) -> None:
+        """Count from here."""
+        self.nodes = self.size = self.calls = 0
+
+
+@contextmanager
+def state_options(kind: str, folder: Path, **options: Any) -> Iterator[StateOptions]:
+    """The options of an empty store: `memory`, `sqlite` or `redis`, which is started. Skips without Redis."""
+    if kind == "redis":
+        with redis_server() as server:
+            yield StateOptions(kind=kind, url=server.url, timeout=30.0, **options)
+    else:
+        yield StateOptions(
+            kind=kind, path=str(folder / "state.db") if kind == "sqlite" else "", timeout=30.0, **options
+        )

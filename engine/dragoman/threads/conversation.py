@@ -9,19 +9,41 @@ by `previous_response_id` are further down: branches, which are no part of the c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, TypeVar
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.errors.redact import quote
 from dragoman.errors import DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman.threads.item_list import input_items, shown_input
-from dragoman.threads.node import Node, history
+from dragoman.threads.node import Node, Outline, history
 from dragoman.wire.json_codec import loads
 
+N = TypeVar("N", Node, Outline)
 _PREFIX: Final = "conv_"
 _CHANGE_PREFIX: Final = "convchange_"
-ADDED, DELETED, UPDATED = "conversation.items", "conversation.item.deleted", "conversation.updated"
-"""The kinds of changes, in `object` of the node's reply."""
+
+
+class Change(StrEnum):
+    """The kinds of changes, in `object` of the node's reply."""
+
+    CREATED = "conversation"
+    ADDED = "conversation.items"
+    DELETED = "conversation.item.deleted"
+    UPDATED = "conversation.updated"
+
+
+_PREFIXES: Final[dict[str, str]] = {
+    Change.ADDED: "convitems_",
+    Change.DELETED: "convdeletion_",
+    Change.UPDATED: "convmetadata_",
+}
+"""The beginning of a change's id, by which its kind is known before it is read. Earlier ones are `convchange_`."""
+MAY_DELETE: Final = (_PREFIXES[Change.DELETED], _CHANGE_PREFIX)
+MAY_UPDATE: Final = (_PREFIXES[Change.UPDATED], _CHANGE_PREFIX, _PREFIX)
+WITHOUT_ITEMS: Final = (_PREFIXES[Change.DELETED], _PREFIXES[Change.UPDATED])
+"""The beginnings of the ids of nodes that may delete an item, may have the metadata, and have no items."""
 
 
 class ConversationItem(NamedTuple):
@@ -31,15 +53,27 @@ class ConversationItem(NamedTuple):
     sent: Any
 
 
-class Conversation:
+@dataclass(slots=True)
+class ConversationHead:
+    """A conversation without its items. `nodes` is the number of its changes, its creation included."""
+
+    id: str
+    created: int
+    metadata: Json = field(repr=False)
+    nodes: int = 1
+
+    def as_json(self) -> Json:
+        """Returns the API's object."""
+        return {"id": self.id, "object": "conversation", "created_at": self.created, "metadata": self.metadata}
+
+
+class Conversation(ConversationHead):
     """The state of a conversation after these nodes: its root and changes, oldest first (`members`)."""
 
+    __slots__ = ("_items", "_repeated")
+
     def __init__(self, nodes: Sequence[Node]) -> None:
-        root = nodes[0]
-        self.id = root.id
-        self.nodes = len(nodes)
-        self.created = root.created
-        self.metadata: Json = {}
+        super().__init__(nodes[0].id, nodes[0].created, {}, len(nodes))
         self._items: dict[str, ConversationItem] = {}
         self._repeated: dict[str, int] = {}
         for node in nodes:
@@ -48,10 +82,10 @@ class Conversation:
     def _apply(self, node: Node) -> None:
         reply: Json = loads(node.reply)
         kind = reply["object"]
-        if kind == DELETED:
+        if kind == Change.DELETED:
             self._items.pop(reply["item_id"], None)
             return
-        if kind in (UPDATED, "conversation"):
+        if kind in (Change.UPDATED, Change.CREATED):
             self.metadata = reply["metadata"]
         for shown, sent in zip(shown_input(node), node.input_items(), strict=True):
             self._add(shown, sent)
@@ -89,15 +123,11 @@ class Conversation:
             raise item_not_found(item_id)
         return found.shown
 
-    def as_json(self) -> Json:
-        """Returns the API's object."""
-        return {"id": self.id, "object": "conversation", "created_at": self.created, "metadata": self.metadata}
 
-
-def members(tree: Sequence[Node], last: str | None = None) -> list[Node]:
+def members(tree: Sequence[N], last: str | None = None) -> list[N]:
     """Returns the nodes of a tree that are the conversation, oldest first: up to the node `last`, or all."""
     root = tree[0].id
-    found: list[Node] = []
+    found: list[N] = []
     for node in tree:
         if node.id == root or node.parent == root:
             found.append(node)
@@ -125,9 +155,9 @@ def conversation_id(request_id: str) -> str:
     return _PREFIX + request_id.removeprefix("req_")
 
 
-def change_id(request_id: str) -> str:
-    """Returns the id of the change that a request makes."""
-    return _CHANGE_PREFIX + request_id.removeprefix("req_")
+def change_id(request_id: str, kind: str = "") -> str:
+    """Returns the id of the change of this kind that a request makes."""
+    return _PREFIXES.get(kind, _CHANGE_PREFIX) + request_id.removeprefix("req_")
 
 
 def is_conversation(node_id: str) -> bool:

@@ -9,7 +9,12 @@ from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.losses import Losses
-from dragoman.threads.conversation import ADDED, DELETED, UPDATED, Conversation
+from dragoman.threads.conversation import (
+    Change,
+    ConversationHead,
+    change_id,
+    conversation_id,
+)
 from dragoman.threads.node import Node
 from dragoman.wire.json_codec import dumps, loads
 
@@ -22,31 +27,43 @@ def conversation_node(owner: str, node_id: str, created: int, payload: Json) -> 
     """Returns the root of a new conversation. Raises ClientRequestError."""
     items, metadata = payload.get("items"), payload.get("metadata")
     input_items = b"[]" if items is None else _read_items(items)
-    reply = {"object": "conversation", "metadata": {} if metadata is None else _read_metadata(metadata), "output": []}
+    reply = {"object": Change.CREATED, "metadata": {} if metadata is None else _read_metadata(metadata), "output": []}
     return Node(owner, node_id, None, created, input_items, dumps(reply))
 
 
-def added_items(owner: str, conversation: Conversation, node_id: str, created: int, payload: Json) -> Node:
+def conversation_nodes(owner: str, request_id: str, created: int, payload: Json) -> list[Node]:
+    """Returns the root of the conversation that a request creates, and the change that adds its items, if it has any.
+
+    The root has no items, so the metadata is read without them. Raises ClientRequestError.
+    """
+    root = conversation_node(owner, conversation_id(request_id), created, {**payload, "items": None})
+    if payload.get("items") in (None, []):
+        return [root]
+    head = ConversationHead(root.id, created, {})
+    return [root, added_items(owner, head, change_id(request_id, Change.ADDED), created, payload)]
+
+
+def added_items(owner: str, conversation: ConversationHead, node_id: str, created: int, payload: Json) -> Node:
     """Returns the change that adds items. Raises ClientRequestError."""
     if payload.get("items") is None:
         raise ClientRequestError("items", "is required")
     items = _read_items(payload["items"])
-    return _change(owner, conversation, node_id, created, items, {"object": ADDED})
+    return _change(owner, conversation, node_id, created, items, {"object": Change.ADDED})
 
 
-def deleted_item(owner: str, conversation: Conversation, node_id: str, created: int, item_id: str) -> Node:
+def deleted_item(owner: str, conversation: ConversationHead, node_id: str, created: int, item_id: str) -> Node:
     """Returns the change that deletes an item."""
-    return _change(owner, conversation, node_id, created, b"[]", {"object": DELETED, "item_id": item_id})
+    return _change(owner, conversation, node_id, created, b"[]", {"object": Change.DELETED, "item_id": item_id})
 
 
-def new_metadata(owner: str, conversation: Conversation, node_id: str, created: int, payload: Json) -> Node:
+def new_metadata(owner: str, conversation: ConversationHead, node_id: str, created: int, payload: Json) -> Node:
     """Returns the change that replaces the metadata. Raises ClientRequestError."""
     metadata = payload.get("metadata")
-    reply = {"object": UPDATED, "metadata": {} if metadata is None else _read_metadata(metadata)}
+    reply = {"object": Change.UPDATED, "metadata": {} if metadata is None else _read_metadata(metadata)}
     return _change(owner, conversation, node_id, created, b"[]", reply)
 
 
-def _change(owner: str, conversation: Conversation, node_id: str, created: int, items: bytes, reply: Json) -> Node:
+def _change(owner: str, conversation: ConversationHead, node_id: str, created: int, items: bytes, reply: Json) -> Node:
     return Node(owner, node_id, conversation.id, created, items, dumps({**reply, "output": []}))
 
 

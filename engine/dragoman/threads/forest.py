@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
-from dragoman.threads.node import Node
+from dragoman.threads.node import Node, Outline
 from dragoman.threads.store.interface import NotStored
 
 
@@ -27,6 +27,10 @@ class _Place:
     node: Node
     root: str
     depth: int
+
+    def outline(self) -> Outline:
+        node = self.node
+        return Outline(node.id, self.root, node.parent, node.created, node.size)
 
 
 class Forest:
@@ -60,6 +64,8 @@ class Forest:
         if depth > limits.depth:
             raise NotStored(f"its conversation has more than {limits.depth} responses")
         tree = self._trees.get((owner, root), _Tree())
+        if len(tree.ids) >= limits.tree:
+            raise NotStored(f"its conversation has {limits.tree} responses with all its branches")
         if node.size + tree.size > min(limits.size, limits.owner_size) or len(tree.ids) >= limits.nodes:
             raise NotStored("its conversation is larger than the store may be")
         self._touch(owner, root, now + limits.ttl)
@@ -76,10 +82,19 @@ class Forest:
 
     def path(self, owner: str, node_id: str, now: float) -> list[Node] | None:
         """Returns the nodes from the root to this one, or None if one of them is not there."""
+        places = self._path(owner, node_id, now)
+        return [place.node for place in places] if places is not None else None
+
+    def path_outline(self, owner: str, node_id: str, now: float) -> list[Outline] | None:
+        """Returns what `path` returns, without the contents."""
+        places = self._path(owner, node_id, now)
+        return [place.outline() for place in places] if places is not None else None
+
+    def _path(self, owner: str, node_id: str, now: float) -> list[_Place] | None:
         place = self._place(owner, node_id, now)
-        path: list[Node] = []
+        path: list[_Place] = []
         while place is not None:
-            path.append(place.node)
+            path.append(place)
             if place.node.parent is None:
                 return path[::-1]
             depth, place = place.depth, self._places.get((owner, place.node.parent))
@@ -89,10 +104,17 @@ class Forest:
 
     def tree(self, owner: str, node_id: str, now: float) -> list[Node]:
         """Returns the nodes of the conversation that a node belongs to, oldest first; none if it is not there."""
+        return [place.node for place in self._tree(owner, node_id, now)]
+
+    def tree_outline(self, owner: str, node_id: str, depth: int, now: float) -> list[Outline]:
+        """Returns what `tree` returns, without the contents, and only the first `depth` nodes of each path."""
+        return [place.outline() for place in self._tree(owner, node_id, now) if place.depth <= depth]
+
+    def _tree(self, owner: str, node_id: str, now: float) -> list[_Place]:
         place = self._place(owner, node_id, now)
         if place is None:
             return []
-        return [self._places[owner, each].node for each in self._trees[owner, place.root].ids]
+        return [self._places[owner, each] for each in self._trees[owner, place.root].ids]
 
     def delete(self, owner: str, node_id: str, now: float) -> bool:
         """Remove a node. Returns False if the owner has none of this id."""

@@ -55,9 +55,14 @@ def page_of(items: list[Json], page: ItemPage) -> Json:
     if page.after is not None:
         places = [number for number, item in enumerate(items) if item["id"] == page.after]
         if not places:
-            raise ClientRequestError("after", "there is no item of this id in the list")
+            raise after_not_found()
         items = items[places[0] + 1 :]
-    shown = items[: page.limit]
+    return page_from(items, page.limit)
+
+
+def page_from(items: Sequence[Json], limit: int) -> Json:
+    """Returns the first `limit` of these items as a page."""
+    shown = items[:limit]
     return {
         "object": "list",
         "data": shown,
@@ -65,6 +70,11 @@ def page_of(items: list[Json], page: ItemPage) -> Json:
         "last_id": shown[-1]["id"] if shown else None,
         "has_more": len(items) > len(shown),
     }
+
+
+def after_not_found() -> ClientRequestError:
+    """Returns the error for an `after` that names no item of the list."""
+    return ClientRequestError("after", "there is no item of this id in the list")
 
 
 def input_items(path: Sequence[Node]) -> list[Json]:
@@ -84,13 +94,18 @@ def shown_input(node: Node) -> list[Json]:
 
 def shown_items(items: Sequence[Json], node_id: str) -> list[Json]:
     """Returns items that a client sent in the full form of the API, each with an id that contains that of a node."""
-    base = node_id.partition("_")[2]
     found: list[Json] = []
-    for number, item in enumerate(items):
-        kind = item.get("type") or "message"
-        item = {**item, "type": kind, "id": f"{_PREFIXES.get(kind, 'item_')}{base}_{number}"}
-        found.append(_message(item) if kind == "message" else item)
+    for item_id, item in zip(item_ids(items, node_id), items, strict=True):
+        item = {**item, "type": item.get("type") or "message", "id": item_id}
+        found.append(_message(item) if item["type"] == "message" else item)
     return found
+
+
+def item_ids(items: Sequence[Json], node_id: str) -> list[str]:
+    """Returns the ids of the items that a client sent with a node, which contain the node's."""
+    base = node_id.partition("_")[2]
+    kinds = (item.get("type") or "message" for item in items)
+    return [f"{_PREFIXES.get(kind, 'item_')}{base}_{number}" for number, kind in enumerate(kinds)]
 
 
 def _message(item: Json) -> Json:

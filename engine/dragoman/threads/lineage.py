@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json
 from dragoman.threads.conversation import is_conversation
-from dragoman.threads.node import Node
+from dragoman.threads.node import Node, Outline
 from dragoman.wire.json_codec import loads
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9 ._:/@+-]")
@@ -20,31 +20,48 @@ _LABEL_MAX: Final = 60
 _TOKENS: Final = ("input_tokens", "output_tokens")
 
 
-def lineage_of(nodes: Sequence[Node]) -> Json:
-    """Returns the tree of these nodes, which are those of one conversation, oldest first.
+class Lineage:
+    """The tree of one conversation, made of its nodes, oldest first; `tree` are all nodes, or their outlines.
 
     The `parent` of a node is the one whose items its own come after, which may have been deleted. In a conversation of
     the API, changes follow each other, and responses that continue one of them by `previous_response_id` are branches.
     """
-    root = next((node.parent for node in nodes if node.parent and is_conversation(node.parent)), nodes[0].id)
-    rows: list[Json] = []
-    last = root
-    for node in nodes:
-        parent = node.parent
-        if is_conversation(root) and parent == root:
-            parent, last = last, node.id
-        rows.append(_row(node, parent))
-    losses: Counter[str] = Counter()
-    for row in rows:
-        losses.update(row["losses"])
-    responses = [row for row in rows if row["kind"] == "response"]
-    totals = {name: sum(row["usage"][name] for row in responses if row["usage"] is not None) for name in _TOKENS}
-    return {
-        "object": "dragoman.conversation_tree",
-        "id": root,
-        "nodes": rows,
-        "totals": {"responses": len(responses), **totals, "losses": dict(losses)},
-    }
+
+    def __init__(self, tree: Sequence[Node] | Sequence[Outline]) -> None:
+        parents = (each.parent for each in tree if each.parent and is_conversation(each.parent))
+        self._root = self._last = next(parents, tree[0].id)
+        self._number = len(tree)
+        self._rows: list[Json] = []
+
+    def add(self, nodes: Sequence[Node]) -> None:
+        """Add the next nodes. They are parsed, and not kept."""
+        for node in nodes:
+            parent = node.parent
+            if is_conversation(self._root) and parent == self._root:
+                parent, self._last = self._last, node.id
+            self._rows.append(_row(node, parent))
+
+    def as_json(self) -> Json:
+        """Returns the tree of the nodes that were added. `has_more` is True if there are more."""
+        losses: Counter[str] = Counter()
+        for row in self._rows:
+            losses.update(row["losses"])
+        responses = [row for row in self._rows if row["kind"] == "response"]
+        totals = {name: sum(row["usage"][name] for row in responses if row["usage"] is not None) for name in _TOKENS}
+        return {
+            "object": "dragoman.conversation_tree",
+            "id": self._root,
+            "nodes": self._rows,
+            "has_more": len(self._rows) < self._number,
+            "totals": {"responses": len(responses), **totals, "losses": dict(losses)},
+        }
+
+
+def lineage_of(nodes: Sequence[Node]) -> Json:
+    """Returns the tree of these nodes, which are those of one conversation, oldest first."""
+    lineage = Lineage(nodes)
+    lineage.add(nodes)
+    return lineage.as_json()
 
 
 def _row(node: Node, parent: str | None) -> Json:
@@ -76,6 +93,8 @@ def as_mermaid(tree: Json) -> str:
                 names[parent] = f"n{len(names)}"
                 lines.append(f'    {names[parent]}["{_safe(parent)}<br/>deleted"]')
             lines.append(f"    {names[parent]} --> {name}")
+    if tree["has_more"]:
+        lines.append("    %% there are more responses")
     return "\n".join(lines) + "\n"
 
 

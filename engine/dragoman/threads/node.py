@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.request import Json
 from dragoman.wire.json_codec import loads
+
+READ_BYTES: Final = 1024**2
+"""Bytes after which one read of a store ends."""
+READ_NODES: Final = 256
+"""Most nodes that one read of a store returns. Redis serves no other client meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,33 @@ class Node:
         reply: Json = loads(self.reply)
         output: list[Any] = reply["output"]
         return output
+
+
+class Outline(NamedTuple):
+    """A node without its contents, which a store returns without reading these.
+
+    `root` is the id of the first node of its tree, `size` the number of bytes of its contents.
+    """
+
+    id: str
+    root: str
+    parent: str | None
+    created: int
+    size: int
+
+
+def batches(
+    outlines: Sequence[Outline], most_bytes: int = READ_BYTES, most_nodes: int = READ_NODES
+) -> Iterator[Sequence[Outline]]:
+    """Yield these nodes in parts to be read at a time. A part ends with the node that reaches one of the bounds."""
+    start = size = 0
+    for end, outline in enumerate(outlines, 1):
+        size += outline.size
+        if size >= most_bytes or end - start >= most_nodes:
+            yield outlines[start:end]
+            start, size = end, 0
+    if start < len(outlines):
+        yield outlines[start:]
 
 
 def history(path: Sequence[Node]) -> list[Any]:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
 from aiohttp import web
 
 from dragoman import ClientRequestError, DragomanError, FailureKind, json_dumps
 from dragoman.threads import (
-    Node,
+    Lineage,
+    Outline,
     as_mermaid,
+    batches,
     conversation_not_found,
+    in_thread,
     is_conversation,
     is_response_id,
-    lineage_of,
     response_not_found,
 )
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.stored_history import READ_MAX
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_named, owner_of
 
 JSON, MERMAID = "json", "mermaid"
+NODES_MAX = 10_000
+"""Most responses of a tree that are shown. No more are read than have `READ_MAX` bytes together."""
 _CONTENT_TYPES = {JSON: "application/json", MERMAID: "text/plain"}
 
 
@@ -44,20 +46,27 @@ class ConversationTree:
             node_id = request.match_info["id"]
             of_conversation = is_conversation(node_id)
             found = of_conversation or is_response_id(node_id)
-            nodes = await self._stored.tree(owner, node_id) if found else []
-            if not nodes:
+            tree = await self._stored.tree(owner, node_id) if found else []
+            if not tree:
                 raise conversation_not_found(node_id) if of_conversation else response_not_found(node_id)
-            # In a thread, as all its responses are parsed.
-            return await asyncio.to_thread(_written, nodes, form)
+            return await self._written(owner, tree, form)
 
         return await respond(
             self._gateway, request, make, owner=_owner, content_type=_CONTENT_TYPES.get(form, _CONTENT_TYPES[JSON])
         )
 
-
-def _written(nodes: Sequence[Node], form: str) -> bytes:
-    tree = lineage_of(nodes)
-    return json_dumps(tree) if form == JSON else as_mermaid(tree).encode()
+    async def _written(self, owner: str, tree: list[Outline], form: str) -> bytes:
+        """Return a tree as text. Its responses are read and parsed in parts."""
+        lineage, read = Lineage(tree), 0
+        async with self._stored.history.reading(owner, sum(each.size for each in tree)):
+            for batch in batches(tree[:NODES_MAX]):
+                size = sum(each.size for each in batch)
+                read += size
+                if read > READ_MAX:
+                    break
+                await in_thread(size, lineage.add, await self._stored.nodes(owner, batch))
+            shown = lineage.as_json()
+            return json_dumps(shown) if form == JSON else as_mermaid(shown).encode()
 
 
 def _owner(request: web.Request, caller: Caller) -> str:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+from weakref import WeakValueDictionary
+
 from aiohttp import web
 
-from dragoman import Json, json_dumps, parse_body
+from dragoman import DragomanError, Json, LimitExceeded, Limits, json_dumps, parse_body
 from dragoman.threads import (
+    Change,
     Conversation,
+    ConversationHead,
     ItemPage,
+    Outline,
+    StoredItems,
     added_items,
     change_id,
-    conversation_id,
-    conversation_node,
+    conversation_nodes,
     conversation_not_found,
     deleted_conversation,
     deleted_item,
+    in_thread,
     is_conversation,
+    item_not_found,
     new_metadata,
-    page_of,
+    page_from,
+    sections_of,
+    shown_input,
 )
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.stored_history import check_size
 from dragoman_server.proxy.stored_responses import StoredResponses
 
 
@@ -30,14 +41,25 @@ class ConversationEndpoints:
     def __init__(self, gateway: Gateway, stored: StoredResponses) -> None:
         self._gateway = gateway
         self._stored = stored
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """By owner and id of a conversation: items are added one request after another, or all would find room."""
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations`: create a conversation, with items and metadata."""
 
         async def make(owner: str, request_id: str) -> bytes:
-            node = conversation_node(owner, conversation_id(request_id), self._now(), await self._body(request))
-            await self._stored.change(node)
-            return json_dumps(Conversation([node]).as_json())
+            body = await self._body(request)
+            root, *added = await in_thread(
+                len(body), lambda: conversation_nodes(owner, request_id, self._now(), self._payload(body))
+            )
+            await self._stored.change(root)
+            for change in added:
+                try:
+                    await self._stored.change(change)
+                except DragomanError:
+                    await self._stored.delete(owner, root.id)
+                    raise
+            return json_dumps(Conversation([root]).as_json())
 
         return await respond(self._gateway, request, make)
 
@@ -45,7 +67,7 @@ class ConversationEndpoints:
         """`GET /v1/conversations/{id}`: return a conversation, without its items."""
 
         async def make(owner: str, _: str) -> bytes:
-            return json_dumps((await self._conversation(owner, request)).as_json())
+            return json_dumps((await self._stored.history.head(owner, await self._members(owner, request))).as_json())
 
         return await respond(self._gateway, request, make)
 
@@ -53,10 +75,12 @@ class ConversationEndpoints:
         """`POST /v1/conversations/{id}`: replace the metadata."""
 
         async def make(owner: str, request_id: str) -> bytes:
-            conversation = await self._conversation(owner, request)
-            change = new_metadata(owner, conversation, *self._change(request_id), await self._body(request))
-            await self._stored.change(change)
-            return json_dumps(conversation.after(change).as_json())
+            body = await self._body(request)
+            head = _head(await self._members(owner, request, changes=True))
+            payload = await in_thread(len(body), self._payload, body)
+            await self._stored.change(new_metadata(owner, head, *self._change(request_id, Change.UPDATED), payload))
+            head.metadata = payload.get("metadata") or {}
+            return json_dumps(head.as_json())
 
         return await respond(self._gateway, request, make)
 
@@ -76,7 +100,9 @@ class ConversationEndpoints:
 
         async def make(owner: str, _: str) -> bytes:
             page = ItemPage.read(request.query)
-            return json_dumps(page_of((await self._conversation(owner, request)).shown(), page))
+            items = self._items(owner, await self._members(owner, request))
+            async with self._stored.history.reading(owner, items.size):
+                return json_dumps(await items.page(page))
 
         return await respond(self._gateway, request, make)
 
@@ -84,11 +110,19 @@ class ConversationEndpoints:
         """`POST /v1/conversations/{id}/items`: add items, and return these."""
 
         async def make(owner: str, request_id: str) -> bytes:
-            conversation = await self._conversation(owner, request)
-            change = added_items(owner, conversation, *self._change(request_id), await self._body(request))
-            await self._stored.change(change)
-            before = len(conversation.shown())
-            return json_dumps(page_of(conversation.after(change).shown()[before:], ItemPage(order="asc")))
+            body = await self._body(request)
+            async with self._locks.setdefault((owner, request.match_info["id"]), asyncio.Lock()):
+                members = await self._members(owner, request, changes=True)
+                change = await in_thread(
+                    len(body),
+                    lambda: added_items(
+                        owner, _head(members), *self._change(request_id, Change.ADDED), self._payload(body)
+                    ),
+                )
+                await self._check_room(owner, self._items(owner, members), len(change.input))
+                await self._stored.change(change)
+            shown = shown_input(change)
+            return json_dumps(page_from(shown, len(shown)))
 
         return await respond(self._gateway, request, make)
 
@@ -96,7 +130,7 @@ class ConversationEndpoints:
         """`GET /v1/conversations/{id}/items/{item_id}`: return an item."""
 
         async def make(owner: str, _: str) -> bytes:
-            return json_dumps((await self._conversation(owner, request)).item(request.match_info["item_id"]))
+            return json_dumps(await self._item(owner, await self._members(owner, request), request))
 
         return await respond(self._gateway, request, make)
 
@@ -104,11 +138,11 @@ class ConversationEndpoints:
         """`DELETE /v1/conversations/{id}/items/{item_id}`: delete an item, and return the conversation."""
 
         async def make(owner: str, request_id: str) -> bytes:
-            conversation, item_id = await self._conversation(owner, request), request.match_info["item_id"]
-            conversation.item(item_id)  # raises a 404
-            change = deleted_item(owner, conversation, *self._change(request_id), item_id)
-            await self._stored.change(change)
-            return json_dumps(conversation.as_json())
+            members, item_id = await self._members(owner, request, changes=True), request.match_info["item_id"]
+            await self._item(owner, members, request)  # raises a 404
+            head = await self._stored.history.head(owner, members)
+            await self._stored.change(deleted_item(owner, head, *self._change(request_id, Change.DELETED), item_id))
+            return json_dumps(head.as_json())
 
         return await respond(self._gateway, request, make)
 
@@ -124,16 +158,56 @@ class ConversationEndpoints:
         app.router.add_get(f"{one}/items/{{item_id}}", self.get_item, allow_head=False)
         app.router.add_delete(f"{one}/items/{{item_id}}", self.delete_item)
 
-    async def _conversation(self, owner: str, request: web.Request) -> Conversation:
-        return await self._stored.conversation(owner, request.match_info["id"])
+    async def _members(self, owner: str, request: web.Request, *, changes: bool = False) -> list[Outline]:
+        """Return the members of a conversation that is to be read, or with `changes` to be changed."""
+        members = await self._stored.history.members(owner, request.match_info["id"])
+        if changes:
+            self._stored.history.check_length(len(members))
+        return members
 
-    async def _body(self, request: web.Request) -> Json:
-        body = await self._gateway.bodies.read(request)
-        return parse_body(body, self._gateway.config.server.limits) if body else {}
+    def _items(self, owner: str, members: list[Outline]) -> StoredItems:
+        return self._stored.history.items(owner, sections_of(members))
 
-    def _change(self, request_id: str) -> tuple[str, int]:
+    async def _item(self, owner: str, members: list[Outline], request: web.Request) -> Json:
+        item_id, items = request.match_info["item_id"], self._items(owner, members)
+        async with self._stored.history.reading(owner, items.size):
+            found = await items.item(item_id)
+        if found is None:
+            raise item_not_found(item_id)
+        return found
+
+    async def _check_room(self, owner: str, items: StoredItems, size: int) -> None:
+        """Raise LimitExceeded if a conversation and `size` bytes of items are more than a request may have."""
+        limit = self._limits().request_body
+        try:
+            check_size(items, limit)
+            async with self._stored.history.reading(owner, items.size if items.size + size > limit else 0):
+                await items.check_length(limit - size)
+        except LimitExceeded as error:
+            error.failure.message = (
+                f"items: the conversation would exceed the limit request_body = {limit}: delete some of its items, or "
+                "begin another one"
+            )
+            error.failure.param = "items"
+            raise
+
+    async def _body(self, request: web.Request) -> bytes:
+        return await self._gateway.bodies.read(request)
+
+    def _payload(self, body: bytes) -> Json:
+        return parse_body(body, self._limits()) if body else {}
+
+    def _limits(self) -> Limits:
+        return self._gateway.config.server.limits
+
+    def _change(self, request_id: str, kind: str) -> tuple[str, int]:
         """Return the id and the time of a change."""
-        return change_id(request_id), self._now()
+        return change_id(request_id, kind), self._now()
 
     def _now(self) -> int:
         return int(self._gateway.now())
+
+
+def _head(members: list[Outline]) -> ConversationHead:
+    """Return a conversation whose metadata is not read."""
+    return ConversationHead(members[0].id, members[0].created, {})

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect, DragomanError, Json, json_dumps, json_loads
 from dragoman.aio import DEFECT, ClientGone
-from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, page_of, response_not_found
+from dragoman.threads import ItemPage, Node, deleted_response, in_thread, is_response_id, response_not_found
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.background import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
@@ -65,7 +65,8 @@ class ResponsesEndpoints:
             if (run := self._run(owner, response_id)) is not None:
                 return json_dumps(await self._cancel(run))
             node = await self._stored_response(owner, response_id)
-            if json_loads(node.reply).get("background") is not True:
+            reply = await in_thread(len(node.reply), json_loads, node.reply)
+            if reply.get("background") is not True:
                 raise ClientRequestError("", "only a response that was created with `background` can be cancelled")
             return node.reply
 
@@ -106,7 +107,9 @@ class ResponsesEndpoints:
 
         async def make(owner: str, _: str) -> bytes:
             response_id, page = _response_id(request), ItemPage.read(request.query)
-            return json_dumps(page_of(await self._stored.items_before(owner, response_id), page))
+            items = await self._stored.history.items_before(owner, response_id)
+            async with self._stored.history.reading(owner, items.size):
+                return json_dumps(await items.page(page))
 
         return await respond(self._gateway, request, make)
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from dragoman import DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman.threads import NotStored, StoreError, Unreadable
 from dragoman_server.observability.metric_families import STATE_ERRORS, STATE_UP, Totals
 
@@ -78,3 +79,12 @@ class StoreHealth:
             self.failing.clear()
             self._totals.put(STATE_UP, (), 1)
             log.warning("the store of responses answers again")
+
+
+def unavailable(error: StoreError) -> DragomanError:
+    """Return the error (503) for a request that needs what a store cannot return."""
+    log.error("stored responses cannot be read: %s", error)
+    message = "stored responses are not available at the moment; try again later"
+    failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
+    failure.headers["retry-after"] = "1"
+    return DragomanError(failure)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -32,26 +32,17 @@ from dragoman import (
     json_dumps,
 )
 from dragoman.threads import (
-    Conversation,
     MemoryStore,
     Node,
     NotStored,
+    Outline,
     Store,
     StoredRequest,
     StoreError,
-    conversation_not_found,
     find_item,
-    history,
-    input_items,
-    is_conversation,
-    members,
     new_node,
-    path_history,
-    path_items,
-    previous_not_found,
     references,
     relocate,
-    response_not_found,
     response_of,
     with_history,
     with_items,
@@ -63,7 +54,8 @@ from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.resolve_request import CONTINUED, RunInBackground
-from dragoman_server.proxy.store_health import StoreHealth
+from dragoman_server.proxy.store_health import StoreHealth, unavailable
+from dragoman_server.proxy.stored_history import StoredHistory
 from dragoman_server.routing.router import Target
 
 log = logging.getLogger("dragoman")
@@ -72,6 +64,7 @@ EXPIRE_EVERY = 3600.0
 """Seconds between two deletions of what has expired."""
 RETRY_EVERY = 1.0
 """Seconds between two attempts to reach a store that failed."""
+_MEMBERS_DEPTH = 2
 
 
 class StoredTurn(NamedTuple):
@@ -96,6 +89,7 @@ class StoredResponses:
         self._store = _create(options, clock)
         self._health = StoreHealth(totals)
         self._expiry: asyncio.Task[None] | None = None
+        self.history = StoredHistory(self, options.max_chain)
         self.check_background: Callable[[str], None] | None = None
         """Raises DragomanError if no further response of an owner may run in the background; None if none may."""
 
@@ -152,7 +146,7 @@ class StoredResponses:
             return payload, body
         owner, items = owner_of(receipt.owner, receipt.key), 0
         if request.parent is not None:
-            before = await self._history(owner, request)
+            before = await self.history.of_request(owner, request, limit)
             items, payload = len(before), with_history(payload, before)
             body = self._written(payload, limit)
         fields = request.reply_fields(store=request.store)
@@ -160,7 +154,7 @@ class StoredResponses:
             fields["previous_response_id"] = continued.previous
             given = payload["input"]
             items = len(given) - continued.own
-            request = await self._below(owner, request.after(continued.previous, given[items:])) or request
+            request = await self.history.below(owner, request.after(continued.previous, given[items:])) or request
         # Without the receipt, which would be in a reference cycle.
         keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
         if background:
@@ -201,60 +195,23 @@ class StoredResponses:
             self.check_background(owner_of(receipt.owner, receipt.key))
             raise RunInBackground(incoming, payload, request)
 
-    async def _history(self, owner: str, request: StoredRequest) -> list[Any]:
-        """Return the items that a request continues. Raises DragomanError."""
-        if request.conversation is not None:
-            conversation = await self.conversation(owner, request.conversation)
-            self._check_length(conversation.nodes, request)
-            return conversation.history()
-        assert request.previous is not None
-        path = await self.path(owner, request.previous)
-        if not path:
-            raise previous_not_found(request.previous)
-        self._check_length(len(path), request)
-        if is_conversation(path[0].id):
-            return path_history(path, await self.tree(owner, path[0].id))
-        return history(path)
-
-    async def _below(self, owner: str, request: StoredRequest) -> StoredRequest | None:
-        """Return a request if what it continues is stored: a connection also continues what is not."""
-        assert request.previous is not None
-        path = await self.path(owner, request.previous)
-        if not path:
-            return None
-        self._check_length(len(path), request)
-        return request
-
-    def _check_length(self, nodes: int, request: StoredRequest) -> None:
-        if request.store and nodes >= self._options.max_chain:
-            message = f"the conversation has {nodes} responses; the most are {self._options.max_chain}"
-            raise ClientRequestError((request.field,), message)
-
-    async def conversation(self, owner: str, conversation_id: str) -> Conversation:
-        """Return a conversation. Raises DragomanError: 404 if it is not stored, or 503."""
-        tree = await self.tree(owner, conversation_id) if is_conversation(conversation_id) else []
-        if not tree or tree[0].id != conversation_id:  # its root was deleted
-            raise conversation_not_found(conversation_id)
-        return Conversation(members(tree))
-
-    async def items_before(self, owner: str, response_id: str) -> list[Json]:
-        """Return the items that a response was made from, as clients read them. Raises DragomanError (404, 503)."""
-        path = await self.path(owner, response_id)
-        if not path:
-            raise response_not_found(response_id)
-        if is_conversation(path[0].id):
-            return path_items(path, await self.tree(owner, path[0].id))
-        return input_items(path)
-
     # --- the store ---------------------------------------------------------------------------------------------------
 
-    async def path(self, owner: str, response_id: str) -> list[Node]:
+    async def path(self, owner: str, response_id: str) -> list[Outline]:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
-        return await self._read("path", lambda: self._store.path(owner, response_id)) or []
+        return await self._read("path", lambda: self._store.path_outline(owner, response_id)) or []
 
-    async def tree(self, owner: str, node_id: str) -> list[Node]:
+    async def tree(self, owner: str, node_id: str) -> list[Outline]:
         """Return all nodes of the conversation of a node, oldest first. Raises DragomanError (503)."""
-        return await self._read("tree", lambda: self._store.tree(owner, node_id))
+        return await self._read("tree", lambda: self._store.tree_outline(owner, node_id))
+
+    async def members(self, owner: str, conversation_id: str) -> list[Outline]:
+        """Return the nodes of a conversation without its branches, which are deeper. Raises DragomanError (503)."""
+        return await self._read("tree", lambda: self._store.tree_outline(owner, conversation_id, _MEMBERS_DEPTH))
+
+    async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
+        """Return these nodes, without those that were deleted meanwhile. Raises DragomanError (503)."""
+        return await self._read("get", lambda: self._store.nodes(owner, outlines))
 
     async def change(self, node: Node) -> None:
         """Store a conversation, or a change of one. Raises DragomanError: 400 if there is no room for it, or 503."""
@@ -266,7 +223,7 @@ class StoredResponses:
                 Failure(FailureKind.INVALID_REQUEST, message, 400, origin=FailureOrigin.PROXY)
             ) from None
         except StoreError as error:
-            raise self._unavailable(error) from None
+            raise unavailable(error) from None
 
     async def get(self, owner: str, response_id: str) -> Node | None:
         """Return a response, or None if it is not stored. Raises DragomanError (503)."""
@@ -280,7 +237,7 @@ class StoredResponses:
         try:
             return await self._health.call(operation, call)
         except StoreError as error:
-            raise self._unavailable(error) from None
+            raise unavailable(error) from None
 
     def _keep(
         self,
@@ -327,13 +284,6 @@ class StoredResponses:
                 async with asyncio.timeout(EXPIRE_EVERY):
                     await self._health.failing.wait()
             await asyncio.sleep(RETRY_EVERY)
-
-    def _unavailable(self, error: StoreError) -> DragomanError:
-        log.error("stored responses cannot be read: %s", error)
-        message = "stored responses are not available at the moment; try again later"
-        failure = Failure(FailureKind.OVERLOADED, message, 503, origin=FailureOrigin.PROXY, reason="store")
-        failure.headers["retry-after"] = "1"
-        return DragomanError(failure)
 
 
 def _serves(provider: Provider) -> bool:

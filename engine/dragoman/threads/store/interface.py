@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
-from dragoman.threads.node import Node
+from dragoman.threads.node import Node, Outline
+
+ANY_DEPTH: Final = 1 << 31
 
 
 class StoreError(Exception):
@@ -53,6 +55,24 @@ class Store(Protocol):
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all responses of the conversation that a response belongs to, oldest first; none if it is unknown."""
+        ...
+
+    async def path_outline(self, owner: str, node_id: str) -> list[Outline] | None:
+        """Return what `path` returns, without the contents of the responses."""
+        ...
+
+    async def tree_outline(self, owner: str, node_id: str, depth: int = ANY_DEPTH) -> list[Outline]:
+        """Return what `tree` returns, without the contents of the responses, and only the first `depth` of each path.
+
+        The root has the depth 1.
+        """
+        ...
+
+    async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
+        """Return these responses in this order, without those that were deleted meanwhile.
+
+        All are in memory then, so ask for a part (`batches`) of a long list.
+        """
         ...
 
     async def delete(self, owner: str, node_id: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dragoman.threads.forest import Forest
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
-from dragoman.threads.node import Node
+from dragoman.threads.node import Node, Outline
+from dragoman.threads.store.interface import ANY_DEPTH
 
 
 class MemoryStore:
@@ -38,6 +39,20 @@ class MemoryStore:
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all responses of a conversation, oldest first."""
         return self._forest.tree(owner, node_id, self.clock())
+
+    async def path_outline(self, owner: str, node_id: str) -> list[Outline] | None:
+        """Return what `path` returns, without the contents."""
+        return self._forest.path_outline(owner, node_id, self.clock())
+
+    async def tree_outline(self, owner: str, node_id: str, depth: int = ANY_DEPTH) -> list[Outline]:
+        """Return what `tree` returns, without the contents, and only the first `depth` responses of each path."""
+        return self._forest.tree_outline(owner, node_id, depth, self.clock())
+
+    async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
+        """Return these responses, without those that were deleted meanwhile."""
+        now = self.clock()
+        found = [self._forest.get(owner, each.id, now) for each in outlines]
+        return [node for node in found if node is not None]
 
     async def delete(self, owner: str, node_id: str) -> bool:
         """Delete a response."""

@@ -7,13 +7,13 @@ decides whether a response survives its end: see `appendonly` and `appendfsync` 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
-from dragoman.threads.node import Node
+from dragoman.threads.node import Node, Outline, batches
 from dragoman.threads.store import redis_scripts as scripts
-from dragoman.threads.store.interface import NotStored
+from dragoman.threads.store.interface import ANY_DEPTH, NotStored
 from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.redis_connection import RedisConnection
 
@@ -79,6 +79,7 @@ class RedisStore:
             *most,
             str(limits.depth),
             str(_REMOVED_AT_ONCE),
+            str(limits.tree),
         )
         async with self._connection.call() as redis:
             result, more = await self._connection.run_in(redis, scripts.PUT, self._keys, args)
@@ -91,37 +92,65 @@ class RedisStore:
     async def get(self, owner: str, node_id: str) -> Node | None:
         """Return a response, or None if the owner has none of this id."""
         found = await self._connection.run(scripts.GET, self._keys, self._named(owner, node_id))
-        return self._node(owner, node_id, found[0], found[1]) if found else None
+        if not found:
+            return None
+        (outline,) = _outlines(b"", [_bytes(node_id), found[0]])
+        return Node(owner, node_id, outline.parent, outline.created, *self._codec.decode(owner, node_id, found[1]))
 
     async def path(self, owner: str, node_id: str) -> list[Node] | None:
         """Return the responses from the root to this one, or None if one of them is not there."""
         async with self._connection.call() as redis:
-            found = await self._connection.run_in(redis, scripts.PATH, self._keys, self._named(owner, node_id))
-            if not found:
-                return None
-            key, pairs = found
-            stored = list(zip(pairs[::2], pairs[1::2], strict=True))
-            nodes = await self._nodes(redis, owner, key, stored[::-1])
-        return nodes if len(nodes) == len(stored) else None
+            outlines = await self._path(redis, owner, node_id)
+            nodes = await self._nodes(redis, owner, outlines)
+        return nodes if outlines and len(nodes) == len(outlines) else None
+
+    async def path_outline(self, owner: str, node_id: str) -> list[Outline] | None:
+        """Return what `path` returns, without the contents."""
+        async with self._connection.call() as redis:
+            return await self._path(redis, owner, node_id) or None
+
+    async def _path(self, redis: Redis, owner: str, node_id: str) -> list[Outline]:
+        found = await self._connection.run_in(redis, scripts.PATH, self._keys, self._named(owner, node_id))
+        return _outlines(*found)[::-1] if found else []
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all responses of a conversation, oldest first."""
         async with self._connection.call() as redis:
-            found = await self._connection.run_in(redis, scripts.TREE, self._keys, self._named(owner, node_id))
-            if not found:
-                return []
-            key, pairs = found
-            stored = sorted(zip(pairs[::2], pairs[1::2], strict=True), key=lambda pair: _number(pair[1]))
-            return await self._nodes(redis, owner, key, stored)
+            return await self._nodes(redis, owner, await self._tree(redis, owner, node_id, ANY_DEPTH))
 
-    async def _nodes(self, redis: Redis, owner: str, key: bytes, stored: list[tuple[bytes, bytes]]) -> list[Node]:
+    async def tree_outline(self, owner: str, node_id: str, depth: int = ANY_DEPTH) -> list[Outline]:
+        """Return what `tree` returns, without the contents, and only the first `depth` responses of each path."""
+        async with self._connection.call() as redis:
+            return await self._tree(redis, owner, node_id, depth)
+
+    async def _tree(self, redis: Redis, owner: str, node_id: str, depth: int) -> list[Outline]:
+        args = (*self._named(owner, node_id), str(depth))
+        found = await self._connection.run_in(redis, scripts.TREE, self._keys, args)
+        if not found:
+            return []
+        root, pairs = found
+        stored = sorted(zip(pairs[::2], pairs[1::2], strict=True), key=lambda pair: int(pair[1].split(b" ", 4)[3]))
+        return _outlines(root, [value for pair in stored for value in pair])
+
+    async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
         """Return these responses, without those that were deleted meanwhile."""
+        async with self._connection.call() as redis:
+            return await self._nodes(redis, owner, outlines)
+
+    async def _nodes(self, redis: Redis, owner: str, outlines: Sequence[Outline]) -> list[Node]:
         nodes: list[Node] = []
-        for batch in _batches(stored):
-            values: list[Any] = await redis.hmget(key, [name for name, _ in batch])
-            for (name, each), data in zip(batch, values, strict=True):
+        for batch in batches(outlines, READ_BYTES, READ_NODES):
+            tree = b"%b:data:%d:%b%b" % (
+                self._keys[0].encode(),
+                len(_bytes(owner)),
+                _bytes(owner),
+                _bytes(batch[0].root),
+            )
+            values: list[Any] = await redis.hmget(tree, [_bytes(each.id) for each in batch])
+            for each, data in zip(batch, values, strict=True):
                 if data is not None:
-                    nodes.append(self._node(owner, _text(name), each, data))
+                    contents = self._codec.decode(owner, each.id, data)
+                    nodes.append(Node(owner, each.id, each.parent, each.created, *contents))
         return nodes
 
     async def delete(self, owner: str, node_id: str) -> bool:
@@ -137,15 +166,14 @@ class RedisStore:
             removed += some
         return removed
 
+    def _data_key(self, owner: bytes, root: bytes) -> bytes:
+        """Return the key of the contents of a tree's responses, as `redis_scripts` describes it."""
+        return b"%b:data:%d:%b%b" % (self._keys[0].encode(), len(owner), owner, root)
+
     def _named(self, owner: str, node_id: str) -> tuple[str | bytes, bytes, bytes]:
         """Return the first arguments of each script: the time, an owner, and an id."""
         now = "" if self._own_clock is None else str(int(self._own_clock() * 1000))
         return now, _bytes(owner), _bytes(node_id)
-
-    def _node(self, owner: str, node_id: str, stored: bytes, data: bytes) -> Node:
-        _, created, _, _, parent = stored.split(b" ", 4)
-        before = _text(parent[1:]) if parent[:1] == b"+" else None
-        return Node(owner, node_id, before, int(created), *self._codec.decode(owner, node_id, data))
 
 
 def _bytes(text: str) -> bytes:
@@ -156,21 +184,14 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _number(stored: bytes) -> int:
-    return int(stored.split(b" ", 4)[3])
-
-
-def _batches(stored: list[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
-    """Divide what is stored of responses, so that a round trip returns neither too many nor too much."""
-    batches: list[list[tuple[bytes, bytes]]] = []
-    room = 0
-    for each in stored:
-        if room <= 0 or len(batches[-1]) >= READ_NODES:
-            batches.append([])
-            room = READ_BYTES
-        batches[-1].append(each)
-        room -= int(each[1].split(b" ", 3)[2])
-    return batches
+def _outlines(root: bytes, pairs: list[bytes]) -> list[Outline]:
+    """Return the outlines of the responses of one tree, from their ids and what is stored of them in turn."""
+    outlines: list[Outline] = []
+    for name, stored in zip(pairs[::2], pairs[1::2], strict=True):
+        _, created, size, _, parent = stored.split(b" ", 4)
+        before = _text(parent[1:]) if parent[:1] == b"+" else None
+        outlines.append(Outline(_text(name), _text(root), before, int(created), int(size)))
+    return outlines
 
 
 def _reason(result: bytes, node: Node, limits: ThreadLimits) -> str:
@@ -179,6 +200,8 @@ def _reason(result: bytes, node: Node, limits: ThreadLimits) -> str:
         return f"the response {node.parent} before it is no longer stored"
     if result == b"depth":
         return f"its conversation has more than {limits.depth} responses"
+    if result == b"tree":
+        return f"its conversation has {limits.tree} responses with all its branches"
     if result == b"exists":
         return f"there is a response {node.id} already"
     return "its conversation is larger than the store may be"

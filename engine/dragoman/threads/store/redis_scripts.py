@@ -101,6 +101,7 @@ if parent ~= '-' then
   nodes, before = redis.call('HLEN', K .. ':nodes:' .. tree), number(K .. ':trees', tree)
 end
 if depth > tonumber(ARGV[12]) then return {{'depth', 0}} end
+if nodes >= tonumber(ARGV[14]) then return {{'tree', 0}} end
 if size + before > math.min(most_size, most_owned) or nodes >= most_nodes then return {{'large', 0}} end
 if redis.call('HSETNX', K .. ':ids:' .. owner, id, root) == 0 then return {{'exists', 0}} end
 local used = redis.call('HINCRBY', K .. ':totals', 'used', 1)
@@ -119,8 +120,8 @@ return {{'stored', make_room(owner, most_nodes, most_size, most_owned, tonumber(
 """
 )
 """ARGV: now, owner, id, "-" or "+" with the parent, time, size, bytes, milliseconds until it expires, most responses,
-most bytes, most bytes of an owner, longest path, most conversations to remove. Returns the result, and 1 if more
-conversations must be removed. Nothing was written if the result is not `stored`.
+most bytes, most bytes of an owner, longest path, most conversations to remove, most responses of a conversation.
+Returns the result, and 1 if more conversations must be removed. Nothing was written if the result is not `stored`.
 """
 
 MAKE_ROOM = (
@@ -146,7 +147,7 @@ return {redis.call('HGET', K .. ':nodes:' .. tree, id), data}
 PATH = (
     _COMMON
     + """
-local tree = live_tree(owner, id)
+local tree, root = live_tree(owner, id)
 if not tree then return {} end
 local found, expected = {}, nil
 while id do
@@ -155,7 +156,7 @@ while id do
   found[#found + 1], found[#found + 2] = id, node
   expected, id = depth_of(node) - 1, string.match(node, '%+(.*)$')
 end
-return {K .. ':data:' .. tree, found}
+return {root, found}
 """
 )
 """ARGV: now, owner, id. Returns as `TREE` does, from this response to the root; nothing if one is missing.
@@ -166,12 +167,17 @@ The bytes are not read here: Lua would copy and hash them. An id that was delete
 TREE = (
     _COMMON
     + """
-local tree = live_tree(owner, id)
+local tree, root = live_tree(owner, id)
 if not tree then return {} end
-return {K .. ':data:' .. tree, redis.call('HGETALL', K .. ':nodes:' .. tree)}
+local most, found = tonumber(ARGV[4]), {}
+local all = redis.call('HGETALL', K .. ':nodes:' .. tree)
+for i = 1, #all, 2 do
+  if depth_of(all[i + 1]) <= most then found[#found + 1], found[#found + 2] = all[i], all[i + 1] end
+end
+return {root, found}
 """
 )
-"""ARGV: now, owner, id. Returns the key of the bytes, and ids and what is stored of them in turn."""
+"""ARGV: now, owner, id, greatest depth. Returns the id of the root, and ids and what is stored of them in turn."""
 
 DELETE = (
     _COMMON

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
-from dragoman.threads.node import Node
-from dragoman.threads.store.interface import NotStored, StoreError
+from dragoman.threads.node import Node, Outline, batches
+from dragoman.threads.store.interface import ANY_DEPTH, NotStored, StoreError
 from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.sqlite_reader import SqliteReader
 from dragoman.threads.store.sqlite_thread import FULL, IN_MEMORY, SqliteThread
 
 T = TypeVar("T")
 Row = tuple[str, str | None, int, bytes]
+Value = str | int | float
 
 MIGRATIONS = (
     """
@@ -45,6 +46,8 @@ MIGRATIONS = (
 _EXPIRED_AT_ONCE = 16
 """Most expired conversations that are removed in one transaction."""
 _COLUMNS = "nodes.id, nodes.parent, nodes.created, nodes.data"
+_OUTLINE = "nodes.id, nodes.root, nodes.parent, nodes.created, nodes.size"
+"""The columns of an `Outline`. SQLite does not read the data, which is behind them."""
 _LIVE = "FROM nodes JOIN trees USING (owner, root) WHERE nodes.owner = ? AND nodes.id = ? AND trees.expires > ?"
 # CROSS JOIN keeps the order of the tables: one look-up in the index for each step, whatever the size of the store.
 # An id that was deleted and used again has another depth.
@@ -55,7 +58,10 @@ _PATH = f"""
         SELECT nodes.rowid, nodes.parent, nodes.depth FROM up CROSS JOIN nodes
         WHERE nodes.owner = ? AND nodes.id = up.parent AND nodes.depth = up.depth - 1
     )
-    SELECT {_COLUMNS} FROM up CROSS JOIN nodes ON nodes.rowid = up.at ORDER BY up.depth
+    SELECT %s FROM up CROSS JOIN nodes ON nodes.rowid = up.at ORDER BY up.depth
+"""
+_TREE = f"""
+    SELECT %s FROM nodes WHERE owner = ? AND root = (SELECT root {_LIVE}) AND nodes.depth <= ? ORDER BY rowid
 """
 _FULL = (
     "SELECT coalesce((SELECT size FROM owners WHERE owner = ?), 0) > ?, totals.nodes > ? OR totals.size > ? FROM totals"
@@ -125,20 +131,35 @@ class SqliteStore:
         """Return a response, or None if the owner has none of this id."""
         query = f"SELECT {_COLUMNS} {_LIVE}"
         values = (owner, node_id, self.clock())
-        nodes = await self._read(owner, query, values)
+        nodes = await self._read_nodes(owner, query, values)
         return nodes[0] if nodes else None
 
     async def path(self, owner: str, node_id: str) -> list[Node] | None:
         """Return the responses from the root to this one, or None if one of them is not there."""
-        values = (owner, node_id, self.clock(), owner)
-        nodes = await self._read(owner, _PATH, values)
+        nodes = await self._read_nodes(owner, _PATH % _COLUMNS, (owner, node_id, self.clock(), owner))
         return nodes if nodes and nodes[0].parent is None else None
+
+    async def path_outline(self, owner: str, node_id: str) -> list[Outline] | None:
+        """Return what `path` returns, without the contents."""
+        outlines = await self._read_outlines(_PATH % _OUTLINE, (owner, node_id, self.clock(), owner))
+        return outlines if outlines and outlines[0].parent is None else None
 
     async def tree(self, owner: str, node_id: str) -> list[Node]:
         """Return all responses of a conversation, oldest first."""
-        query = f"SELECT {_COLUMNS} FROM nodes WHERE owner = ? AND root = (SELECT root {_LIVE}) ORDER BY rowid"
-        values = (owner, owner, node_id, self.clock())
-        return await self._read(owner, query, values)
+        return await self._read_nodes(owner, _TREE % _COLUMNS, (owner, owner, node_id, self.clock(), ANY_DEPTH))
+
+    async def tree_outline(self, owner: str, node_id: str, depth: int = ANY_DEPTH) -> list[Outline]:
+        """Return what `tree` returns, without the contents, and only the first `depth` responses of each path."""
+        return await self._read_outlines(_TREE % _OUTLINE, (owner, owner, node_id, self.clock(), depth))
+
+    async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
+        """Return these responses, without those that were deleted meanwhile."""
+        found: dict[str, Node] = {}
+        for batch in batches(outlines):  # SQLite has a limit of variables in a statement
+            query = f"SELECT {_COLUMNS} FROM nodes WHERE owner = ? AND id IN ({', '.join('?' * len(batch))})"
+            nodes = await self._read_nodes(owner, query, (owner, *(each.id for each in batch)))
+            found.update((node.id, node) for node in nodes)
+        return [found[each.id] for each in outlines if each.id in found]
 
     async def delete(self, owner: str, node_id: str) -> bool:
         """Delete a response."""
@@ -176,10 +197,13 @@ class SqliteStore:
         except TimeoutError:
             raise self._too_slow() from None
 
-    async def _read(self, owner: str, query: str, values: tuple[str | float, ...]) -> list[Node]:
-        def work(db: sqlite3.Connection) -> list[Node]:
-            return [self._node(owner, row) for row in db.execute(query, values)]
+    async def _read_nodes(self, owner: str, query: str, values: tuple[Value, ...]) -> list[Node]:
+        return await self._read(lambda db: [self._node(owner, row) for row in db.execute(query, values)])
 
+    async def _read_outlines(self, query: str, values: tuple[Value, ...]) -> list[Outline]:
+        return await self._read(lambda db: [Outline(*row) for row in db.execute(query, values)])
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._reader is None:
             return await self._write(work)
         try:
@@ -212,6 +236,8 @@ def _put(db: sqlite3.Connection, node: Node, data: bytes, limits: ThreadLimits, 
         root, depth, nodes, size = before
     if depth > limits.depth:
         raise NotStored(f"its conversation has more than {limits.depth} responses")
+    if nodes >= limits.tree:
+        raise NotStored(f"its conversation has {limits.tree} responses with all its branches")
     if node.size + size > min(limits.size, limits.owner_size) or nodes >= limits.nodes:
         raise NotStored("its conversation is larger than the store may be")
     try:

@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.errors import DragomanError
 from dragoman.threads import (
+    Change,
     Conversation,
     Node,
     change_id,
@@ -21,6 +22,7 @@ from dragoman.threads import (
     members,
     new_metadata,
 )
+from dragoman.threads.conversation import MAY_DELETE, MAY_UPDATE, WITHOUT_ITEMS
 from support.thread_stores import assistant, user
 
 
@@ -95,3 +97,16 @@ def test_repeated_ids_are_counted_up(number: int) -> None:
     assert len(set(ids)) == len(ids) == number + 4
     assert ids[:6] == ["msg_1_0", "msg_a", "msg_a_2", "msg_a_3", "msg_a_1", "msg_a_4"]
     assert counted.searches <= 2 * number + 10
+
+
+def test_the_kind_of_a_change_is_known_by_its_id() -> None:
+    ids = [change_id("req_1", kind) for kind in (Change.ADDED, Change.DELETED, Change.UPDATED)]
+    assert len(set(ids)) == 3
+    assert [each.startswith(MAY_DELETE) for each in ids] == [False, True, False]
+    assert [each.startswith(MAY_UPDATE) for each in ids] == [False, False, True]
+    assert [each.startswith(WITHOUT_ITEMS) for each in ids] == [False, True, True]
+    # Those of earlier versions do not state it.
+    others = ("convchange_1", "conv_1", "resp_1")
+    assert [each.startswith(MAY_DELETE) for each in others] == [True, False, False]
+    assert [each.startswith(MAY_UPDATE) for each in others] == [True, True, False]
+    assert not any(each.startswith(WITHOUT_ITEMS) for each in others)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ClientRequestError
-from dragoman.threads import Conversation, added_items, conversation_node, new_metadata
+from dragoman.threads import Conversation, added_items, conversation_node, conversation_nodes, new_metadata
 from support.thread_stores import user
 
 ROOT = conversation_node("k", "conv_1", 0, {})
@@ -17,6 +17,18 @@ def test_a_body_may_be_empty() -> None:
     assert (ROOT.input_items(), Conversation([ROOT]).metadata) == ([], {})
     assert conversation_node("k", "conv_1", 0, {"items": None, "metadata": None}) == ROOT
     assert Conversation([ROOT]).after(new_metadata("k", Conversation([ROOT]), "convchange_1", 0, {})).metadata == {}
+
+
+def test_the_items_of_a_new_conversation_are_a_change_of_it() -> None:
+    """So the metadata is read without them."""
+    root, change = conversation_nodes("k", "req_1", 5, {"items": [user("x")], "metadata": {"a": "b"}})
+    assert (root.id, root.parent, root.input_items()) == ("conv_1", None, [])
+    assert (change.id, change.parent, change.input_items()) == ("convitems_1", "conv_1", [user("x")])
+    state = Conversation([root, change])
+    assert (state.metadata, state.history()) == ({"a": "b"}, [user("x")])
+    assert len(conversation_nodes("k", "req_1", 5, {"items": []})) == len(conversation_nodes("k", "req_1", 5, {})) == 1
+    with pytest.raises(ClientRequestError, match="expected an array"):
+        conversation_nodes("k", "req_1", 5, {"items": {}})
 
 
 def test_items_are_kept_as_they_are() -> None:

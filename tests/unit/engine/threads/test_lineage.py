@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from dragoman.threads import Conversation, Node, added_items, as_mermaid, conversation_node, lineage_of
+from dragoman.threads import Conversation, Lineage, Node, added_items, as_mermaid, conversation_node, lineage_of
 from support.thread_stores import node, user
 
 
@@ -84,3 +84,15 @@ def test_a_diagram_of_a_tree_without_a_node_and_with_a_name_of_any_text() -> Non
     assert as_mermaid(lineage_of([odd])) == (
         'flowchart TD\n    n0["resp_2<br/>a___ click _b_"]\n    n1["resp_1<br/>deleted"]\n    n1 --> n0\n'
     )
+
+
+def test_a_tree_of_which_only_the_beginning_was_read() -> None:
+    nodes = [response("resp_1", None), response("resp_2", "resp_1"), response("resp_3", "resp_1")]
+    whole = lineage_of(nodes)
+    assert whole["has_more"] is False
+    lineage = Lineage(nodes)
+    lineage.add(nodes[:1])
+    lineage.add(nodes[1:2])
+    tree = lineage.as_json()
+    assert (tree["nodes"], tree["has_more"]) == (whole["nodes"][:2], True)
+    assert as_mermaid(tree).endswith("\n    %% there are more responses\n")

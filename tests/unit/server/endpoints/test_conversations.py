@@ -211,7 +211,7 @@ async def test_a_store_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         async def fail(*_: Any) -> Any:
             raise StoreError("away")
 
-        for method in ("put", "tree"):
+        for method in ("put", "tree_outline"):
             monkeypatch.setattr(state.store, method, fail)
         for call in (
             state.sdk.conversations.create(),

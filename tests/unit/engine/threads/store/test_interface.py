@@ -51,6 +51,40 @@ async def test_a_path_leads_from_the_root_through_its_own_branch_only(store: Sto
     assert await store.tree("k", "x") == []
 
 
+async def test_an_outline_is_without_the_contents(store: Store) -> None:
+    for name, parent in (("r", None), ("a", "r"), ("b", "r"), ("a2", "a"), ("a3", "a2")):
+        await store.put(node("ü", name, parent))
+    path = await store.path_outline("ü", "a3")
+    assert path is not None
+    assert [(each.id, each.root, each.parent, each.created) for each in path] == [
+        ("r", "r", None, 1_795_000_000),
+        ("a", "r", "r", 1_795_000_000),
+        ("a2", "r", "a", 1_795_000_000),
+        ("a3", "r", "a2", 1_795_000_000),
+    ]
+    assert [each.size for each in path] == [each.size for each in await store.path("ü", "a3") or ()]
+    tree = await store.tree_outline("ü", "a2")
+    assert [each.id for each in tree] == ids(await store.tree("ü", "a2"))
+    assert [each.id for each in await store.tree_outline("ü", "a2", 2)] == ["r", "a", "b"]
+    assert await store.nodes("ü", path[::-1]) == (await store.path("ü", "a3") or [])[::-1]
+    assert await store.nodes("ü", []) == []
+    assert await store.delete("ü", "a2")
+    assert ids(await store.nodes("ü", path)) == ["r", "a", "a3"]
+    assert await store.path_outline("ü", "a3") is None
+    assert await store.tree_outline("ü", "x") == []
+    assert await store.path_outline("k", "r") is None
+    assert await store.tree_outline("k", "r") == []
+    assert await store.nodes("k", path) == []
+
+
+async def test_many_responses_are_read_at_once(store: Store) -> None:
+    for number in range(300):
+        await store.put(node("k", f"n{number}", f"n{number - 1}" if number else None))
+    path = await store.path_outline("k", "n299")
+    assert path is not None
+    assert ids(await store.nodes("k", path)) == [f"n{number}" for number in range(300)]
+
+
 async def test_an_owner_sees_no_response_of_another(store: Store) -> None:
     await store.put(node("a", "r"))
     assert await store.get("b", "r") is None
@@ -154,3 +188,14 @@ async def test_a_path_has_a_longest_length(kind: str, clock: Clock, tmp_path: Pa
         await store.put(node("k", "b", "a"))
         with pytest.raises(NotStored, match="more than 2 responses"):
             await store.put(node("k", "c", "b"))
+
+
+async def test_a_conversation_has_a_largest_number_with_its_branches(
+    kind: str, clock: Clock, tmp_path: Path, url: str
+) -> None:
+    async with opened(kind, clock, tmp_path, ThreadLimits(tree=2), url) as store:
+        await store.put(node("k", "a"))
+        await store.put(node("k", "b", "a"))
+        with pytest.raises(NotStored, match="has 2 responses with all its branches"):
+            await store.put(node("k", "c", "a"))
+        await store.put(node("k", "other"))
