@@ -12,6 +12,9 @@ from typing import Protocol
 
 from dragoman import join_items
 
+PATH_MAX = 4096
+"""Most responses in a row. A client that gets further sends its whole conversation again, as one response."""
+
 
 class PreviousResponses(Protocol):
     """The responses that a turn can continue. Items are JSON, with commas between them."""
@@ -30,12 +33,16 @@ class PreviousResponses(Protocol):
 
 
 class _Response:
-    """One response. `references` counts its name in the history and the responses that continue it."""
+    """One response. `references` counts its name in the history and the responses that continue it.
 
-    __slots__ = ("items", "lane", "parent", "references")
+    `depth` is the number of responses up to this one.
+    """
+
+    __slots__ = ("depth", "items", "lane", "parent", "references")
 
     def __init__(self, parent: _Response | None, items: bytes, lane: str | None) -> None:
         self.parent = parent
+        self.depth: int = 1 if parent is None else parent.depth + 1
         self.items = items
         self.lane = lane
         self.references = 1
@@ -106,13 +113,13 @@ class History:
         return join_items(*reversed(parts))
 
     def add(self, response_id: str, previous: str | None, items: bytes, lane: str | None) -> None:
-        """Keep a response with its own `items`. It continues `previous`, if one is given; if that is unknown,
-        the response is not kept.
+        """Keep a response with its own `items`. It continues `previous`, if one is given; if that is unknown, or
+        the last of `PATH_MAX` in a row, the response is not kept.
 
         The oldest responses are dropped to keep the bounds, this one too if its conversation alone exceeds them.
         """
         parent = None if previous is None else self._responses.get(previous)
-        if previous is not None and parent is None:
+        if previous is not None and (parent is None or parent.depth >= PATH_MAX):
             return
         if parent is not None:
             parent.references += 1

@@ -15,6 +15,7 @@ from dragoman import (
     DragomanError,
     Failure,
     FailureKind,
+    LimitExceeded,
     OutputItems,
     error_frame,
     error_response,
@@ -74,7 +75,7 @@ class Turns:
         """Create one response, and send its events. The payload of the frame is dropped once it was sent on.
 
         Returns the error frame, which is to be sent, if the request has failed before its first event. Raises
-        ClientRequestError for a malformed request, and ConnectionError if the client has disconnected.
+        ClientRequestError for a malformed request, LimitExceeded, and ConnectionError if the client has disconnected.
         """
         previous, own = frame.previous, frame.items()
         # The history has no items of conversations, so it cannot have a response that continues one either.
@@ -88,6 +89,9 @@ class Turns:
                 raise _not_found(previous)
             await self._warm_up(frame, own)
             return None
+        most = self._gateway.config.server.limits.request_body
+        if before is not None and len(before) + len(own) > most:  # as the gateway would find, after several copies
+            raise LimitExceeded("request_body", most, upstream=False)
         # An upstream of the same dialect may know a response that is unknown here, if it stored it.
         items = None if before is None else join_items(before, own)
         request = with_body(self._request, self._headers, frame.body(items))
