@@ -39,7 +39,7 @@ Row = tuple[LossCode, tuple[str | int, ...], str]
 """A loss: its code, the path of the item, and what was done."""
 
 if TYPE_CHECKING:
-    from dragoman.threads import HistoryCipher
+    from dragoman.threads import Compaction, HistoryCipher
 
 log = logging.getLogger("dragoman")
 Answer = Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]]
@@ -79,12 +79,13 @@ class CompactionStep(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A request whose conversation is to be compacted before its reply."""
+    """A request whose conversation is to be compacted before its reply. `size` is the number of bytes of `payload`."""
 
     incoming: web.Request
     receipt: Receipt
     loaded: LoadedConfig
     payload: Json
+    size: int
 
 
 class Compactions:
@@ -171,28 +172,28 @@ class Compactions:
         if not step.threshold:
             if self._options.model:
                 target = loaded.router.resolve(self._options.model, Dialect.RESPONSES)
-            payload = self._summary_request(step, receipt, loaded, target, payload)
+            payload = await self._summary_request(step, receipt, loaded, target, payload, len(body))
             return target, payload, json_dumps(payload)
         if not step.gate:
             body = json_dumps(payload)
         # A token is a byte at least. An explanation calls no model, and an invalid request is rejected later.
         given: Any = payload.get("input")
         if len(body) >= step.threshold and receipt.metrics is not None and type(given) in (str, list):
-            request = _Request(incoming, receipt, loaded, payload)
+            request = _Request(incoming, receipt, loaded, payload, len(body))
             changed = await (self._gate if step.gate else self._manage)(request, step.threshold)
             if changed is not None:
                 return target, changed, json_dumps(changed)
         return target, payload, body
 
-    def _summary_request(
-        self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json
+    async def _summary_request(
+        self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json, size: int
     ) -> Json:
         """Return the request for the summary of a conversation, and let its reply be that of a request to compact."""
-        from dragoman.threads import compacted_response, plan  # imported here: few gateways need it
+        from dragoman.threads import compacted_response, in_thread, plan  # imported here: few gateways need it
 
         model = self._options.model or payload["model"]
         room = int(self._window(model, target) * SHARE)
-        compaction = plan(_checked(payload, receipt, loaded), room=room)
+        compaction = await in_thread(size, lambda: plan(_checked(payload, receipt, loaded), room=room))
         reply = _reply_of(receipt)
         reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
         wrap, owner = compaction.wrapped_window if step.whole else compaction.wrapped, _owner(receipt)
@@ -238,17 +239,12 @@ class Compactions:
 
         `whole` is the input of the request, of which the items are the beginning.
         """
-        from dragoman.threads import evict, input_tokens, is_worth, plan
+        from dragoman.threads import in_thread
 
-        total = input_tokens({**request.payload, "input": whole})
-        if total < threshold:
-            return "", ()
-        _checked(request.payload, request.receipt, request.loaded)
-        compaction = evict(items, total, threshold)
-        if compaction is not None:
-            return compaction.wrapped("", str(request.payload["model"])), compaction.rows
-        compaction = plan(items)
-        if not is_worth(compaction, items, threshold):
+        total, compaction, wrapped = await in_thread(request.size, _planned, request, items, whole, threshold)
+        if total < threshold or wrapped:
+            return wrapped, compaction.rows if compaction is not None else ()
+        if compaction is None:
             done = f"not compacted: about {total} tokens, of which too few may go"
         elif wrapped := await self._summarised(request, items):
             return wrapped, compaction.rows
@@ -279,6 +275,26 @@ class Compactions:
         self._failed.pop(model, None)
         held: str = json_loads(reply)["output"][0]["encrypted_content"]
         return held if self._cipher is None else self._cipher.decrypt(held, _owner(receipt)) or ""
+
+
+def _planned(
+    request: _Request, items: list[Any], whole: list[Any], threshold: int
+) -> tuple[int, Compaction | None, str]:
+    """Return the tokens of a request, how its items are compacted, and the wrapped history if that needs no summary.
+
+    There is no compaction if the threshold is not reached, or if too little may go. Raises ClientRequestError.
+    """
+    from dragoman.threads import evict, input_tokens, is_worth, plan
+
+    total = input_tokens({**request.payload, "input": whole})
+    if total < threshold:
+        return total, None, ""
+    _checked(request.payload, request.receipt, request.loaded)
+    compaction = evict(items, total, threshold)
+    if compaction is not None:
+        return total, compaction, compaction.wrapped("", str(request.payload["model"]))
+    compaction = plan(items)
+    return total, compaction if is_worth(compaction, items, threshold) else None, ""
 
 
 def _checked(payload: Json, receipt: Receipt, loaded: LoadedConfig) -> list[Any]:
