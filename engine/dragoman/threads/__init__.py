@@ -65,7 +65,14 @@ if TYPE_CHECKING:
     )
     from dragoman.threads.history_cipher import HistoryCipher
     from dragoman.threads.item_list import ItemPage, input_items, page_from, page_of, shown_input
-    from dragoman.threads.item_reference import find_item, references, response_of, with_items
+    from dragoman.threads.item_reference import (
+        find_item,
+        find_items,
+        item_not_stored,
+        references,
+        response_of,
+        with_items,
+    )
     from dragoman.threads.limits import ThreadLimits
     from dragoman.threads.lineage import Lineage, as_mermaid, lineage_of
     from dragoman.threads.node import Node, Outline, batches, history
@@ -131,6 +138,7 @@ __all__ = (
     "evict",
     "failed_response",
     "find_item",
+    "find_items",
     "history",
     "in_thread",
     "input_items",
@@ -139,6 +147,7 @@ __all__ = (
     "is_response_id",
     "is_worth",
     "item_not_found",
+    "item_not_stored",
     "lagging_event",
     "lineage_of",
     "members",
@@ -206,6 +215,7 @@ _MODULES: Final = {
     "evict": "compaction",
     "failed_response": "background",
     "find_item": "item_reference",
+    "find_items": "item_reference",
     "history": "node",
     "in_thread": "store.stored_items",
     "input_items": "item_list",
@@ -214,6 +224,7 @@ _MODULES: Final = {
     "is_response_id": "stored_request",
     "is_worth": "compaction",
     "item_not_found": "conversation",
+    "item_not_stored": "item_reference",
     "lagging_event": "background",
     "lineage_of": "lineage",
     "members": "conversation",

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -39,13 +39,10 @@ from dragoman.threads import (
     Store,
     StoredRequest,
     StoreError,
-    find_item,
     new_node,
     references,
     relocate,
-    response_of,
     with_history,
-    with_items,
 )
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
@@ -133,8 +130,10 @@ class StoredResponses:
         reply is stored. At most `limit` bytes are returned. Raises DragomanError.
         """
         if places := references(payload):
+            from dragoman_server.proxy.item_references import with_stored_items  # imported here: few clients send any
+
             owner = owner_of(receipt.owner, receipt.key)
-            payload = with_items(payload, places, await self._items(owner, set(places.values())))
+            payload = await with_stored_items(self, owner, payload, places, limit)
             body = self._written(payload, limit)
         request = StoredRequest.read(payload)
         background = payload.get("background") is True
@@ -169,18 +168,6 @@ class StoredResponses:
         if len(body) > limit:
             raise LimitExceeded("request_body", limit, upstream=False)
         return body
-
-    async def _items(self, owner: str, item_ids: set[str]) -> dict[str, Any]:
-        """Return the stored ones of these items. Raises DragomanError (503)."""
-        found: dict[str, Any] = {}
-        nodes: dict[str, Node | None] = {}
-        for item_id in item_ids:
-            if (response := response_of(item_id)) is not None:
-                if response not in nodes:
-                    nodes[response] = await self.get(owner, response)
-                if (node := nodes[response]) is not None:
-                    found[item_id] = find_item(node, item_id)
-        return found
 
     def _check_background(
         self, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ClientRequestError
-from dragoman.threads import Node, find_item, references, response_of, with_items
+from dragoman.threads import Node, find_item, find_items, references, response_of, with_items
+from dragoman.threads.item_reference import REFERENCES_MAX
 from support.thread_stores import user
 
 BASE = "0123456789abcdef" * 2
@@ -51,3 +52,16 @@ def test_items_of_the_input_and_of_the_output() -> None:
     assert find_item(node, f"msg_{BASE}_0") == user("x")
     assert find_item(node, f"msg_{BASE}1") == output
     assert find_item(node, f"msg_{BASE}2") is None
+    assert find_items(node, [f"msg_{BASE}_0", f"msg_{BASE}1", f"msg_{BASE}2"]) == {
+        f"msg_{BASE}_0": user("x"),
+        f"msg_{BASE}1": output,
+    }
+
+
+def test_too_many_references() -> None:
+    payload = {"input": [{"id": "a"}] * REFERENCES_MAX}
+    assert len(references(payload)) == REFERENCES_MAX
+    payload["input"].append({"id": "a"})
+    with pytest.raises(ClientRequestError, match="send items themselves") as caught:
+        references(payload)
+    assert caught.value.failure.param == "input"
