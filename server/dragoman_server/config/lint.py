@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address
@@ -25,6 +26,7 @@ def remarks(config: Config) -> Iterator[str]:
         first = next(iter(config.providers))
         yield f"there is no route, so models are known as PROVIDER/MODEL only, such as {first}/…: write [[routes]]"
     yield from _hidden_routes(config)
+    yield from _hidden_providers(config)
     yield from _not_listed(config)
     yield from unknown_windows(config)
     yield from _forgotten_budgets(config)
@@ -119,6 +121,28 @@ def _hidden_routes(config: Config) -> Iterator[str]:
                 yield f"routes[{index}] ({route.model}) is never reached: routes[{rival}] ({taken}) is before it"
                 break
         earlier.setdefault(route.model, []).append(index)
+
+
+def _hidden_providers(config: Config) -> Iterator[str]:
+    """Yield a sentence for each route whose pattern takes names such as PROVIDER/MODEL from their provider."""
+    router = Router(config)
+    for index, route in enumerate(config.routes):
+        pattern = None if route.takes_all else route.pattern()
+        if pattern is None:
+            continue
+        words = re.sub(r"\W", "", route.model) if route.is_regex else re.sub(r"[*?]", "", route.model)
+        meant = {name for same in config.routes if same.model == route.model for name in same.provider_names}
+        for name in config.providers:
+            for sample in (f"{name}/MODEL", f"{name}/{words}") if name not in meant else ():
+                if (
+                    pattern.fullmatch(sample)
+                    and router.resolve(sample, route.client or Dialect.CHAT).route == route.model
+                ):
+                    yield (
+                        f"routes[{index}] ({route.model}) also takes names of provider {name}, such as {sample}:"
+                        f" a route for {name}/* before it prevents that"
+                    )
+                    break
 
 
 def _not_listed(config: Config) -> Iterator[str]:

@@ -79,6 +79,11 @@ class Route:
         """True if `model` is a regex: `/.../`."""
         return len(self.model) > 2 and self.model[0] == self.model[-1] == "/"
 
+    @property
+    def takes_all(self) -> bool:
+        """True if every name matches, as for `*`."""
+        return self.model[1:-1] in (".*", ".+") if self.is_regex else bool(self.model) and not self.model.strip("*")
+
     def pattern(self) -> re.Pattern[str] | None:
         """Return the compiled pattern, or None for an exact name. Raises `re.error`."""
         if self.is_regex:

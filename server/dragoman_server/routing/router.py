@@ -186,18 +186,21 @@ class Router:
         return known
 
     def _by_route(self, model: str, client: Dialect) -> Target | None:
-        """Steps 1 to 3: exact route, patterns in file order, `provider/model`."""
+        """Steps 1 to 4: exact route, patterns in file order up to one for every name, `provider/model`, that one."""
         for compiled in self._exact.get(model, ()):
             if compiled.route.client in (None, client):
                 return compiled.target(model, None)
+        name, _, rest = model.partition("/")
+        provider = self.config.providers.get(name) if rest else None
         for compiled in self._patterns:
             if compiled.route.client in (None, client) and compiled.pattern is not None:
+                if provider is not None and compiled.route.takes_all:
+                    break
                 match = compiled.pattern.fullmatch(model)
                 # A group that matched nothing would leave the model's name empty.
                 if match is not None and (target := compiled.target(model, match)).upstream_model:
                     return target
-        name, _, rest = model.partition("/")
-        if rest and (provider := self.config.providers.get(name)):
+        if provider is not None:
             return self.direct_target(provider, rest, f"{name}/*")
         return None
 
@@ -253,7 +256,7 @@ class Router:
         return target
 
     def _by_size_class(self, model: str, client: Dialect) -> Target | None:
-        """Step 4: the big or small model by its own name, then by a word of Claude's model names."""
+        """Step 5: the big or small model by its own name, then by a word of Claude's model names."""
         for name in self._sizes():
             if model == name or name.partition("/")[::2] in ((p, model) for p in self.config.providers):
                 return self._size_target(name, model, client)
@@ -264,7 +267,7 @@ class Router:
         return None
 
     def _fallback(self, model: str, client: Dialect) -> Target:
-        """Step 5: the configured policy for unknown names."""
+        """Step 6: the configured policy for unknown names."""
         policy = self.config.models.policy
         if policy == "pass":
             # The first provider of the file; a route for `*` overrides it.

@@ -145,7 +145,7 @@ def _routes(found: Imported, router: Any, names: Mapping[str, str]) -> None:
             continue
         found.routes.append(ImportedRoute(f"{original},*", name, "*"))
     for name in names.values():
-        # The route of `default` matches every name, so PROVIDER/MODEL needs a route before it.
+        # The route of `background` matches names such as PROVIDER/claude-haiku too, so they need a route before it.
         found.routes.append(ImportedRoute(f"{name}/*", name, "*"))
     settings = router if isinstance(router, dict) else {}
     patterns = {"background": "*haiku*", "default": "*"}

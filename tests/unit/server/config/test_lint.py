@@ -183,3 +183,28 @@ def test_a_model_without_a_price_is_reported_for_a_key_with_a_budget_of_cost() -
     assert list(remarks(unpriced)) == [
         'key alice has a budget of cost and no model has a price, so it can use none: write [prices."*"]'
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sample"),
+    [
+        ("*", None),
+        ("/.*/", None),
+        ("gpt*", None),
+        ("up/*", None),
+        ("up*", None),
+        ("other/*", "other/MODEL"),
+        ("oth*", "other/MODEL"),
+        ("*haiku*", "other/haiku"),
+        ("/.*mini/", "other/mini"),
+        ("/other.+/", "other/MODEL"),
+    ],
+)
+def test_a_pattern_that_takes_the_names_of_another_provider_is_reported(pattern: str, sample: str | None) -> None:
+    """The route leads to `up`; `other/MODEL` would mean the other provider without it."""
+    providers = {"up": UP, "other": Provider("other", Dialect.CHAT, "http://127.0.0.1:9")}
+    found = list(remarks(Config(providers, [Route(pattern, "up")])))
+    expected = f"routes[0] ({pattern}) also takes names of provider other, such as {sample}:"
+    assert found == ([] if sample is None else [f"{expected} a route for other/* before it prevents that"])
+    before = Config(providers, [Route("other/*", "other", "*"), Route(pattern, "up")])
+    assert not [remark for remark in remarks(before) if "also takes names" in remark]

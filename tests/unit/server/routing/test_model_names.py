@@ -39,10 +39,11 @@ def one(*routes: Route, **models: Any) -> Config:
         ([Route("my-*", "up", "qwen-*")], "qwen-8b", ["my-8b"]),
         ([Route("my-*-x", "up", "*")], "qwen3", ["my-qwen3-x"]),
         ([Route("my-*", "up", "qwen-*"), Route("*", "up")], "qwen-8b", ["qwen-8b", "my-8b"]),
-        # Neither what another route takes nor what no route leads to.
-        ([Route("qwen3", "other"), Route("*", "up")], "qwen3", []),
-        ([Route("*", "other")], "qwen3", []),
-        ([Route("*", "up", "fixed")], "qwen3", []),
+        # What a route takes from it has its provider in front.
+        ([Route("qwen3", "other"), Route("*", "up")], "qwen3", ["up/qwen3"]),
+        ([Route("*", "other")], "qwen3", ["up/qwen3"]),
+        ([Route("*", "up", "fixed")], "qwen3", ["up/qwen3"]),
+        ([Route("up/*", "other")], "qwen3", []),
         # One with the provider in front stands in for none.
         ([Route("up/*", "up", "*"), Route("*", "up")], "qwen3", ["qwen3"]),
         ([Route("up/*", "up", "*")], "qwen3", ["up/qwen3"]),
@@ -59,7 +60,7 @@ def test_names_by_routes(routes: list[Route], model: str, names: list[str]) -> N
 def test_names_hold_for_the_clients_that_ask() -> None:
     config = one(Route("*", "up", client=MESSAGES), Route("*", "other"))
     assert found(config, "up", "m", MESSAGES) == ["m"]
-    assert found(config, "up", "m", CHAT, RESPONSES) == []
+    assert found(config, "up", "m", CHAT, RESPONSES) == ["up/m"]
     assert found(config, "other", "m", CHAT, RESPONSES) == ["m"]
 
 

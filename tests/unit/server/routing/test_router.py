@@ -49,6 +49,24 @@ def test_exact_before_patterns_before_addressing_before_families() -> None:
     assert went(router, "anthropic.OPUS") == ("local", "big")
 
 
+@pytest.mark.parametrize("everything", ["*", "**", "/.*/", "/.+/"])
+def test_a_provider_and_its_model_come_before_a_route_for_every_name(everything: str) -> None:
+    """In whatever form, for one dialect of clients or all, and as the big model."""
+    routes = [Route("other/new", "local", "exact"), Route("local/old*", "other"), Route(everything, "other")]
+    router = Router(Config(BOTH, routes))
+    assert went(router, "local/Qwen/Qwen3") == ("local", "Qwen/Qwen3")
+    assert router.resolve("local/Qwen/Qwen3", CHAT).route == "local/*"
+    assert went(router, "other/new") == ("local", "exact")
+    assert went(router, "local/old-1") == ("other", "local/old-1")
+    assert went(router, "Qwen/Qwen3") == ("other", "Qwen/Qwen3")
+    assert went(router, "local/") == ("other", "local/")
+    assert ("local/big", "local") in Router(Config(BOTH, routes, Models(big="local/big"))).known_models()
+    for client in Dialect:
+        of_one = Router(Config(BOTH, [Route(everything, "other", client=client)]))
+        assert went(of_one, "local/m", client) == ("local", "m")
+        assert went(of_one, "m", client) == ("other", "m")
+
+
 def test_addressing_needs_a_provider_and_a_name() -> None:
     router = Router(Config(providers=BOTH))
     for model in ("Qwen/Qwen3", "local/", "/local", "local", "locala/x"):
