@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman import json_dumps
 from dragoman_server.accounts.keys.record import written_moment
+from dragoman_server.cli.check_start import start_problems, start_remarks
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.stored_files import stored_files
 from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.observability.logs import print_line
 
 if TYPE_CHECKING:
     from dragoman_server.cli.connect import Attempt
@@ -39,6 +42,8 @@ def main(
     try:
         config = load(args)
         config.check()
+        if problems_here := list(start_problems(config)):
+            raise ConfigError.of(problems_here)
     except ConfigError as error:
         if not args.json:
             raise
@@ -51,6 +56,8 @@ def main(
         _print(_as_data(config, ok, attempts))
     else:
         describe(config)
+        for sentence in start_remarks(config):
+            print_line(f"  {sentence}")
         for attempt in attempts or ():
             print(f"  provider {attempt.provider}: {attempt.message} ({attempt.seconds:.2f} s)", file=sys.stderr)
         failed = sum(not attempt.ok for attempt in attempts or ())
@@ -72,7 +79,8 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
         "object": "dragoman.check",
         "ok": ok,
         "problems": [],
-        "remarks": [*warn_if_exposed(config), *remarks(config)],
+        "remarks": [*warn_if_exposed(config), *remarks(config), *start_remarks(config)],
+        "files": {file.key: file.path for file in stored_files(config)},
         "simulated": config.simulated,
         "server": {"host": server.host, "port": server.port, "workers": server.workers, "keys": len(server.keys)},
         "providers": [

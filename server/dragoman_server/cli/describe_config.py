@@ -41,8 +41,6 @@ def describe(config: Config) -> None:
             print_line(f"  {size} models → {name}")
     for record in config.keys.values():
         print_line(f"  key {describe_key(record)}")
-    if config.store.holds_keys:
-        print_line(f"  keys of clients are also read from the store ({config.store.kind})")
     for line in _kept(config):
         print_line(f"  {line}")
     for sentence in (*warn_if_exposed(config), *remarks(config)):
@@ -63,8 +61,11 @@ def describe_key(record: KeyRecord) -> str:
 
 
 def _kept(config: Config) -> Iterator[str]:
-    """Yield where usage is written and responses are stored."""
-    usage, state = config.usage, config.state
+    """Yield where limits and keys are kept, usage is written, and responses and captures are stored."""
+    store, usage, state = config.store, config.usage, config.state
+    if config.named_keys and store.kind != MEMORY:
+        where = shown_url(store.url) if store.kind == REDIS else store.path
+        yield f"{'keys of clients and their' if store.keys else 'the'} limits are kept in {where} ({store.kind})"
     if usage.kind != USAGE_OFF:
         yield f"usage is written to {'standard output' if usage.file == STDOUT else usage.file} ({usage.kind})"
     if state.kind == MEMORY:
@@ -72,6 +73,8 @@ def _kept(config: Config) -> Iterator[str]:
     elif state.kind != STATE_OFF:
         where = shown_url(state.url) if state.kind == REDIS else state.file
         yield f"responses are stored in {where} ({state.kind}), a conversation for {state.ttl_days:g} days"
+    if config.capture.enabled:
+        yield f"captures are written to {config.capture.directory}"
 
 
 def _target(target: RouteTarget) -> str:

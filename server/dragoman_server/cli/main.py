@@ -17,7 +17,7 @@ from typing import Any
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
 from dragoman_server.cli import shell_completion
 from dragoman_server.cli.command_error import CommandError
-from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, read_config, served_config, set_address
+from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, served_config, set_address
 from dragoman_server.cli.describe_config import describe
 from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
 from dragoman_server.cli.parser import Parser
@@ -177,7 +177,9 @@ def _declare_check(check: argparse.ArgumentParser) -> None:
 
     _add_config(check)
     check_config.add_arguments(check)
-    check.set_defaults(run=lambda args: check_config.main(args, read_config, describe))
+    # Defaults for `served_config`: the address is that of `serve` without options.
+    check.set_defaults(host=None, port=None, workers=None)
+    check.set_defaults(run=lambda args: check_config.main(args, _config_at_address, describe))
 
 
 def _declare_translate(translate: argparse.ArgumentParser) -> None:
@@ -228,9 +230,13 @@ def _worker_count(word: str) -> int:
     return 0 if word == "auto" else int(word)
 
 
-def _serve(args: argparse.Namespace) -> int:
+def _config_at_address(args: argparse.Namespace) -> Config:
     set_address(args, os.environ)
-    config = served_config(args)
+    return served_config(args)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    config = _config_at_address(args)
     if args.watch and args.config is None:
         raise CommandError("--watch", "needs a configuration file: dragoman serve --watch FILE.toml")
     if config.server.workers != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,12 +25,15 @@ from dragoman_server.accounts.limits.key_limits import DAILY_COST, MONTHLY_COST,
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import Spent, Store, StoreError
-from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.options import SQLITE, StoreOptions
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.cli.describe_config import describe_key
 from dragoman_server.config.accounts_tables import load_accounts
-from dragoman_server.config.toml_reader import join
+from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.stored_files import files_left_behind
+from dragoman_server.config.toml_reader import NOT_FILES, directory_of, join
 
 T = TypeVar("T")
 _NEVER = "never"
@@ -112,17 +116,25 @@ def _accounts(args: argparse.Namespace) -> tuple[StoreOptions, Mapping[str, KeyR
         if getattr(args, "toml", False):
             return StoreOptions(), {}
         raise CommandError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration")
-    options, keys = load_accounts(args.config or DEFAULT_FILE)
+    path = args.config or DEFAULT_FILE
+    options, keys = load_accounts(path)
+    for sentence in files_left_behind(Config(keys=keys, store=options, directory=directory_of(path))):
+        print(sentence, file=sys.stderr)
     return replace(options, timeout=_SECONDS), keys
 
 
-def _with_store(options: StoreOptions, work: Callable[[Store], Awaitable[T]]) -> T:
+def _missing(options: StoreOptions) -> bool:
+    """True if the store is a file that does not exist, which only `add` creates."""
+    return options.kind == SQLITE and options.path not in NOT_FILES and not os.path.exists(options.path)
+
+
+def _with_store(options: StoreOptions, work: Callable[[Store], Awaitable[T]], *, read_only: bool = False) -> T:
     """Open the store, run `work`, and close it. Raises CommandError."""
     if not options.holds_keys:
         raise CommandError("store", 'holds no keys: set kind = "sqlite" or "redis", or use `dragoman keys add --toml`')
 
     async def run() -> T:
-        store = create_store(options)
+        store = create_store(options, read_only=read_only)
         await store.open()
         try:
             return await work(store)
@@ -160,11 +172,10 @@ def _add(args: argparse.Namespace) -> int:
     _with_store(options, put)
     print(key)
     print(
-        f"added {describe_key(record)}. Keep the key: it is not stored. Gateways accept it within",
+        f"added {describe_key(record)}. Keep the key: it is not stored. Gateways that use",
+        f"{shown_url(options.url) if options.url else options.path} accept it within {options.refresh:g} seconds.",
         file=sys.stderr,
-        end=" ",
     )
-    print(f"{options.refresh:g} seconds.", file=sys.stderr)
     return 0
 
 
@@ -203,7 +214,7 @@ def _list(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
     stored: Sequence[KeyRecord] = ()
     spent: Mapping[str, Sequence[Spent]] = {}
-    if options.holds_keys:
+    if options.holds_keys and not _missing(options):
 
         async def read(store: Store) -> tuple[Sequence[KeyRecord], Mapping[str, Sequence[Spent]]]:
             found = await store.keys()
@@ -213,7 +224,7 @@ def _list(args: argparse.Namespace) -> int:
             sums = {key.id: await store.spent(key.id) for key in known if key.limits}
             return sorted(records, key=lambda record: record.name), sums
 
-        stored, spent = _with_store(options, read)
+        stored, spent = _with_store(options, read, read_only=True)
     rows = [(record, "config") for record in configured.values()] + [(record, options.kind) for record in stored]
     if args.json:
         data = [_as_data(record, source, spent.get(record.id, ())) for record, source in rows]
@@ -224,7 +235,7 @@ def _list(args: argparse.Namespace) -> int:
         for each in spent.get(record.id, ()):
             print(f"    {each.name} of {each.period}: {_amount(each):.10g}")
     if not rows:
-        print("there are no named keys", file=sys.stderr)
+        print(f"there are no named keys{_no_file(options)}", file=sys.stderr)
     return 0
 
 
@@ -267,9 +278,9 @@ def _change(args: argparse.Namespace) -> int:
         await store.put_key(changed)
         return changed
 
-    record = _with_store(options, put)
+    record = None if _missing(options) else _with_store(options, put)
     if record is None:
-        return _unknown(args.name)
+        return _unknown(args.name, options)
     print(f"changed {describe_key(record)}. Gateways use it within {options.refresh:g} seconds.", file=sys.stderr)
     return 0
 
@@ -281,9 +292,13 @@ def _check_stored(name: str, configured: Mapping[str, KeyRecord], verb: str) -> 
         raise CommandError(where, f"is in the configuration: {verb} [{where}] and reload the gateway")
 
 
-def _unknown(name: str) -> int:
-    print(f"dragoman: there is no key {name!r}", file=sys.stderr)
+def _unknown(name: str, options: StoreOptions) -> int:
+    print(f"dragoman: there is no key {name!r}{_no_file(options)}", file=sys.stderr)
     return 1
+
+
+def _no_file(options: StoreOptions) -> str:
+    return f": {options.path} does not exist yet" if _missing(options) else ""
 
 
 def _revoke(args: argparse.Namespace) -> int:
@@ -297,9 +312,9 @@ def _revoke(args: argparse.Namespace) -> int:
             await store.remove_key(record.id)
         return record
 
-    record = _with_store(options, remove)
+    record = None if _missing(options) else _with_store(options, remove)
     if record is None:
-        return _unknown(args.name)
+        return _unknown(args.name, options)
     print(
         f"revoked {record.name} ({record.id}); gateways reject it within {options.refresh:g} seconds", file=sys.stderr
     )

@@ -12,6 +12,9 @@ from dragoman import Json, json_dumps, quote
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.capture_options import load_capture_options
+from dragoman_server.config.schema import Config
+from dragoman_server.config.stored_files import files_left_behind
+from dragoman_server.config.toml_reader import directory_of
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.store import SUFFIX, Capture, CaptureStore, read_capture
 
@@ -62,7 +65,10 @@ def _store(args: argparse.Namespace) -> CaptureStore:
     if directory is None:
         if args.config is None and not Path(DEFAULT_FILE).is_file():
             raise CommandError("--config", f"there is no ./{DEFAULT_FILE}: name the configuration, or --directory")
-        options = load_capture_options(args.config or DEFAULT_FILE)
+        path = args.config or DEFAULT_FILE
+        options = load_capture_options(path)
+        for sentence in files_left_behind(Config(capture=options, directory=directory_of(path))):
+            print(sentence, file=sys.stderr)
         if not options.enabled:
             raise CommandError("capture.directory", "is not set, so captures are off")
         directory = options.directory
@@ -70,17 +76,18 @@ def _store(args: argparse.Namespace) -> CaptureStore:
 
 
 def _list(args: argparse.Namespace) -> int:
+    store, missing = _store(args), ""
     try:
-        found = _store(args).list(max(1, args.limit))
+        found = store.list(max(1, args.limit))
     except FileNotFoundError:
-        found = []
+        found, missing = [], f": {store.directory} does not exist yet" if args.directory is None else ""
     if args.json:
         sys.stdout.write(json_dumps({"object": "list", "data": found}).decode() + "\n")
         return 0
     for summary in found:
         print(_line(summary))
     if not found:
-        print("there are no captures", file=sys.stderr)
+        print(f"there are no captures{missing}", file=sys.stderr)
     return 0
 
 

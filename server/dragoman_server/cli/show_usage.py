@@ -16,6 +16,9 @@ from dragoman_server.accounts.usage.report import COUNT_NAMES, GROUPS, Sum, read
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.accounts_tables import load_usage
+from dragoman_server.config.schema import Config
+from dragoman_server.config.stored_files import files_left_behind
+from dragoman_server.config.toml_reader import directory_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +43,8 @@ def show(args: argparse.Namespace) -> int:
     try:
         found = sums(read_rows(options), args.by, since)
     except (OSError, ValueError) as error:
+        for sentence in files_left_behind(Config(usage=options, directory=directory_of(args.config or DEFAULT_FILE))):
+            print(sentence, file=sys.stderr)
         raise CommandError("usage.path", str(error)) from None
     if args.json:
         data = [{args.by: name, **each.as_json()} for name, each in found.items()]

@@ -26,7 +26,7 @@ port = 8080
 # keys = ["${GATEWAY_KEY}"]
 # Keys with a name, models, limits and budgets: `dragoman keys add NAME --toml` prints a table for the end of this file.
 
-# --- Upstreams: one table for each. ${NAME} is read from the environment, file:/PATH from a file. -------------------
+# --- Upstreams: one table for each. ${NAME} is read from the environment, file:PATH from a file. --------------------
 
 # Your own server with the Chat Completions API: Ollama, vLLM, llama.cpp, LM Studio, ...
 [providers.local]

@@ -12,19 +12,20 @@ from typing import Any
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.limits.key_limits import KeyLimits
-from dragoman_server.accounts.store.options import KINDS, ON_FAILURE, StoreOptions
+from dragoman_server.accounts.store.options import KINDS, ON_FAILURE, SQLITE, StoreOptions
+from dragoman_server.accounts.usage.options import DEFAULT_PATHS, UsageOptions
 from dragoman_server.accounts.usage.options import KINDS as KINDS_OF_USAGE
-from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
 
 
 def read_store(table: Table) -> StoreOptions:
     """Return the options of the store; problems go to the table."""
+    kind = table.word("kind", KINDS)
     given: dict[str, Any] = {
-        "kind": table.word("kind", KINDS),
-        "path": table.text("path"),
-        "url": table.secret("url"),
+        "kind": kind,
+        "path": table.file_path("path", StoreOptions.path if kind == SQLITE else None),
+        "url": table.address("url"),
         "prefix": table.text("prefix"),
         "timeout": table.number("timeout"),
         "on_failure": table.word("on_failure", ON_FAILURE),
@@ -37,9 +38,10 @@ def read_store(table: Table) -> StoreOptions:
 
 def read_usage(table: Table) -> UsageOptions:
     """Return the options of booked usage; problems go to the table."""
+    kind = table.word("kind", KINDS_OF_USAGE)
     given: dict[str, Any] = {
-        "kind": table.word("kind", KINDS_OF_USAGE),
-        "path": table.text("path"),
+        "kind": kind,
+        "path": table.file_path("path", DEFAULT_PATHS.get(kind or "")),
         "max_bytes": table.integer("max_bytes"),
         "files": table.integer("files"),
         "keep_days": table.integer("keep_days"),
@@ -110,7 +112,7 @@ def read_root(path: str | os.PathLike[str], problems: list[Problem]) -> Table:
         raise ConfigError(os.fspath(path), f"cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(os.fspath(path), f"is not TOML: {error}") from error
-    return Table(data, "", os.environ, problems)
+    return Table(data, "", os.environ, problems, directory_of(path))
 
 
 def raise_for(problems: list[Problem], more: Iterable[Problem]) -> None:

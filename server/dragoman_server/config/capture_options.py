@@ -56,7 +56,7 @@ class CaptureOptions:
 def read_capture_options(table: Table) -> CaptureOptions:
     """Return the settings of the file; problems go to the table."""
     given: dict[str, Any] = {
-        "directory": table.text("directory"),
+        "directory": table.file_path("directory"),
         "header": table.boolean("header"),
         "share": table.number("share"),
         "texts": table.boolean("texts"),

@@ -5,7 +5,7 @@ Fields with a description of their own (knobs, profile flags, limits, timeouts, 
 
 from __future__ import annotations
 
-_SECRET = "Write ${VARIABLE} for a variable of the environment, or file:/PATH for the content of a file."
+_SECRET = "Write ${VARIABLE} for a variable of the environment, or file:PATH for the content of a file."
 
 DESCRIPTIONS = {
     "server": "The listening side, and connections to upstreams.",
@@ -44,7 +44,7 @@ DESCRIPTIONS = {
     "telemetry.queue": "Spans that may wait to be sent (default 10000).",
     "telemetry.interval": "Seconds between two sendings of metrics (default 60).",
     "capture": "Captures of exchanges: their requests and replies, in files.",
-    "capture.directory": "The directory; without it nothing is captured.",
+    "capture.directory": "The directory; without it nothing is captured. Relative to this file.",
     "capture.header": "Capture requests with the header x-dragoman-capture, of admin keys (default true).",
     "capture.share": "Share of all exchanges that is captured, 0 to 1 (default 0).",
     "capture.texts": "Keep the texts of prompts and replies; else they are replaced (default false).",
@@ -55,7 +55,7 @@ DESCRIPTIONS = {
     "capture.open": "Most exchanges of one process that are captured at the same time (default 32).",
     "usage": "A row for each exchange, with tokens and cost.",
     "usage.kind": "off; jsonl: a line of JSON for each exchange; sqlite: a row in a file (default off).",
-    "usage.path": "The file (default usage.jsonl or usage.db); - is standard output.",
+    "usage.path": "The file (default usage.jsonl or usage.db); - is standard output. Relative to this file.",
     "usage.max_bytes": "jsonl: a longer file is renamed to PATH.1 (default 100000000).",
     "usage.files": "jsonl: how many renamed files are kept (default 10).",
     "usage.keep_days": "sqlite: rows that are older are deleted; 0 = keep all (default 0).",
@@ -89,7 +89,7 @@ DESCRIPTIONS = {
     "keys.NAME.capture": "Capture all exchanges of this key (default false).",
     "store": "Where the counters of limits are kept, and keys that are not in the file.",
     "store.kind": "memory: in this process. sqlite: in a file. redis: in Redis or Valkey, for many machines.",
-    "store.path": "sqlite: the file (default dragoman.db).",
+    "store.path": "sqlite: the file (default dragoman.db). Relative to this file.",
     "store.url": f"redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, or unix://PATH. {_SECRET}",
     "store.prefix": "redis: the start of the names of its keys; gateways with the same prefix share limits.",
     "store.timeout": "Seconds that one call may take (default 0.25).",
@@ -98,7 +98,7 @@ DESCRIPTIONS = {
     "store.refresh": "Seconds until a key that was added or revoked in the store is noticed (default 5).",
     "state": "Stored responses of clients of the Responses API, for upstreams of any dialect.",
     "state.kind": "off; memory: in this process; sqlite: in a file; redis: for many machines (default off).",
-    "state.path": "sqlite: the file (default responses.db in the user's state directory).",
+    "state.path": "sqlite: the file (default responses.db in the user's state directory). Relative to this file.",
     "state.url": f"redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, or unix://PATH. {_SECRET}",
     "state.prefix": "redis: the start of the names of its keys; gateways with the same prefix share responses.",
     "state.ttl_days": "Days after its last response at which a conversation is deleted (default 30).",

@@ -14,6 +14,7 @@ from dragoman import Dialect, DragomanError
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
+from dragoman_server.config.stored_files import files_left_behind
 from dragoman_server.routing.router import Router
 
 
@@ -32,6 +33,7 @@ def remarks(config: Config) -> Iterator[str]:
     yield from _forgotten_budgets(config)
     yield from _models_without_price(config)
     yield from _keys_of_clients(config)
+    yield from files_left_behind(config)
     if config.capture.texts:
         yield f"capture.texts = true writes the texts of prompts and replies to {config.capture.directory}"
     elif not config.capture.enabled and (captured := [name for name, key in config.keys.items() if key.capture]):

@@ -28,7 +28,7 @@ from dragoman_server.config.routing_tables import read_balance, read_provider_li
 from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
 from dragoman_server.config.state_options import GATEWAY, UPSTREAM, read_state
 from dragoman_server.config.telemetry import read_telemetry
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
 from dragoman_server.config.websocket import WebSocketOptions
 
 
@@ -54,16 +54,19 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     except ValueError as error:
         hint = other_format(text, name)
         raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
-    config = parse_config(data, os.environ)
+    config = parse_config(data, os.environ, directory_of(path))
     if not config.providers:
         raise ConfigError(name, "has no provider: write a [providers.NAME]; `dragoman init` writes an example")
     return config
 
 
-def parse_config(data: Mapping[str, Any], env: Mapping[str, str]) -> Config:
-    """Return the configuration of a dict shaped like the TOML file. Raises `ConfigError` with all problems."""
+def parse_config(data: Mapping[str, Any], env: Mapping[str, str], directory: str = "") -> Config:
+    """Return the configuration of a dict shaped like the TOML file. Raises `ConfigError` with all problems.
+
+    Relative paths are in `directory`, by default in the working directory.
+    """
     problems: list[Problem] = []
-    root = Table(without_common_mistakes(data, problems), "", env, problems)
+    root = Table(without_common_mistakes(data, problems), "", env, problems, directory)
     config = read_tables(root, env)
     root.finish()
     # A key that could not be read has its default here: report no further problems of it.
@@ -98,6 +101,7 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         capture=read_capture_options(root.table("capture")),
         state=read_state(root.table("state")),
         knobs_named=frozenset(knobs),
+        directory=root.directory,
     )
 
 

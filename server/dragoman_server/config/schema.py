@@ -342,6 +342,8 @@ class Config:
     telemetry: Telemetry = field(default_factory=Telemetry)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     state: StateOptions = field(default_factory=StateOptions)
+    directory: str = field(default="", compare=False)
+    """The directory of the file; empty for a configuration without one."""
 
     def price_table(self) -> PriceTable:
         """Return the prices for all providers and those of single ones."""

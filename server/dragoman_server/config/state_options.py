@@ -144,8 +144,8 @@ def read_state(table: Table) -> StateOptions:
     key = (table.secret("encryption_key") or "").strip()
     given: dict[str, Any] = {
         "kind": table.word("kind", KINDS),
-        "path": table.text("path"),
-        "url": table.secret("url"),
+        "path": table.file_path("path"),
+        "url": table.address("url"),
         "prefix": table.text("prefix"),
         "ttl_days": table.number("ttl_days"),
         **{name: table.integer(name) for name in _NUMBERS},

@@ -7,11 +7,13 @@ configuration, never the resolved value, which may be a key.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, field, fields
 from datetime import UTC, date, datetime, time
 from typing import Any
+from urllib.parse import quote, unquote
 
 from dragoman import EFFORTS
 from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
@@ -20,6 +22,9 @@ Problem = tuple[str, str]
 """Path in the configuration, and message."""
 
 _REFERENCE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+_UNIX = "unix://"
+NOT_FILES = frozenset(("", "-", ":memory:"))
+"""Values of a key for a file that are no paths: standard output, and SQLite's database in memory."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -166,17 +171,38 @@ def _items_problem(values: Sequence[Any], pattern: str, form: str) -> str | None
     return None
 
 
+def directory_of(path: str | os.PathLike[str]) -> str:
+    """Return the directory to which a file's paths are relative: its own. For a pipe, it is the working directory."""
+    return os.path.dirname(os.path.abspath(path)) if os.path.isfile(path) else os.getcwd()
+
+
+def located(path: str, directory: str) -> str:
+    """Return a path of the configuration with `~` expanded, and in `directory` if it is relative."""
+    return path if path in NOT_FILES else os.path.join(directory, os.path.expanduser(path).removeprefix("./"))
+
+
 class Table:
-    """One table of the file. Getters return None or an empty value for a key that is absent or invalid."""
+    """One table of the file. Getters return None or an empty value for a key that is absent or invalid.
 
-    __slots__ = ("_data", "_env", "_known_keys", "path", "problems")
+    Relative paths are in `directory`; if it is empty, they stay as they are.
+    """
 
-    def __init__(self, data: Mapping[str, Any], path: str, env: Mapping[str, str], problems: list[Problem]) -> None:
+    __slots__ = ("_data", "_env", "_known_keys", "directory", "path", "problems")
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        path: str,
+        env: Mapping[str, str],
+        problems: list[Problem],
+        directory: str = "",
+    ) -> None:
         self._data = data
         self._env = env
         self._known_keys: set[str] = set()
         self.path = path
         self.problems = problems
+        self.directory = directory
 
     def at(self, key: str) -> str:
         """Return the path of a key of this table."""
@@ -222,20 +248,21 @@ class Table:
         return None if failed else out
 
     def _secret(self, text: str, where: str) -> str | None:
-        """Return the text with references resolved, or the content of the file that it names as `file:/PATH`."""
+        """Return the text with references resolved, or the content of the file that it names as `file:PATH`."""
         if not text.startswith(PREFIX):
             return self._resolve(text, where)
         path = self._resolve(text.removeprefix(PREFIX), where)
         if path is None:
             return None
+        file = located(path, self.directory)
         try:
-            return read_secret(path)
+            return read_secret(file)
         except SecretFileError as error:
-            self.problems.append((where, str(error)))
+            self.problems.append((where, str(error) if file == path else f"{error} ({file})"))
             return None
 
     def secret(self, key: str) -> str | None:
-        """Return a string with environment references resolved; `file:/PATH` stands for the content of a file."""
+        """Return a string with environment references resolved; `file:PATH` stands for the content of a file."""
         value = self._get(key, str)
         return None if value is None else self._secret(value, self.at(key))
 
@@ -248,8 +275,23 @@ class Table:
             return None
         return value if literal else self._resolve(value, self.at(key))
 
+    def file_path(self, key: str, default: str | None = None) -> str | None:
+        """Return the path of a file or directory (`located`), or that of `default` if the key is absent."""
+        value = self.text(key)
+        if value is None and key not in self:
+            value = default
+        return None if value is None else located(value, self.directory)
+
+    def address(self, key: str) -> str | None:
+        """Return a secret that is a URL. The path of `unix://PATH` is that of a file (`located`)."""
+        url = self.secret(key)
+        if url is None or not url.startswith(_UNIX) or "@" in url.removeprefix(_UNIX).partition("/")[0]:
+            return url
+        path, mark, query = url.removeprefix(_UNIX).partition("?")
+        return f"{_UNIX}{quote(located(unquote(path), self.directory))}{mark}{query}"
+
     def texts(self, key: str, *, secret: bool = False) -> list[str] | None:
-        """Return an array of strings, or None if it is absent. With `secret`, `file:/PATH` stands for a file."""
+        """Return an array of strings, or None if it is absent. With `secret`, `file:PATH` stands for a file."""
         values = self._get(key, list)
         if values is None:
             return None
@@ -333,14 +375,14 @@ class Table:
         """Return a table, empty if absent. For a value that is not a table, only that is reported."""
         value = self._get(key, dict)
         problems = [] if value is None and key in self._data else self.problems
-        return Table(value or {}, self.at(key), self._env, problems)
+        return Table(value or {}, self.at(key), self._env, problems, self.directory)
 
     def tables(self, key: str) -> Iterator[Table]:
         """Yield the members of an array of tables."""
         for index, item in enumerate(self._get(key, list) or ()):
             where = f"{self.at(key)}[{index}]"
             if type(item) is dict:
-                yield Table(item, where, self._env, self.problems)
+                yield Table(item, where, self._env, self.problems, self.directory)
             else:
                 self.problems.append((where, f"expected a table, got {kind_of(item)}"))
 
@@ -354,7 +396,7 @@ class Table:
         for index, item in enumerate(self._get(key, list) or ()):
             where = f"{self.at(key)}[{index}]"
             if type(item) is dict:
-                yield Table(item, where, self._env, self.problems)
+                yield Table(item, where, self._env, self.problems, self.directory)
             elif type(item) is not str:
                 self.problems.append((where, f"expected a string or a table, got {kind_of(item)}"))
             elif (resolved := self._resolve(item, where)) is not None:

@@ -83,7 +83,7 @@ class StoredResponses:
     def __init__(self, options: StateOptions, totals: Totals, clock: Callable[[], float]) -> None:
         self._options = options
         self._totals = totals
-        self._store = _create(options, clock)
+        self._store = create_thread_store(options, clock)
         self._health = StoreHealth(totals)
         self._expiry: asyncio.Task[None] | None = None
         self.history = StoredHistory(self, options.max_chain)
@@ -295,7 +295,8 @@ def owner_named(name: str) -> str:
     return f"key:{name}"
 
 
-def _create(options: StateOptions, clock: Callable[[], float]) -> Store:
+def create_thread_store(options: StateOptions, clock: Callable[[], float]) -> Store:
+    """Return the store of these options, which is not open yet."""
     if options.kind == MEMORY:
         return MemoryStore(options.limits(), clock)
     # Imported here: most gateways need none of these.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_server.config.secret_file import PREFIX
-from dragoman_server.config.toml_reader import Table
+from dragoman_server.config.toml_reader import Table, directory_of
 
 log = logging.getLogger("dragoman")
 
@@ -78,15 +78,15 @@ async def watching(
 
 
 def secret_files(path: str, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths of the files that a configuration names as `file:/PATH`; none if it cannot be read."""
+    """Yield the paths of the files that a configuration names as `file:PATH`; none if it cannot be read."""
     try:
         data = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError):
         return
     for text in _strings(data):
         if text.startswith(PREFIX):
-            resolved = Table({"path": text.removeprefix(PREFIX)}, "", env, []).text("path")
-            if resolved and os.path.isabs(resolved):
+            table = Table({"path": text.removeprefix(PREFIX)}, "", env, [], directory_of(path))
+            if resolved := table.file_path("path"):
                 yield resolved
 
 

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node, Outline, batches
@@ -83,6 +83,9 @@ class SqliteStore:
         timeout: Seconds that one call may take.
         clock: Returns Unix seconds.
     """
+
+    VERSION: ClassVar[int] = len(MIGRATIONS)
+    """Version of the schema."""
 
     def __init__(
         self,

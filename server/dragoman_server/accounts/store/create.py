@@ -10,8 +10,8 @@ from dragoman_server.accounts.store.memory import MemoryStore
 from dragoman_server.accounts.store.options import REDIS, SQLITE, StoreOptions
 
 
-def create_store(options: StoreOptions, now: Callable[[], float] = time.time) -> Store:
-    """Return the store of these options, which is not open yet.
+def create_store(options: StoreOptions, now: Callable[[], float] = time.time, *, read_only: bool = False) -> Store:
+    """Return the store of these options, which is not open yet. With `read_only` only its keys and budgets are read.
 
     `now` returns Unix seconds; Redis has a clock of its own, which all its gateways share.
     """
@@ -23,5 +23,5 @@ def create_store(options: StoreOptions, now: Callable[[], float] = time.time) ->
     if options.kind == SQLITE:
         from dragoman_server.accounts.store.sqlite import SqliteStore
 
-        return SqliteStore(options, now)
+        return SqliteStore(options, now, read_only=read_only)
     return MemoryStore(now)

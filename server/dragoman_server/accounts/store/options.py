@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from dragoman_server.config.toml_reader import Problem, unknown
@@ -52,6 +53,8 @@ class StoreOptions:
             elif not is_redis_url(self.url):
                 # The URL may hold a password, so it is not repeated.
                 yield "store.url", "expected redis://, rediss:// or unix:// and an address"
+            if find_spec("redis") is None:
+                yield "store.kind", "needs the package redis: pip install 'dragoman[redis]'"
         elif self.url:
             yield "store.url", f'has no effect with kind = "{self.kind}"'
         if not is_prefix(self.prefix):

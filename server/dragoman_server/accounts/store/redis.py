@@ -54,16 +54,20 @@ class RedisStore:
         except ImportError:
             raise StoreError("the Redis store needs the package redis: pip install 'dragoman[redis]'") from None
         seconds = self._options.timeout
-        pool = BlockingConnectionPool.from_url(
-            self._options.url,
-            decode_responses=True,
-            max_connections=CONNECTIONS,
-            timeout=seconds,
-            socket_timeout=seconds,
-            socket_connect_timeout=seconds,
-            # A repeated call could grant a claim twice; settlements are repeated by their queue.
-            retry=Retry(NoBackoff(), 0),
-        )
+        try:
+            pool = BlockingConnectionPool.from_url(
+                self._options.url,
+                decode_responses=True,
+                max_connections=CONNECTIONS,
+                timeout=seconds,
+                socket_timeout=seconds,
+                socket_connect_timeout=seconds,
+                # A repeated call could grant a claim twice; settlements are repeated by their queue.
+                retry=Retry(NoBackoff(), 0),
+            )
+        except ValueError:
+            # The URL may hold a password, so it is not repeated.
+            raise StoreError("the URL of Redis is not valid: expected redis://HOST:6379/0") from None
         self._redis = Redis.from_pool(pool)
 
     async def close(self) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import TypeVar
 
 from dragoman import json_dumps
@@ -40,16 +43,29 @@ MIGRATIONS = (
 """Scripts that bring a file from each version of the schema to the next."""
 
 
-class SqliteStore:
-    """The store in a file. `clock` returns Unix seconds."""
+def connect_read_only(path: str) -> sqlite3.Connection:
+    """Return a connection to an SQLite file that cannot write. Raises sqlite3.Error, also if there is no file."""
+    file = Path(os.path.realpath(path))
+    # Without a log no process uses the file. Then it is read without locks, for which SQLite would create files.
+    alone = "" if os.path.exists(f"{file}-wal") else "&immutable=1"
+    return sqlite3.connect(f"{file.as_uri()}?mode=ro{alone}", uri=True, isolation_level=None)
 
-    def __init__(self, options: StoreOptions, clock: Callable[[], float] = time.time) -> None:
+
+class SqliteStore:
+    """The store in a file. `clock` returns Unix seconds. With `read_only` nothing is written, and no file created."""
+
+    def __init__(
+        self, options: StoreOptions, clock: Callable[[], float] = time.time, *, read_only: bool = False
+    ) -> None:
         self._options = options
         self._clock = clock
+        self._read_only = read_only
         self._thread: SqliteThread | None = None
 
     async def open(self) -> None:
         """Open the file, create it if it does not exist, and bring it to the current version of the schema."""
+        if self._read_only:
+            return
         thread = SqliteThread(self._options.path, MIGRATIONS)
         await thread.open()
         self._thread = thread
@@ -61,6 +77,12 @@ class SqliteStore:
             await thread.close()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._read_only:
+            try:
+                with closing(connect_read_only(self._options.path)) as db:
+                    return work(db)
+            except sqlite3.Error as error:
+                raise StoreError(f"{self._options.path} cannot be read: {error}") from None
         if self._thread is None:
             raise StoreError("the store is not open")
         try:

@@ -11,7 +11,7 @@ OFF, JSONL, SQLITE = "off", "jsonl", "sqlite"
 KINDS = (OFF, JSONL, SQLITE)
 STDOUT = "-"
 """The path of standard output."""
-_DEFAULT_PATHS = {JSONL: "usage.jsonl", SQLITE: "usage.db"}
+DEFAULT_PATHS = {JSONL: "usage.jsonl", SQLITE: "usage.db"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class UsageOptions:
     @property
     def file(self) -> str:
         """The path of the file, `-` for standard output."""
-        return self.path or _DEFAULT_PATHS.get(self.kind, "")
+        return self.path or DEFAULT_PATHS.get(self.kind, "")
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of these settings."""

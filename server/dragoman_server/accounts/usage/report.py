@@ -73,13 +73,15 @@ def sums(rows: Iterable[Json], group: str, since: str = "") -> dict[str, Sum]:
 
 
 def read_rows(options: UsageOptions) -> Iterator[Json]:
-    """Yield the booked rows, of rotated files too. Raises OSError or ValueError."""
+    """Return the booked rows, of rotated files too. Raises OSError or ValueError."""
+    if not any(map(os.path.exists, (options.file, f"{options.file}.1"))):
+        raise FileNotFoundError(f"there is no {options.file} yet")
     return _jsonl_rows(options) if options.kind == JSONL else _sqlite_rows(options.file)
 
 
 def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
     rotated = (f"{options.file}.{number}" for number in range(options.files, 0, -1))
-    for path in (*(path for path in rotated if Path(path).exists()), options.file):
+    for path in filter(os.path.exists, (*rotated, options.file)):
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
@@ -94,8 +96,6 @@ def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
 
 
 def _sqlite_rows(path: str) -> Iterator[Json]:
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no {path} yet")
     try:
         # Not read-only: the transaction of a process that was killed has to be rolled back first.
         with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)) as db:

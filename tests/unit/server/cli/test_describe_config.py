@@ -67,11 +67,11 @@ def test_what_is_served_is_named_and_no_secret_is(tmp_path: Path, capsys: pytest
     ("table", "line"),
     [
         ('[usage]\nkind = "jsonl"\npath = "-"', "  usage is written to standard output (jsonl)\n"),
-        ('[usage]\nkind = "sqlite"\npath = "u.db"', "  usage is written to u.db (sqlite)\n"),
+        ('[usage]\nkind = "sqlite"\npath = "u.db"', "  usage is written to {folder}/u.db (sqlite)\n"),
         ('[state]\nkind = "memory"', "  responses are stored in memory, until the gateway stops\n"),
         (
             '[state]\nkind = "sqlite"\npath = "r.db"\nttl_days = 7',
-            "  responses are stored in r.db (sqlite), a conversation for 7 days\n",
+            "  responses are stored in {folder}/r.db (sqlite), a conversation for 7 days\n",
         ),
         (
             '[state]\nkind = "redis"\nurl = "redis://:canary@cache:6379/0"',
@@ -84,5 +84,5 @@ def test_what_is_kept_is_named(table: str, line: str, tmp_path: Path, capsys: py
     path.write_text(f"{TOML.replace('HASH', HASH)}\n{table}\n")
     describe(load_config(path))
     shown = capsys.readouterr()
-    assert line in shown.out + shown.err
+    assert line.format(folder=tmp_path) in shown.out + shown.err
     assert "canary" not in shown.out + shown.err

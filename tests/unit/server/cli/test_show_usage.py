@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,8 @@ def test_a_duration_is_counted_back_from_now(config: str, capsys: pytest.Capture
     [
         ("", "is off"),
         ('[usage]\nkind = "jsonl"\npath = "-"', "standard output"),
-        ('[usage]\nkind = "sqlite"\npath = "missing.db"', "there is no missing.db yet"),
-        ('[usage]\nkind = "jsonl"\npath = "missing"', "missing"),
+        ('[usage]\nkind = "sqlite"\npath = "missing.db"', "there is no {folder}/missing.db yet"),
+        ('[usage]\nkind = "jsonl"\npath = "missing"', "there is no {folder}/missing yet"),
         ('[usage]\nkind = "xml"', "xml"),
     ],
 )
@@ -102,4 +103,5 @@ def test_what_is_missing_is_named(
     monkeypatch.chdir(tmp_path)
     status, out, err = run(capsys, "-c", written(tmp_path, table))
     assert (status, out) == (2, "")
-    assert message in err
+    assert message.format(folder=tmp_path) in err
+    assert os.listdir(tmp_path) == ["dragoman.toml"]

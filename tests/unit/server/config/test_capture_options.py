@@ -56,7 +56,7 @@ def test_problems_are_reported(table: dict[str, Any], path: str) -> None:
 def test_the_table_is_read_alone(tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text('[capture]\ndirectory = "d"\n[providers.up]\napi_key = "${NOT_SET}"\n')
-    assert load_capture_options(file).directory == "d"
+    assert load_capture_options(file).directory == str(tmp_path / "d")
     file.write_text("[capture]\nnumber = 0\n")
     with pytest.raises(ConfigError, match=r"capture\.directory[^|]*capture\.number"):
         load_capture_options(file)

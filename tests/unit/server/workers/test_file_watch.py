@@ -87,7 +87,11 @@ def test_the_files_of_secrets(config: Path) -> None:
         '[server]\nkeys = ["file:/run/a", "plain"]\n[providers.up]\napi_key = "file:${FOLDER}/b"\n'
         'headers = { "x-key" = "file:relative" }\n[[routes]]\nmodel = "file:${UNSET}/c"\n'
     )
-    assert list(secret_files(str(config), {"FOLDER": "/creds"})) == ["/run/a", "/creds/b"]
+    assert list(secret_files(str(config), {"FOLDER": "/creds"})) == [
+        "/run/a",
+        "/creds/b",
+        str(config.parent / "relative"),
+    ]
     config.write_text("[not toml")
     assert list(secret_files(str(config), {})) == []
     assert list(secret_files(str(config.parent / "nowhere"), {})) == []
