@@ -150,7 +150,7 @@ _LABELS = {
     "upstream": "the upstream's dialect",
     "provider": "the name in `[providers]`; empty if the request never got so far",
     "route": "the `model` of the route; `PROVIDER/*` where the client named the provider; `models` for the big or the"
-    " small model without a route; `unknown` where `models.unknown` decided; empty if no rule knew the model",
+    " small model without a route; `models.unknown` where that key decided; empty if no rule knew the model",
     "ended": "`completed`, `failed`, `refused`, `rejected`, `abandoned`, as in a [receipt](http-api.md#receipts)",
     "status": "`2xx`, `4xx` (499: the client left), `5xx`, as the client got it: of a stream that fails late, `2xx`",
     "stream": "`true`, `false`: what the client asked for",

@@ -9,8 +9,9 @@ from dragoman_server.accounts.keys.record import KeyRecord, written_moment
 from dragoman_server.accounts.usage.options import OFF as USAGE_OFF
 from dragoman_server.accounts.usage.options import STDOUT
 from dragoman_server.config.lint import remarks, warn_if_exposed
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config
+from dragoman_server.config.schema import Config, Route
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.state_options import MEMORY, REDIS
 from dragoman_server.config.state_options import OFF as STATE_OFF
@@ -24,17 +25,9 @@ def describe(config: Config) -> None:
             "  replies come from the simulated upstream (models sim-text, sim-tools, …) and carry x-dragoman-simulated"
         )
     for provider in config.providers.values():
-        key = "with a key" if provider.api_key is not None else "without a key"
-        if len(provider.api_keys) > 1:
-            key = f"with {len(provider.api_keys)} keys"
-        where = shown_url(provider.base_url) or "(simulated)"
-        profile = f", profile {provider.profile_name}" if provider.profile_name else ""
-        print_line(f"  provider {provider.name}: {provider.dialect} at {where}, {key}{profile}")
+        print_line(f"  {provider_line(provider)}")
     for route in config.routes:
-        only = f" (for {route.client} clients)" if route.client else ""
-        to = f" as {route.upstream_model}" if route.upstream_model else ""
-        providers = ", ".join(_target(target) for target in route.targets) or route.provider
-        print_line(f"  model {route.model} → {providers}{to}{only}")
+        print_line(f"  model {route.model} → {target_of(route)}")
     models = config.models
     for size, name in (("big", models.big), ("small", models.small)):
         if name:
@@ -45,6 +38,23 @@ def describe(config: Config) -> None:
         print_line(f"  {line}")
     for sentence in (*warn_if_exposed(config), *remarks(config)):
         print_line(f"  {sentence}")
+
+
+def provider_line(provider: Provider) -> str:
+    """Return a provider in one line, without its keys."""
+    key = "with a key" if provider.api_key is not None else "without a key"
+    if len(provider.api_keys) > 1:
+        key = f"with {len(provider.api_keys)} keys"
+    where = shown_url(provider.base_url) or "(simulated)"
+    profile = f", profile {provider.profile_name}" if provider.profile_name else ""
+    return f"provider {provider.name}: {provider.dialect} at {where}, {key}{profile}"
+
+
+def target_of(route: Route) -> str:
+    """Return where a route leads to."""
+    only = f" (for {route.client} clients)" if route.client else ""
+    to = f" as {route.upstream_model}" if route.upstream_model else ""
+    return f"{', '.join(_target(target) for target in route.targets) or route.provider}{to}{only}"
 
 
 def describe_key(record: KeyRecord) -> str:

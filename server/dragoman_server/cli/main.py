@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(words)
     try:
         handler = args.log_handler(args) if "log_handler" in args else None
-        configure(_level(args), getattr(args, "log_format", "text"), handler=handler)
+        form, stamped = getattr(args, "log_format", "text"), args.run is _serve
+        configure(_level(args), form, handler=handler, stamped=stamped)
         status: int = args.run(args)
     except NothingConfigured:
         print_line(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
@@ -242,8 +243,9 @@ def _serve(args: argparse.Namespace) -> int:
     if config.server.workers != 1:
         return _serve_with_workers(args, config)
 
+    from dragoman_server.cli.announce import announce, print_remarks
     from dragoman_server.workers.file_watch import FileWatch, watching
-    from dragoman_server.workers.serve import leave, on_hangup, reload, run_loop, running, wait_for_stop_signal
+    from dragoman_server.workers.serve import leave, on_hangup, reload, run_loop, running, stop_signal
     from dragoman_server.workers.systemd import notify
 
     load = partial(served_config, args) if args.config is not None else None
@@ -252,17 +254,16 @@ def _serve(args: argparse.Namespace) -> int:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until a handler is set: by default the signal ends the process
 
     async def serve() -> int:
-        async with running(config, drain=config.server.stop_drain) as up:
+        stop = stop_signal()  # before the first client can come
+        print_remarks(config)
+        async with running(config, drain=config.server.stop_drain, reports_stop=True) as up:
             on_hangup(lambda: reload(up.gateway, load))
-            print_line(f"dragoman listens on {up.url}")
-            _print_console(up.url, up.config)
-            describe(up.config)
+            announce(up.url, up.config)
             notify("READY=1")
             async with watching(watch, lambda: reload(up.gateway, load)):
-                await wait_for_stop_signal()
+                await stop.wait()
             notify("STOPPING=1")
             await leave(up.gateway)
-            print_line("dragoman stops")
         return 0
 
     return run_loop(serve())
@@ -271,29 +272,22 @@ def _serve(args: argparse.Namespace) -> int:
 def _serve_with_workers(args: argparse.Namespace, config: Config) -> int:
     if sys.platform == "win32":
         raise ConfigError("server.workers", "more than one needs a POSIX system; leave it out, or set it to 1")
+    from dragoman_server.cli.announce import announce, print_remarks
     from dragoman_server.workers.file_watch import FileWatch, watching
     from dragoman_server.workers.serve import run_loop
     from dragoman_server.workers.supervisor import Supervisor, cores
 
-    def announce(url: str, config: Config) -> None:
-        print_line(f"dragoman listens on {url} with workers: {config.server.workers or cores()}")
-        _print_console(url, config)
-        describe(config)
-
+    print_remarks(config)
     watch = FileWatch(args.config) if args.watch else None
 
     async def supervise() -> int:
         load = partial(served_config, args)
-        supervisor = Supervisor(config, load, announce, log_level=_level(args), log_format=args.log_format)
+        report = partial(announce, workers=config.server.workers or cores())
+        supervisor = Supervisor(config, load, report, log_level=_level(args), log_format=args.log_format)
         async with watching(watch, supervisor.reload):
             return await supervisor.run()
 
     return run_loop(supervise())
-
-
-def _print_console(url: str, config: Config) -> None:
-    if config.server.ui:
-        print_line(f"  console: {url}/ui/")
 
 
 def _demo(args: argparse.Namespace) -> int:

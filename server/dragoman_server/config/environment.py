@@ -77,11 +77,10 @@ def config_from_environment(
             routes.append(Route("claude*", "anthropic"))
         for pattern in _OPENAI_NAMES:
             routes += _openai_routes(pattern, surfaces)
-    elif surfaces and not (big or small):
-        routes += _openai_routes("*", surfaces)
-    # With one upstream there is nothing to choose: pass unknown names on, the upstream knows its models.
-    unknown = None if both or big or small else "pass"
-    config = Config(providers, tuple(routes), Models(big, small, unknown))
+    elif not (big or small):
+        # With one upstream there is nothing to choose: it knows its models.
+        routes += _openai_routes("*", surfaces) if surfaces else [Route("*", next(iter(providers)))]
+    config = Config(providers, tuple(routes), Models(big, small, None if both or big or small else "pass"))
     reported = {path for path, _ in problems}
     # Both OpenAI providers report the same problem.
     found = dict.fromkeys((_SOURCE_NAMES.get(path, path), message) for path, message in config.problems())

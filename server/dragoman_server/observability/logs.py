@@ -25,11 +25,17 @@ _ROOT, _LOG = logging.getLogger(), logging.getLogger("dragoman")
 
 
 def configure(
-    level: int, form: str = "text", *, worker: int | None = None, handler: logging.Handler | None = None
+    level: int,
+    form: str = "text",
+    *,
+    worker: int | None = None,
+    handler: logging.Handler | None = None,
+    stamped: bool = False,
 ) -> None:
     """Log to standard error, or to `handler`. `form` is one of `FORMATS`; `worker` is a number that each line shows.
 
-    Nothing happens in a process whose log is configured already.
+    With `stamped`, messages of the command line are lines of the log too (`print_line`). In a process whose log is
+    configured already, only the level changes.
     """
     _LOG.setLevel(level)
     if _ROOT.handlers:
@@ -37,7 +43,7 @@ def configure(
     # Debug lines are the gateway's only: those of a library could show what it sends.
     _ROOT.setLevel(max(level, logging.INFO))
     formatter = JsonFormatter(worker) if form == "json" else TextFormatter(worker)
-    handler = handler or LineHandler(formatter)
+    handler = handler or LineHandler(formatter, stamped=stamped)
     handler.setFormatter(formatter)
     _ROOT.addHandler(handler)
     # No format shows the caller, the thread or the process. Looking for them costs a third of a line.
@@ -46,11 +52,19 @@ def configure(
 
 
 def print_line(text: str, level: int = logging.INFO) -> None:
-    """Print a message of the command line to standard error, or log it if the log is JSON."""
-    if any(isinstance(handler.formatter, JsonFormatter) for handler in _ROOT.handlers):
-        _LOG.log(level, "%s", text.strip())
-    else:
+    """Print a message of the command line to standard error, whatever the lowest level of the log is.
+
+    It is a line of the log if that is JSON or has the command's messages (`configure`).
+    """
+    handlers = _ROOT.handlers
+    if any(isinstance(handler.formatter, JsonFormatter) for handler in handlers):
+        text = text.strip()
+    elif not any(isinstance(handler, LineHandler) and handler.stamped for handler in handlers):
+        for handler in handlers:
+            handler.flush()  # lines of requests that came before
         print(text, file=sys.stderr)
+        return
+    _LOG.handle(_LOG.makeRecord(_LOG.name, level, "", 0, text, (), None))
 
 
 def log_request(level: int, line: object) -> None:
@@ -70,8 +84,9 @@ def log_request(level: int, line: object) -> None:
 class LineHandler(logging.StreamHandler[TextIO]):
     """Writes the log to standard error; the lines of requests in batches, each `BATCH_SECONDS` after its first line."""
 
-    def __init__(self, formatter: TextFormatter | JsonFormatter) -> None:
+    def __init__(self, formatter: TextFormatter | JsonFormatter, *, stamped: bool = False) -> None:
         super().__init__(sys.stderr)
+        self.stamped = stamped
         self._line = formatter.line
         self._pending: deque[str] = deque()
         """Lines that wait. Only their removal is locked: other threads write them before lines of their own."""

@@ -94,7 +94,8 @@ class Gateway:
 
     `receipts` has the receipts of the last requests, `rejections` records those that have none, `metrics` has the
     counters, `load` the load of the process, and `provider_health` the providers that are down. `captures` has the
-    captured exchanges, if any are kept. `stopping` is True once `stop` was called, and `leaving` once `leave` was.
+    captured exchanges, if any are kept. `stopping` is True once `stop` was called, `leaving` once `leave` was, and
+    `hurried` once `hurry` was. `stop` had to end `ended_by_stop` requests.
     """
 
     def __init__(
@@ -156,7 +157,8 @@ class Gateway:
         """`POST /v1/messages`, with or without `?beta=true`."""
         self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
-        self.stopping = self.leaving = self._discovering = False
+        self.stopping = self.leaving = self.hurried = self._discovering = False
+        self.ended_by_stop = 0
         self.recorder: StreamRecorder | None = None
         self.resumable: ResumableStreams | None = None
         self.console_answer: Callable[[Json], Json] = _no_console
@@ -248,11 +250,22 @@ class Gateway:
         self.stopping = True
         self.leave()
         self.bodies.stop()
-        if not await self._open.wait(seconds):
+        if not await self._open.wait(0.0 if self.hurried else seconds):
+            self.ended_by_stop = len(self._open)
             self._open.expire(STOPPING)
             # The server closes the connections of clients that do not read in this time.
             await self._open.wait(_ERROR_SECONDS)
         await self.websockets.close(_ERROR_SECONDS)
+
+    def hurry(self) -> None:
+        """Let `stop` end the open requests now."""
+        self.hurried = True
+        self._open.end_wait()
+
+    @property
+    def open_requests(self) -> int:
+        """The number of requests that `stop` waits for, on whatever connection."""
+        return len(self._open)
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""

@@ -22,7 +22,7 @@ class OpenRequests:
     def __init__(self) -> None:
         self._timers: set[StreamTimers] = set()
         self._idle: asyncio.Event | None = None
-        """Set when no request is open; made when that is waited for."""
+        """Set when no request is open, or when that is no longer waited for; made when it is waited for."""
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -49,8 +49,13 @@ class OpenRequests:
         for timers in tuple(self._timers):
             timers.expire(DragomanError(replace(failure)))
 
+    def end_wait(self) -> None:
+        """End a `wait` now."""
+        if self._idle is not None:
+            self._idle.set()
+
     async def wait(self, seconds: float) -> bool:
-        """Wait until no request is open, for at most `seconds`. Returns False if some still are."""
+        """Wait until no request is open, for at most `seconds` or until `end_wait`. Returns False if some still are."""
         if self._timers:
             if self._idle is None:
                 self._idle = asyncio.Event()
@@ -59,5 +64,5 @@ class OpenRequests:
                 async with asyncio.timeout(seconds):
                     await self._idle.wait()
             except TimeoutError:
-                return False
-        return True
+                pass
+        return not self._timers

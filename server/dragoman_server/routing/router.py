@@ -272,11 +272,11 @@ class Router:
         if policy == "pass":
             # The first provider of the file; a route for `*` overrides it.
             provider = next(iter(self.config.providers.values()))
-            return self.direct_target(provider, model, "unknown")
+            return self.direct_target(provider, model, "models.unknown")
         if policy == "small" and self._small:
             target = self._size_target(self._small, model, client)
             warning = f"unknown model {_shown(model)} was sent to {target.upstream_model}"
-            return target._replace(route="unknown", warning=warning)
+            return target._replace(route="models.unknown", warning=warning)
         raise self._unknown(model, client)
 
     def _unknown(self, model: str, client: Dialect) -> UnknownModel:

@@ -50,6 +50,17 @@ class WorkerRegistry:
         await asyncio.shield(self._asking)
         return self.totals().pack()
 
+    async def open_requests(self) -> int:
+        """Return the number of open requests of all workers that answer in time."""
+
+        async def ask(worker: WorkerProcess) -> int:
+            try:
+                return int(await worker.channel.ask("open", ANSWER_SECONDS))
+            except Unanswered:
+                return 0
+
+        return sum(await asyncio.gather(*(ask(worker) for worker in self.workers if worker.started)))
+
     def totals(self) -> Totals:
         """Return the sum of all metrics as last received."""
         totals = footprint()

@@ -24,6 +24,7 @@ from dragoman_server.observability.metric_families import RELOADS, Totals
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import Listeners
+from dragoman_server.workers.stop_lines import print_leaving, print_stopped, print_stopping
 from dragoman_server.workers.systemd import notify
 
 log = logging.getLogger("dragoman")
@@ -89,12 +90,18 @@ async def listening(
 
 @asynccontextmanager
 async def running(
-    config: Config, *, pace: float = 0.02, drain: float = DRAIN, upstream: Transport | None = None
+    config: Config,
+    *,
+    pace: float = 0.02,
+    drain: float = DRAIN,
+    upstream: Transport | None = None,
+    reports_stop: bool = False,
 ) -> AsyncIterator[Running]:
     """Serve the gateway, and with `config.simulated` the simulated upstream on a loopback port of its own.
 
     `pace` is the simulated upstream's pause between two frames, `drain` the time that open replies have on exit, both
-    in seconds. `upstream` replaces the usual transport; the gateway closes it.
+    in seconds. On exit a signal ends them at once. `upstream` replaces the usual transport; the gateway closes it.
+    Lines report a stop that has to wait for replies; with `reports_stop`, they report each.
     """
     server = config.server
     async with with_simulator(config, pace=pace) as (filled, simulator_url):
@@ -102,14 +109,22 @@ async def running(
         app = make_app(filled, gateway=gateway, drain=drain)
         async with listening(app, server.host, server.port, totals=gateway.metrics.totals, server=server) as url:
             gateway.discover()
-            yield Running(filled, url, simulator_url, gateway)
+            try:
+                yield Running(filled, url, simulator_url, gateway)
+            finally:
+                reports_stop |= gateway.open_requests > 0
+                on_stop_signal(gateway.hurry)
+                if reports_stop:
+                    print_stopping(gateway.open_requests, drain)
+        if reports_stop:
+            print_stopped(gateway.ended_by_stop, hurried=gateway.hurried)
 
 
 async def leave(gateway: Gateway) -> None:
     """Serve on for `server.shutdown_delay` seconds while the gateway is not ready, or until another stop signal."""
     if seconds := gateway.config.server.shutdown_delay:
         gateway.leave()
-        log.info("dragoman stops in %d s", seconds)
+        print_leaving(seconds)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await wait_for_stop_signal()
@@ -117,13 +132,23 @@ async def leave(gateway: Gateway) -> None:
 
 async def wait_for_stop_signal() -> None:
     """Wait for SIGINT or SIGTERM."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    await stop_signal().wait()
+
+
+def stop_signal() -> asyncio.Event:
+    """Return an event that the next SIGINT or SIGTERM sets."""
+    stop = asyncio.Event()
+    on_stop_signal(stop.set)
+    return stop
+
+
+def on_stop_signal(do: Callable[[], None]) -> None:
+    """Call `do` in the event loop at each SIGINT and SIGTERM from now on."""
+    loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM"):
-        with suppress(
-            NotImplementedError
-        ):  # Windows has no loop signal handlers: Ctrl-C raises KeyboardInterrupt there
-            loop.add_signal_handler(getattr(signal, name), stop.set)
-    await stop.wait()
+        # Windows has no loop signal handlers: Ctrl-C raises KeyboardInterrupt there. Nor have other threads any.
+        with suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(getattr(signal, name), do)
 
 
 def on_hangup(do: Callable[[], None]) -> None:

@@ -3,8 +3,8 @@
 It owns the listening sockets and serves no requests. Workers are new processes, not forks: each receives its
 configuration over a socket pair, and reaches the other workers through the supervisor.
 
-    SIGTERM, SIGINT   stop after `server.shutdown_delay`: open replies have `stop_drain` seconds; a second one kills the
-                      workers
+    SIGTERM, SIGINT   stop after `server.shutdown_delay`: open replies have `stop_drain` seconds; a second one ends
+                      them, a third one kills the workers
     SIGHUP            reload: the configuration is read and checked, new workers start, then the old ones drain
 """
 
@@ -25,6 +25,7 @@ from dragoman_server.proxy.error_response import new_request_id
 from dragoman_server.workers.drain import LINGER
 from dragoman_server.workers.listeners import BALANCED, Listeners
 from dragoman_server.workers.registry import WorkerRegistry
+from dragoman_server.workers.stop_lines import print_leaving, print_stopped, print_stopping
 from dragoman_server.workers.systemd import notify
 from dragoman_server.workers.worker import Assignment
 from dragoman_server.workers.worker_process import WorkerFailed, WorkerProcess
@@ -87,13 +88,14 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._reload = False
         self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._kill_now = asyncio.Event()
         self._all_ended = asyncio.Event()
         self._failure: str | None = None
 
     def stop(self) -> None:
-        """Stop gracefully; on a second call, kill the workers."""
-        (self._kill_now if self._stop.is_set() else self._stop).set()
+        """Stop gracefully; on a second call, end the open replies; on a third, kill the workers."""
+        next((step for step in (self._stop, self._hurry) if not step.is_set()), self._kill_now).set()
         self._wake.set()
 
     def reload(self) -> None:
@@ -299,21 +301,22 @@ class Supervisor:
     async def _shut_down(self) -> None:
         notify("STOPPING=1")
         self._stop.set()
+        drain = self._drain(self._config)
         if self._failure is None:
             await self._leave()
-            log.info("dragoman stops")
+            print_stopping(await self._registry.open_requests(), drain)
         self._listeners.close()
         workers = self._registry.workers
+        leaving = tuple(workers)
         self._all_ended.clear()
-        for worker in workers:
+        for worker in leaving:
             worker.dismiss("stop")
         if workers:
-            waits = [asyncio.create_task(event.wait()) for event in (self._all_ended, self._kill_now)]
-            await asyncio.wait(
-                waits, timeout=self._drain(self._config) + KILL_AFTER, return_when=asyncio.FIRST_COMPLETED
-            )
-            for wait in waits:
-                wait.cancel()
+            await self._until_ended(drain + KILL_AFTER, self._hurry)
+        if workers and self._hurry.is_set():
+            for worker in leaving:
+                worker.channel.send("hurry")
+            await self._until_ended(KILL_AFTER, self._kill_now)
         for worker in workers:
             log.warning("%s is killed", worker)
             worker.kill()
@@ -322,18 +325,28 @@ class Supervisor:
                 await asyncio.wait_for(self._all_ended.wait(), KILL_AFTER)
         for task in self._tasks:
             task.cancel()
+        if self._failure is None:
+            print_stopped(sum(worker.ended_by_stop for worker in leaving), hurried=self._hurry.is_set())
+
+    async def _until_ended(self, seconds: float, sooner: asyncio.Event) -> None:
+        """Wait until all workers have ended, for at most `seconds` or until an event."""
+        waits = [asyncio.create_task(event.wait()) for event in (self._all_ended, sooner)]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
 
     async def _leave(self) -> None:
         """Serve on for `server.shutdown_delay` seconds while the workers are not ready, or until another stop."""
         seconds = self._config.server.shutdown_delay
         if not seconds or not self._registry.serving:
             return
-        log.info("dragoman stops in %d s", seconds)
+        print_leaving(seconds)
         for worker in self._registry.workers:
             worker.channel.send("leave")
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._kill_now.wait()
+                await self._hurry.wait()
+        self._hurry.clear()
 
 
 def _check_address_unchanged(old: Config, new: Config) -> None:

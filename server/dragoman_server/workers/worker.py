@@ -74,7 +74,10 @@ class Worker:
         self._gateway: Gateway | None = None
 
     def on_message(self, what: str, message: Json) -> None:
-        """Follow an order: `listen` (accept from `shares`), `leave` (be not ready), `retire` (drain) or `stop`."""
+        """Follow an order: `listen` (accept from `shares`), `leave` (be not ready), `retire` (drain), `stop`, `hurry`.
+
+        After `hurry` a stop waits for no reply.
+        """
         if what == "listen":
             self._wanted_shares = message["shares"]
         elif what == "leave":
@@ -84,6 +87,8 @@ class Worker:
             self._retire = True
         elif what == "stop":
             self._stop.set()
+        elif what == "hurry" and self._gateway is not None:
+            self._gateway.hurry()
         self._changed.set()
 
     def stop(self) -> None:
@@ -91,7 +96,8 @@ class Worker:
         self.on_message("stop", {})
 
     async def answer(self, what: str, message: Json) -> Any:
-        """Answer a question: `totals`, a question of another worker's `console`, or the `receipt` of a request.
+        """Answer a question: `totals`, the number of `open` requests, a question of another worker's `console`, or the
+        `receipt` of a request.
 
         `owner` is the digest of the key that the request was made with.
         """
@@ -100,6 +106,8 @@ class Worker:
             raise Unanswered
         if what == "totals":
             return gateway.metrics.snapshot().pack()
+        if what == "open":
+            return gateway.open_requests
         if what == "console":
             return gateway.console_answer(message["question"])
         receipt = gateway.receipts.find(message["id"], bytes.fromhex(message["owner"]))
@@ -132,7 +140,8 @@ class Worker:
                 reports.cancel()
                 await runner.cleanup()
                 # All replies have ended: these metrics are final.
-                channel.send("totals", totals=gateway.metrics.snapshot().pack())
+                totals_now = gateway.metrics.snapshot().pack()
+                channel.send("totals", totals=totals_now, ended_by_stop=gateway.ended_by_stop)
 
     async def _accept(self, runner: web.AppRunner) -> None:
         """Accept from the assigned shares until the order `retire` or `stop`."""

@@ -34,7 +34,8 @@ class WorkerProcess:
     """One worker process.
 
     `totals` are its metrics as last received; `answered` is True if it answered the last question for them. `leaving`
-    is set when it was ordered to retire or stop; `ready_at` is the event loop's time when it became ready.
+    is set when it was ordered to retire or stop; `ready_at` is the event loop's time when it became ready. Its stop had
+    to end `ended_by_stop` requests.
     """
 
     number: int
@@ -45,6 +46,7 @@ class WorkerProcess:
     answered: bool = False
     leaving: bool = False
     ready_at: float = 0.0
+    ended_by_stop: int = 0
 
     def __str__(self) -> str:
         return f"worker {self.number} (pid {self.process.pid})"
@@ -128,6 +130,7 @@ class WorkerProcess:
     def _on_message(self, what: str, message: Json) -> None:
         if what == "totals":
             self.totals = Totals.unpack(message["totals"])
+            self.ended_by_stop = message.get("ended_by_stop", 0)
         elif not self.ready.done():
             if what == "ready":
                 self.ready.set_result(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import time
@@ -26,12 +27,12 @@ def _record(message: object, *args: object, error: BaseException | None = None) 
     return record
 
 
-def _program(form: str, *, level: str = "INFO", worker: str = "None") -> str:
+def _program(form: str, *, level: str = "INFO", worker: str = "None", stamped: bool = False) -> str:
     """The standard error of a process that logs with `form`."""
     code = f"""
 import logging
 from dragoman_server.observability.logs import configure, print_line
-configure(logging.{level}, {form!r}, worker={worker})
+configure(logging.{level}, {form!r}, worker={worker}, stamped={stamped})
 print_line("  said")
 for name in ("dragoman", "aiohttp.server"):
     for write in (logging.getLogger(name).debug, logging.getLogger(name).info):
@@ -184,3 +185,12 @@ async def test_handlers_and_filters_of_others_get_a_record(place: str, logged: C
         root.removeHandler(other)
         log.removeHandler(other)
     assert [str(record.msg) for record in records] == ["one"]
+
+
+def test_messages_of_the_command_line_may_be_lines_of_the_log() -> None:
+    """They are written whatever the lowest level is."""
+    (line,) = _program("text", level="WARNING", stamped=True).splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO   said", line)
+    for stamped in (True, False):
+        (line,) = _program("json", level="WARNING", stamped=stamped).splitlines()
+        assert json.loads(line)["message"] == "said"
