@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from dragoman.limits import Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.cli.main import _parser
+from dragoman_server.cli.parser import Parser
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import RetryOptions
@@ -148,3 +152,27 @@ def test_settings_of_the_store_are_documented() -> None:
         if spec.name != "url":
             default = str(spec.default).lower() if isinstance(spec.default, bool) else f"{spec.default}"
             assert rows[spec.name][1].strip('"') == default.removesuffix(".0")
+
+
+def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, argparse.Action]]:
+    """The options of all commands, with the path of their command."""
+    if isinstance(parser, Parser):
+        parser.declare()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield from _commands(command, (*path, name))
+        else:
+            yield " ".join(path), action
+
+
+def test_the_commands_and_their_options_are_documented() -> None:
+    page = (REFERENCE / "command-line.md").read_text("utf-8")
+    options = list(_commands(_parser()))
+    for name in {path.split()[0] for path, _ in options if path}:
+        assert f"| `{name}` |" in page, name
+    limits = [f"--{spec.name.replace('_', '-')}" for spec in fields(KeyLimits)]
+    for path, action in options:
+        for option in action.option_strings:
+            if option.startswith("--") and option != "--help" and option not in limits:
+                assert re.search(rf"(`|\s){option}\b", page), f"{path} {option}"

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,8 @@ from support.gateways import ALL, CHAT, CROSS, MESSAGES
 from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
 
 SECRET = "sk-very-secret-4711"
+MODULES_OF_HELP = 580
+"""Most modules that `--help` and `--version` import."""
 
 
 async def announced(process: Command) -> str:
@@ -294,6 +297,66 @@ def test_translate_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
     output = run("translate", "--from", "chat", "--to", "messages", str(tmp_path / "none.json"))
     assert output.status == 1
     assert "none.json" in output.err
+
+
+def test_a_misspelt_command_or_option(run: Run) -> None:
+    for words, name, meant in (
+        (("sevre",), "dragoman", "serve"),
+        (("serve", "--prot", "80"), "dragoman serve", "--port"),
+        (("run", "cluade"), "dragoman run", "claude"),
+        (("keys", "lst"), "dragoman keys", "list"),
+        (("keys", "add", "x", "--monthly-tokns", "5"), "dragoman keys add", "--monthly-tokens"),
+        (("import", "litelm", "x"), "dragoman import", "litellm"),
+        (("capture", "lits"), "dragoman capture", "list"),
+        (("completion", "bsh"), "dragoman completion", "bash"),
+        (("usage", "--by", "modle"), "dragoman usage", "model"),
+        (("explain", "--client", "codx", "-"), "dragoman explain", "codex"),
+        (("translate", "--form", "chat", "-"), "dragoman translate", "--from"),
+        (("serve", "--dialect", "opnai"), "dragoman serve", "openai"),
+    ):
+        output = run(*words)
+        assert output.status == 2
+        assert output.err.startswith(f"usage: {name} ")
+        assert f'(did you mean "{meant}"?)' in output.err
+        assert output.err.endswith(f"for all options: {name} --help\n")
+
+
+def test_without_a_command_there_is_the_help(run: Run) -> None:
+    output = run()
+    assert output.status == 2
+    for name in ("serve", "run", "check"):
+        assert re.search(rf"^    {name} ", output.err, re.MULTILINE), name
+    assert "make a key" in run("keys").err
+
+
+def test_a_wrong_configuration_names_its_file_and_its_values(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('[server]\nport = "eighty"\nkeys = "topsecret"\n')
+    output = run("check", str(path))
+    assert output.status == 2
+    assert f'wrong configuration in {path}:\nserver.port: expected an integer; got "eighty"\n' in output.err
+    assert "topsecret" not in output.err
+
+
+def test_check_of_a_configuration_of_litellm_names_the_import(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("model_list:\n  - model_name: x\n    litellm_params: {model: openai/x}\n")
+    for words in (("check", str(path)), ("serve", str(path)), ("serve", "-c", str(path))):
+        output = run(*words)
+        assert (output.status, f"`dragoman import litellm {path}` converts it" in output.err) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_no_command(option: str) -> None:
+    """Each module costs start-up time."""
+    lazy = ("cli.run_agent", "cli.show_tree", "cli.manage_keys")
+    code = f"import sys; from dragoman_server.cli.main import main\ntry: main([{option!r}])\nexcept SystemExit: "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not {f"dragoman_server.{name}" for name in lazy} & loaded
+    assert len(loaded) <= MODULES_OF_HELP, f"{len(loaded)} modules"
 
 
 @pytest.mark.parametrize(

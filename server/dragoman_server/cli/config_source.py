@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dragoman_server.cli.command_error import CommandError
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.lint import is_local
 from dragoman_server.config.load import load_config, simulated_config
@@ -20,13 +22,23 @@ log = logging.getLogger("dragoman")
 
 DEFAULT_FILE = "dragoman.toml"
 """The configuration file in the working directory; it is read if the command line names no upstream."""
-NOTHING_CONFIGURED = f"""\
-dragoman: no upstream is configured. Use one of:
-  dragoman {{command}} FILE.toml           a configuration file; ./{DEFAULT_FILE} is found without its name
-  dragoman init                      writes ./dragoman.toml, with comments, to fill in
-  OPENAI_API_KEY, ANTHROPIC_API_KEY  in the environment, for these vendors
-  dragoman {{command}} --base-url URL      one upstream; its key, if any, in UPSTREAM_API_KEY
-  dragoman serve --simulate          simulated replies, to try the gateway without a model"""
+
+
+def ways_to_configure(args: argparse.Namespace, command: str) -> str:
+    """Return the ways to name an upstream for a command, as commands to copy."""
+    agent = getattr(args, "agent", None)
+    command, file = (f"dragoman {command} {agent}", "-c FILE.toml") if agent else (f"dragoman {command}", "FILE.toml")
+    rows = [
+        (f"{command} {file}", f"a configuration file; ./{DEFAULT_FILE} is found without its name"),
+        ("dragoman init", f"writes ./{DEFAULT_FILE}, with comments, to fill in"),
+        ("OPENAI_API_KEY, ANTHROPIC_API_KEY", "in the environment, for these vendors"),
+        (f"{command} --base-url URL", "one upstream, such as http://127.0.0.1:11434/v1; its key in UPSTREAM_API_KEY"),
+    ]
+    if "simulate" in args:
+        rows.append((f"{command} --simulate", "simulated replies, to try it without a model"))
+    width = max(len(way) for way, _ in rows)
+    ways = [f"  {way.ljust(width)}  {about}" for way, about in rows]
+    return "\n".join(["dragoman: no upstream is configured. Use one of:", *ways])
 
 
 def read_config(args: argparse.Namespace) -> Config:
@@ -36,18 +48,28 @@ def read_config(args: argparse.Namespace) -> Config:
     """
     if getattr(args, "simulate", False):
         if args.config or args.base_url or args.dialect:
-            raise ConfigError("--simulate", "cannot be combined with a configuration file, --base-url or --dialect")
+            raise CommandError("--simulate", "cannot be combined with a configuration file, --base-url or --dialect")
         return simulated_config()
     if args.config is None and not (args.base_url or args.dialect) and Path(DEFAULT_FILE).is_file():
         args.config = DEFAULT_FILE  # a reload reads the same file again
         log.info("the configuration is %s", Path(DEFAULT_FILE).resolve())
     if args.config is None:
-        return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
-    if args.base_url or args.dialect:
-        raise ConfigError(
-            "--base-url" if args.base_url else "--dialect", "cannot be combined with a configuration file"
-        )
+        with _named({"base_url": "--base-url", "dialect": "--dialect", "api_key": "UPSTREAM_API_KEY"}):
+            return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
+    for option, value in (("--base-url", args.base_url), ("--dialect", args.dialect)):
+        if value:
+            raise CommandError(option, "cannot be combined with a configuration file")
     return load_config(args.config)
+
+
+@contextmanager
+def _named(names: Mapping[str, str]) -> Iterator[None]:
+    """Let a ConfigError name the options and variables, instead of the keys, that its values are from."""
+    try:
+        yield
+    except ConfigError as error:
+        error.problems = [(names.get(path, path), message) for path, message in error.problems]
+        raise
 
 
 def set_address(args: argparse.Namespace, env: Mapping[str, str]) -> None:
@@ -57,13 +79,14 @@ def set_address(args: argparse.Namespace, env: Mapping[str, str]) -> None:
     ConfigError for a port that is not a number. A URL is ignored: Kubernetes sets such a DRAGOMAN_PORT for a service
     with the name `dragoman`.
     """
-    if args.host is None:
-        args.host = env.get("DRAGOMAN_HOST") or None
+    args.named = {f"server.{name}": f"--{name}" for name in ("host", "port") if getattr(args, name) is not None}
+    if args.host is None and env.get("DRAGOMAN_HOST"):
+        args.host, args.named["server.host"] = env["DRAGOMAN_HOST"], "DRAGOMAN_HOST"
     port = env.get("DRAGOMAN_PORT", "")
     if args.port is None and port and "://" not in port:
         if not (port.isascii() and port.isdigit()):
             raise ConfigError("DRAGOMAN_PORT", f'expected a port; got "{port}"')
-        args.port = int(port)
+        args.port, args.named["server.port"] = int(port[:9]), "DRAGOMAN_PORT"
 
 
 def served_config(args: argparse.Namespace) -> Config:
@@ -77,7 +100,9 @@ def served_config(args: argparse.Namespace) -> Config:
     if getattr(args, "ui", False):
         given["ui"] = True
     config = replace(config, server=replace(config.server, **given))
-    config.check()
+    names = {"server.workers": "--workers"} if args.workers is not None else {}
+    with _named({**names, **getattr(args, "named", {})}):
+        config.check()
     host = config.server.host
     if not (getattr(args, "insecure", True) or config.requires_key or is_local(host)):
         message = (

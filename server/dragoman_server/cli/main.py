@@ -17,9 +17,9 @@ from typing import Any
 from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
 from dragoman_server.cli import shell_completion
 from dragoman_server.cli.command_error import CommandError
-from dragoman_server.cli.config_source import DEFAULT_FILE, NOTHING_CONFIGURED, served_config, set_address
+from dragoman_server.cli.config_source import DEFAULT_FILE, served_config, set_address, ways_to_configure
 from dragoman_server.cli.describe_config import describe
-from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream
+from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_simulate, add_upstream, port
 from dragoman_server.cli.parser import Parser
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
@@ -40,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         configure(_level(args), form, handler=handler, stamped=stamped)
         status: int = args.run(args)
     except NothingConfigured:
-        print_line(NOTHING_CONFIGURED.format(command=words[0]), logging.ERROR)
+        print_line(ways_to_configure(args, words[0]), logging.ERROR)
         return 2
     except CommandError as error:
         print_line(f"dragoman {words[0]}: {error}", logging.ERROR)
         return 2
     except ConfigError as error:
-        print_line(f"wrong configuration:\n{error}", logging.ERROR)
+        print_line(f"wrong configuration{f' in {error.file}' if error.file else ''}:\n{error}", logging.ERROR)
         return 2
     except DragomanError as error:
         print_line(f"dragoman: {error}", logging.ERROR)
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(serve)
     serve.add_argument("--host", help="address to listen on (default DRAGOMAN_HOST, else 127.0.0.1)")
     serve.add_argument(
-        "--port", type=int, help="port to listen on, 0 for any free one (default DRAGOMAN_PORT, else 8080)"
+        "--port", type=port, help="port to listen on, 0 for any free one (default DRAGOMAN_PORT, else 8080)"
     )
     serve.add_argument(
         "--workers",
@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="show translated streams between a client and a simulated upstream")
     demo.add_argument("--once", action="store_true", help="exit after the last scene instead of serving on")
-    demo.add_argument("--port", type=int, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
+    demo.add_argument("--port", type=port, default=8080, help="port of the gateway, 0 for any free one (default 8080)")
     demo.add_argument("--pace", type=float, default=0.05, help="seconds between two frames of the upstream")
     demo.set_defaults(run=_demo)
 
@@ -227,7 +227,7 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _worker_count(word: str) -> int:
     if word != "auto" and not word.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a number or auto; got {word!r}")
+        raise argparse.ArgumentTypeError(f'expected a number or auto; got "{word}"')
     return 0 if word == "auto" else int(word)
 
 

@@ -33,7 +33,7 @@ from dragoman_server.config.accounts_tables import load_accounts
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.stored_files import files_left_behind
-from dragoman_server.config.toml_reader import NOT_FILES, directory_of, join
+from dragoman_server.config.toml_reader import NOT_FILES, closest, directory_of, join
 
 T = TypeVar("T")
 _NEVER = "never"
@@ -268,19 +268,19 @@ def _change(args: argparse.Namespace) -> int:
     if not changes and not limits:
         raise CommandError(args.name, "nothing to change: give a limit, --model, --expires, --admin or --capture")
 
-    async def put(store: Store) -> KeyRecord | None:
+    async def put(store: Store) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()
         record = named(found.records, args.name) if found is not None else None
         if record is None:
-            return None
+            return found.records if found is not None else ()
         changed = replace(record, **changes, limits=replace(record.limits, **limits))
         _check(changed)
         await store.put_key(changed)
         return changed
 
-    record = None if _missing(options) else _with_store(options, put)
-    if record is None:
-        return _unknown(args.name, options)
+    record = () if _missing(options) else _with_store(options, put)
+    if not isinstance(record, KeyRecord):
+        return _unknown(args.name, record, options)
     print(f"changed {describe_key(record)}. Gateways use it within {options.refresh:g} seconds.", file=sys.stderr)
     return 0
 
@@ -292,8 +292,9 @@ def _check_stored(name: str, configured: Mapping[str, KeyRecord], verb: str) -> 
         raise CommandError(where, f"is in the configuration: {verb} [{where}] and reload the gateway")
 
 
-def _unknown(name: str, options: StoreOptions) -> int:
-    print(f"dragoman: there is no key {name!r}{_no_file(options)}", file=sys.stderr)
+def _unknown(name: str, records: Sequence[KeyRecord], options: StoreOptions) -> int:
+    similar = closest(name, [record.name for record in records])
+    print(f"dragoman: there is no key {name!r}{similar}{_no_file(options)}", file=sys.stderr)
     return 1
 
 
@@ -305,16 +306,17 @@ def _revoke(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
     _check_stored(args.name, configured, "remove")
 
-    async def remove(store: Store) -> KeyRecord | None:
+    async def remove(store: Store) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()
         record = named(found.records, args.name) if found is not None else None
-        if record is not None:
-            await store.remove_key(record.id)
+        if record is None:
+            return found.records if found is not None else ()
+        await store.remove_key(record.id)
         return record
 
-    record = None if _missing(options) else _with_store(options, remove)
-    if record is None:
-        return _unknown(args.name, options)
+    record = () if _missing(options) else _with_store(options, remove)
+    if not isinstance(record, KeyRecord):
+        return _unknown(args.name, record, options)
     print(
         f"revoked {record.name} ({record.id}); gateways reject it within {options.refresh:g} seconds", file=sys.stderr
     )

@@ -6,8 +6,11 @@ import argparse
 from typing import Any
 
 from dragoman import Dialect
+from dragoman_server.config.hints import DIALECTS
+from dragoman_server.config.toml_reader import choice_problem
 from dragoman_server.observability.logs import FORMATS, LEVELS
 
+PORT_MAX = 65535
 _DIALECTS = [dialect.value for dialect in Dialect]
 _ALIASES = {"openai": "chat", "anthropic": "messages"}
 """Vendor name → the dialect that users mean by it."""
@@ -40,7 +43,30 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
 
 def add_dialect(parser: argparse.ArgumentParser, option: str, **more: Any) -> None:
     """Add an option whose value is a dialect; a vendor's name stands for one of its dialects."""
-    parser.add_argument(option, choices=_DIALECTS, type=lambda word: _ALIASES.get(word, word), **more)
+    parser.add_argument(option, choices=_DIALECTS, type=_dialect, **more)
+
+
+def _dialect(word: str) -> str:
+    """Return the dialect of a word. Raises ArgumentTypeError, with the hint of the configuration if it has one."""
+    dialect = _ALIASES.get(word, word)
+    if problem := choice_problem(dialect, [*_DIALECTS, *_ALIASES]):
+        hint = DIALECTS.get(word.lower())
+        raise argparse.ArgumentTypeError(f"{problem}: {hint}" if hint else problem)
+    return dialect
+
+
+def port(word: str) -> int:
+    """Return a port. Raises ArgumentTypeError."""
+    if not (word.isascii() and word.isdigit() and len(word) <= 5 and int(word) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f'expected a port from 0 (any free one) to {PORT_MAX}; got "{word}"')
+    return int(word)
+
+
+def count(word: str) -> int:
+    """Return a number of at least 1. Raises ArgumentTypeError."""
+    if not (word.isascii() and word.isdigit() and len(word) <= 9 and int(word)):
+        raise argparse.ArgumentTypeError(f'expected a number from 1; got "{word}"')
+    return int(word)
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:

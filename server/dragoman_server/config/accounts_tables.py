@@ -92,7 +92,7 @@ def load_accounts(path: str | os.PathLike[str]) -> tuple[StoreOptions, dict[str,
     problems: list[Problem] = []
     root = read_root(path, problems)
     options, keys = read_store(root.table("store")), read_keys(root.table("keys"))
-    raise_for(problems, options.problems())
+    raise_for(path, problems, options.problems())
     return options, keys
 
 
@@ -100,7 +100,7 @@ def load_usage(path: str | os.PathLike[str]) -> UsageOptions:
     """Return the options of booked usage of a file, without the rest of it. Raises ConfigError."""
     problems: list[Problem] = []
     options = read_usage(read_root(path, problems).table("usage"))
-    raise_for(problems, options.problems())
+    raise_for(path, problems, options.problems())
     return options
 
 
@@ -115,8 +115,10 @@ def read_root(path: str | os.PathLike[str], problems: list[Problem]) -> Table:
     return Table(data, "", os.environ, problems, directory_of(path))
 
 
-def raise_for(problems: list[Problem], more: Iterable[Problem]) -> None:
-    """Raise ConfigError for these problems and for `more` of other keys, if there are any."""
+def raise_for(file: str | os.PathLike[str], problems: list[Problem], more: Iterable[Problem]) -> None:
+    """Raise ConfigError for these problems of a file and for `more` of other keys, if there are any."""
     problems += [problem for problem in more if problem[0] not in {path for path, _ in problems}]
     if problems:
-        raise ConfigError.of(problems)
+        error = ConfigError.of(problems)
+        error.file = os.fspath(file)
+        raise error

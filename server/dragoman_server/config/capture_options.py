@@ -74,5 +74,5 @@ def load_capture_options(path: str | os.PathLike[str]) -> CaptureOptions:
     """Return the settings of captures of a file, without the rest of it. Raises ConfigError."""
     problems: list[Problem] = []
     options = read_capture_options(read_root(path, problems).table("capture"))
-    raise_for(problems, options.problems())
+    raise_for(path, problems, options.problems())
     return options

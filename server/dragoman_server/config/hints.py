@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,21 +19,28 @@ DIALECTS = {
 """A word given as `dialect` that is not one → the hint."""
 
 _EXAMPLE = "`dragoman init` writes an example"
+_IMPORT = "`dragoman import {origin} {file}` converts it"
 _LITELLM = (
     "is LiteLLM's. Here an api_base is the base_url of a [providers.NAME], and a model_name the model of a [[routes]]"
-    f" with provider and upstream_model; {_EXAMPLE}"
+    " with provider and upstream_model"
 )
 _LITELLM_KEYS = ("model_list", "litellm_params", "litellm_settings", "general_settings", "router_settings")
 _LITELLM_TEXT = re.compile(rf"^[ \t-]*({'|'.join(_LITELLM_KEYS)}):", re.MULTILINE)
+_ROUTER_TEXT = re.compile(r"""["']?Providers["']?\s*:\s*\[""")
 _YAML = re.compile(r"\A(?:\s*(?:#[^\n]*)?\n)*(?:---|[ \t]*-[ \t]|[ \t]*[\w\"'.-]+:(?:[ \t\n]|\Z))")
 _ONE_PROVIDER = frozenset({"dialect", "base_url", "api_key", "auth", "profile"})
 
 
 def other_format(text: str, name: str) -> str:
     """Return a hint on the likely format of a file that is not TOML, as the end of a sentence; empty if unknown."""
+    file = shlex.quote(name)
     if name.endswith((".yaml", ".yml")) or _YAML.match(text):
-        return _LITELLM if _LITELLM_TEXT.search(text) else f"seems to be YAML; the configuration is TOML; {_EXAMPLE}"
-    if name.endswith(".json") or text.lstrip().startswith("{"):
+        if _LITELLM_TEXT.search(text):
+            return f"{_LITELLM}; {_IMPORT.format(origin='litellm', file=file)}"
+        return f"seems to be YAML; the configuration is TOML; {_EXAMPLE}"
+    if name.endswith(".json") or text.lstrip().startswith(("{", "//", "/*")):
+        if _ROUTER_TEXT.search(text):
+            return f"is Claude Code Router's; {_IMPORT.format(origin='ccr', file=file)}"
         return f"seems to be JSON; the configuration is TOML; {_EXAMPLE}"
     return ""
 
@@ -43,7 +51,7 @@ def without_common_mistakes(data: Mapping[str, Any], problems: list[Problem]) ->
     Reports go to `problems`; without the removal the reader would report each of them again, in worse words.
     """
     kept = dict(data)
-    problems += [(key, _LITELLM) for key in _LITELLM_KEYS if kept.pop(key, None) is not None]
+    problems += [(key, f"{_LITELLM}; {_EXAMPLE}") for key in _LITELLM_KEYS if kept.pop(key, None) is not None]
     routes = kept.get("routes")
     if type(routes) is dict:
         del kept["routes"]

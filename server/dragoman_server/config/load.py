@@ -54,7 +54,11 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     except ValueError as error:
         hint = other_format(text, name)
         raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
-    config = parse_config(data, os.environ, directory_of(path))
+    try:
+        config = parse_config(data, os.environ, directory_of(path))
+    except ConfigError as error:
+        error.file = name
+        raise
     if not config.providers:
         raise ConfigError(name, "has no provider: write a [providers.NAME]; `dragoman init` writes an example")
     return config

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 from urllib.parse import quote, unquote
 
-from dragoman import EFFORTS
+from dragoman import EFFORTS, tidy
 from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
 
 Problem = tuple[str, str]
@@ -50,11 +50,15 @@ SYNONYMS = {
 
 
 class ConfigError(ValueError):
-    """An invalid configuration. `problems` holds all problems as (path, message); the text has one line for each."""
+    """An invalid configuration. `problems` holds all problems as (path, message); the text has one line for each.
+
+    `file` is the file that the paths are in, if they are in one.
+    """
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)
         self.problems: list[Problem] = [(path, message)]
+        self.file: str | None = None
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> ConfigError:
@@ -84,6 +88,16 @@ def closest(word: str, words: Iterable[str]) -> str:
 
     found = get_close_matches(word, [str(known) for known in words], 1)
     return f' (did you mean "{found[0]}"?)' if found else ""
+
+
+def wrong_type(expected: str, value: Any, *, secret: bool = False) -> str:
+    """Return a message on a value of a wrong type. Of an array, a table and what may be a secret it shows the type.
+
+    In place of a table there may be a secret, such as a header in one string.
+    """
+    if secret or expected == _KINDS[dict] or isinstance(value, dict | list):
+        return f"expected {expected}, got {kind_of(value)}"
+    return f"expected {expected}; got {tidy(_toml(value))}"
 
 
 def _toml(value: Any) -> str:
@@ -136,7 +150,7 @@ def value_problem(spec: Field[Any], value: Any) -> str | None:
         return choice_problem(value, spec.metadata["values"])
     if kind is tuple:
         if type(value) not in (list, tuple):
-            return f"expected an array, got {kind_of(value)}"
+            return wrong_type(_KINDS[list], value)
         if items := spec.metadata.get("items"):
             return _items_problem(value, items, spec.metadata["form"])
         # The only other lists are effort levels, in rising order (mapping §5.5).
@@ -147,7 +161,7 @@ def value_problem(spec: Field[Any], value: Any) -> str | None:
             return f"expected rising order without repetition: {', '.join(EFFORTS)}"
         return None
     if type(value) is not kind and not (kind is float and type(value) is int):
-        return f"expected {_KINDS[kind]}, got {kind_of(value)}"
+        return wrong_type(_KINDS[kind], value)
     number: Any = value
     if kind in (int, float) and not number >= 0:  # written this way, NaN is rejected too
         return f"expected 0 or more; got {value}"
@@ -165,7 +179,7 @@ def _number_problem(spec: Field[Any], value: Any) -> str | None:
 def _items_problem(values: Sequence[Any], pattern: str, form: str) -> str | None:
     for value in values:
         if type(value) is not str:
-            return f"expected strings, got {kind_of(value)}"
+            return wrong_type("strings", value)
         if not re.fullmatch(pattern, value):
             return f"expected strings like {form}; got {_toml(value)}"
     return None
@@ -215,14 +229,13 @@ class Table:
     def __contains__(self, key: str) -> bool:
         return key in self._data
 
-    def _get(self, key: str, *kinds: type) -> Any:
+    def _get(self, key: str, *kinds: type, secret: bool = False) -> Any:
         self._known_keys.add(key)
         if key not in self._data:
             return None
         value = self._data[key]
-        # Show the type only: the value may be a key in the wrong form.
         if type(value) not in kinds:
-            self.report(key, f"expected {_KINDS[kinds[0]]}, got {kind_of(value)}")
+            self.report(key, wrong_type(_KINDS[kinds[0]], value, secret=secret))
             return None
         return value
 
@@ -263,7 +276,7 @@ class Table:
 
     def secret(self, key: str) -> str | None:
         """Return a string with environment references resolved; `file:PATH` stands for the content of a file."""
-        value = self._get(key, str)
+        value = self._get(key, str, secret=True)
         return None if value is None else self._secret(value, self.at(key))
 
     def text(self, key: str, *, required: bool = False, literal: bool = False) -> str | None:
@@ -292,7 +305,7 @@ class Table:
 
     def texts(self, key: str, *, secret: bool = False) -> list[str] | None:
         """Return an array of strings, or None if it is absent. With `secret`, `file:PATH` stands for a file."""
-        values = self._get(key, list)
+        values = self._get(key, list, secret=secret)
         if values is None:
             return None
         out = []
@@ -303,7 +316,7 @@ class Table:
                 if resolved is not None:
                     out.append(resolved)
             else:
-                self.problems.append((f"{self.at(key)}[{index}]", f"expected a string, got {kind_of(value)}"))
+                self.problems.append((f"{self.at(key)}[{index}]", wrong_type(_KINDS[str], value, secret=secret)))
         return out
 
     def boolean(self, key: str) -> bool | None:
@@ -335,7 +348,7 @@ class Table:
             return auto
         if auto is not None and type(value) is str and "${" not in value:
             self._known_keys.add(key)
-            self.report(key, f'expected an integer or "auto"; got {_toml(value)}')
+            self.report(key, f'expected an integer or "auto"; got {tidy(_toml(value))}')
             return None
         if type(value) is not str or "${" not in value:
             number: int | None = self._get(key, int)

@@ -111,8 +111,8 @@ def test_a_long_name_is_fitted_after_the_rule_and_comes_back() -> None:
         (["mcp_"], 'expected strings like OLD=NEW; got "mcp_"'),
         (["=x"], 'expected strings like OLD=NEW; got "=x"'),
         (["a=b c"], 'expected strings like OLD=NEW; got "a=b c"'),
-        ([1], "expected strings, got an integer"),
-        ("mcp_=mcp__", "expected an array, got a string"),
+        ([1], "expected strings; got 1"),
+        ("mcp_=mcp__", 'expected an array; got "mcp_=mcp__"'),
     ],
 )
 def test_rules_are_checked_where_they_are_configured(rules: object, wrong: str | None) -> None:

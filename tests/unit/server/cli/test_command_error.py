@@ -37,4 +37,4 @@ def test_a_wrong_file_is_a_wrong_configuration(tmp_path: Path, capsys: pytest.Ca
     path = tmp_path / "dragoman.toml"
     path.write_text("[store]\nkind = 5\n")
     assert main(["keys", "list", "-c", str(path)]) == 2
-    assert capsys.readouterr().err.startswith("wrong configuration:\nstore.kind: ")
+    assert capsys.readouterr().err.startswith(f"wrong configuration in {path}:\nstore.kind: ")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.cli.config_source import DEFAULT_FILE, read_config, served_config, set_address
+from dragoman_server.cli.config_source import DEFAULT_FILE, read_config, served_config, set_address, ways_to_configure
 from dragoman_server.cli.starter_config import STARTER
 from dragoman_server.config.toml_reader import ConfigError
 
@@ -73,3 +73,42 @@ def test_the_environment_sets_the_address_that_the_command_line_leaves_out() -> 
     assert (found.host, found.port) == (None, None)
     with pytest.raises(ConfigError, match='DRAGOMAN_PORT: expected a port; got "http"'):
         set_address(args(host=None, port=None), {"DRAGOMAN_PORT": "http"})
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"base_url": "nowhere"}, "--base-url: expected a URL"),
+        ({"dialect": "chat"}, "--dialect: chat needs a base URL"),
+    ],
+)
+def test_an_error_names_the_option(given: dict[str, Any], option: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{option}"):
+        read_config(args(**given))
+
+
+def test_a_wrong_address_is_that_of_the_variable_or_the_option() -> None:
+    for options, env, name in (
+        ({"port": 70000}, {}, "--port"),
+        ({}, {"DRAGOMAN_PORT": "70000"}, "DRAGOMAN_PORT"),
+        ({"workers": 300}, {}, "--workers"),
+    ):
+        found = args(**{"simulate": True, "host": None, "port": None, "workers": None, **options})
+        set_address(found, env)
+        with pytest.raises(ConfigError, match=f"^{name}: expected"):
+            served_config(found)
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "ways"),
+    [
+        ("serve", {"simulate": False}, ["dragoman serve FILE.toml", "dragoman serve --simulate"]),
+        ("run", {"simulate": False, "agent": "codex"}, ["dragoman run codex -c FILE.toml", "run codex --simulate"]),
+        ("check", {}, ["dragoman check FILE.toml", "dragoman check --base-url URL"]),
+    ],
+)
+def test_the_ways_to_configure_are_those_of_the_command(command: str, given: dict[str, Any], ways: list[str]) -> None:
+    shown = ways_to_configure(argparse.Namespace(**given), command)
+    assert all(way in shown for way in ways)
+    assert ("dragoman serve" in shown) == (command == "serve")
+    assert ("--simulate" in shown) == (command != "check")

@@ -196,3 +196,12 @@ def test_keys_are_kept_in_redis(tmp_path: Path, capsys: pytest.CaptureFixture[st
         status, _, err = run(capsys, "list", "-c", path)
         assert status == 2
         assert "store: Redis" in err
+
+
+@pytest.mark.parametrize("words", [("revoke", "alise"), ("change", "alise", "--daily-tokens", "5")])
+def test_a_key_that_does_not_exist_has_a_close_one(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path)
+    run(capsys, "add", "alice", "-c", path)
+    assert run(capsys, *words, "-c", path) == (1, "", "dragoman: there is no key 'alise' (did you mean \"alice\"?)\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.config.accounts_tables import load_accounts
+from dragoman_server.config.accounts_tables import load_accounts, load_usage
+from dragoman_server.config.capture_options import load_capture_options
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
@@ -181,3 +183,12 @@ def test_the_accounts_are_read_without_the_rest_of_the_file(tmp_path: Path) -> N
         load_accounts(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         load_accounts(tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize("load", [load_usage, load_accounts, load_capture_options])
+def test_an_error_of_one_table_knows_its_file(tmp_path: Path, load: Callable[[Path], object]) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("[usage]\nfiles = true\n[store]\nprefix = true\n[capture]\ndirectory = true\n")
+    with pytest.raises(ConfigError, match=r"expected an? .*; got true") as caught:
+        load(path)
+    assert caught.value.file == str(path)

@@ -105,3 +105,20 @@ def test_a_file_that_serves_nothing(tmp_path: Path, text: str) -> None:
     assert _problems(tmp_path / "a.toml", text) == [
         ("FILE", "has no provider: write a [providers.NAME]; `dragoman init` writes an example")
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("my config.yaml", LITELLM, "dragoman import litellm 'my config.yaml'"),
+        ("config.json", '{"Providers": [], "Router": {"default": "a,b"}}', "dragoman import ccr config.json"),
+        ("config.json", "// mine\n{Providers: [{name: 'a'}]}", "dragoman import ccr config.json"),
+    ],
+)
+def test_another_gateway_s_configuration_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text)
+    with pytest.raises(ConfigError, match=f"`{command}` converts it"):
+        load_config(name)

@@ -176,3 +176,11 @@ def test_no_key_shows_anywhere() -> None:
         parse_config(data, {"KEY": CANARY})
     assert len(caught.value.problems) == 7
     assert CANARY not in str(caught.value) + repr(caught.value)
+
+
+def test_an_error_knows_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("[server]\nport = true\n")
+    with pytest.raises(ConfigError, match=r"server\.port: expected an integer; got true") as caught:
+        load_config(path)
+    assert caught.value.file == str(path)

@@ -43,7 +43,7 @@ def test_workers_are_a_number_or_auto(given: Any, count: int) -> None:
         ("workers", 257, "expected 0 (one for each core) to 256; got 257"),
         ("workers", "many", 'expected an integer or "auto"; got "many"'),
         ("reload_drain", -1, "expected 0 seconds or more; got -1"),
-        ("reload_drain", "auto", "expected an integer, got a string"),
+        ("reload_drain", "auto", 'expected an integer; got "auto"'),
     ],
 )
 def test_what_workers_cannot_be(key: str, wrong: Any, message: str) -> None:

@@ -260,7 +260,7 @@ def test_a_file_may_list_names_that_only_a_pattern_knows() -> None:
         "models": {"listed": ["gpt-5", "gpt-5-mini"]},
     }
     assert Router(parse_config(data, {})).known_models() == [("gpt-5", "local"), ("gpt-5-mini", "local")]
-    with pytest.raises(ConfigError, match=r"models\.listed\[0\]: expected a string, got an integer"):
+    with pytest.raises(ConfigError, match=r"models\.listed\[0\]: expected a string; got 5"):
         parse_config({**data, "models": {"listed": [5]}}, {})
 
 
