@@ -126,6 +126,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     app.router.add_post(
         f"{prefix}/v1/dragoman/explain", inspection.endpoint(lambda it: it.explain), expect_handler=handle_expect
     )
+    app.router.add_get(f"{prefix}/v1/dragoman/receipts", inspection.endpoint(lambda it: it.receipts))
     app.router.add_get(f"{prefix}/v1/dragoman/receipts/{{request_id}}", inspection.endpoint(lambda it: it.receipt))
     app.router.add_get(f"{prefix}/v1/dragoman/captures", captures.endpoint(lambda it: it.list))
     app.router.add_get(f"{prefix}/v1/dragoman/captures/{{capture_id}}", captures.endpoint(lambda it: it.get))

@@ -312,6 +312,7 @@ def test_a_misspelt_command_or_option(run: Run) -> None:
         (("usage", "--by", "modle"), "dragoman usage", "model"),
         (("explain", "--client", "codx", "-"), "dragoman explain", "codex"),
         (("translate", "--form", "chat", "-"), "dragoman translate", "--from"),
+        (("receipts", "--lst", "5"), "dragoman receipts", "--last"),
         (("serve", "--dialect", "opnai"), "dragoman serve", "openai"),
     ):
         output = run(*words)
@@ -324,7 +325,7 @@ def test_a_misspelt_command_or_option(run: Run) -> None:
 def test_without_a_command_there_is_the_help(run: Run) -> None:
     output = run()
     assert output.status == 2
-    for name in ("serve", "run", "check"):
+    for name in ("serve", "run", "receipts", "check"):
         assert re.search(rf"^    {name} ", output.err, re.MULTILINE), name
     assert "make a key" in run("keys").err
 

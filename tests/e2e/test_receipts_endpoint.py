@@ -248,3 +248,33 @@ async def test_no_receipts_are_kept_where_none_are_wanted() -> None:
             async with entrance.session.get(url) as response:
                 assert response.status == 404
                 assert "server.receipts = 0" in await response.text()
+
+
+async def test_the_last_receipts_are_listed_for_their_own_key() -> None:
+    keys = ("key-of-alice", "key-of-bob")
+    async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
+        config = config_for(server.url, CHAT)
+        config = replace(config, server=replace(config.server, keys=tuple(map(Secret, keys)), receipts=5))
+        async with gate(config) as entrance:
+
+            async def last(key: str, query: str = "") -> list[dict[str, Any]]:
+                headers = {"x-api-key": key}
+                async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts{query}", headers=headers) as got:
+                    assert got.status == 200, await got.text()
+                    found: dict[str, Any] = await got.json()
+                    assert found["object"] == "list"
+                    return list(found["data"])
+
+            assert await last(keys[0]) == []
+            for number in range(6):
+                headers = {"x-api-key": keys[number % 2]}
+                async with entrance.post(MESSAGES, model=f"m{number}", top_k=3, headers=headers) as response:
+                    assert response.status == 200
+            assert [row["model"] for row in await last(keys[0])] == ["m4", "m2"]
+            assert [row["model"] for row in await last(keys[1])] == ["m5", "m3", "m1"]
+            (row,) = await last(keys[1], "?limit=1")
+            assert (row["model"], row["losses_total"], "losses" in row) == ("m5", 1, False)
+            for limit in ("0", "101", "x"):
+                url = f"{entrance.url}/v1/dragoman/receipts?limit={limit}"
+                async with entrance.session.get(url, headers={"x-api-key": keys[0]}) as got:
+                    assert (got.status, "limit: expected a number" in await got.text()) == (400, True)

@@ -60,6 +60,13 @@ async def test_they_are_one_gateway() -> None:
             status, body = await up.get(f"/v1/dragoman/receipts/{request_id}")
             assert (status, json.loads(body)["request_id"]) == (200, request_id)
         assert (await up.get("/v1/dragoman/receipts/req_none"))[0] == 404
+        # So are the last ones, of all workers.
+        for limit, expected in ((100, len(seen)), (3, 3)):
+            status, body = await up.get(f"/v1/dragoman/receipts?limit={limit}")
+            rows = json.loads(body)["data"]
+            assert (status, len(rows)) == (200, expected)
+            assert {row["request_id"] for row in rows} <= set(seen)
+            assert rows == sorted(rows, key=lambda row: row["created"], reverse=True)
         # Another gateway with workers could share the port without a word.
         async with command("serve", "--simulate", "--port", up.url.rpartition(":")[2], "--workers", "2") as running:
             assert await running.ends() == 1

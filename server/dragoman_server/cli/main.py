@@ -132,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_later(commands, "capture", "show_captures", "list and show captured exchanges")
     _add_later(commands, "replay", "replay_capture", "translate a captured exchange again, and compare the result")
 
+    _add_later(commands, "receipts", "show_receipts", "list the last receipts of a running gateway, or print one")
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
     )

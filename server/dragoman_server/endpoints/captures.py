@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, DragomanError, FailureKind, Json, json_dumps
+from dragoman import DragomanError, FailureKind, Json, json_dumps
 from dragoman.aio import DEFECT
+from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.web_origins import may_capture
@@ -65,12 +66,7 @@ class CaptureEndpoints:
 
 
 def _list(store: CaptureStore, limit: str | None) -> Json:
-    number = LIST_DEFAULT
-    if limit is not None:
-        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= LIST_MAX and len(limit) < 9):
-            raise ClientRequestError("limit", f"expected 1 to {LIST_MAX}; got {limit[:100]!a}")
-        number = int(limit)
-    return {"object": "list", "data": store.list(number)}
+    return {"object": "list", "data": store.list(read_limit(limit, LIST_DEFAULT, LIST_MAX))}
 
 
 def _get(store: CaptureStore, capture_id: str) -> Json:

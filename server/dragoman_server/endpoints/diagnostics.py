@@ -23,8 +23,9 @@ from dragoman import (
 from dragoman.aio import DEFECT
 from dragoman_server.config.provider import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
+from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX, Receipt
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
@@ -46,6 +47,10 @@ class Diagnostics:
     async def receipt(self, request: web.Request) -> web.Response:
         """`GET /v1/dragoman/receipts/{request_id}`."""
         return await self._answer(request, infer_dialect(request), self._receipt)
+
+    async def receipts(self, request: web.Request) -> web.Response:
+        """`GET /v1/dragoman/receipts?limit=…`: the last ones of the client's key, the newest first."""
+        return await self._answer(request, infer_dialect(request), self._receipts)
 
     async def explain(self, request: web.Request) -> web.Response:
         """`POST /v1/dragoman/explain?to=…&from=…`. A request that the gateway would reject is rejected here, too."""
@@ -87,6 +92,14 @@ class Diagnostics:
         if siblings is not None and (found := await siblings.receipt(request_id, owner)) is not None:
             return found
         raise self._no_receipt(request_id)
+
+    async def _receipts(self, request: web.Request, caller: Caller) -> bytes:
+        most = read_limit(request.query.get("limit"), LIST_DEFAULT, LIST_MAX)
+        rows, siblings = self._gateway.receipts.last(caller.owner, most), self._gateway.siblings
+        if siblings is not None:
+            rows += await siblings.receipts(caller.owner, most)
+            rows.sort(key=lambda row: row["created"], reverse=True)
+        return json_dumps({"object": "list", "data": rows[:most]})
 
     def _no_receipt(self, request_id: str) -> DragomanError:
         keep = self._gateway.config.server.receipts

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from dragoman import ClientRequestError, Json
+from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.routing.model_names import KnownModel
 
 PAGE_MAX = 1000
@@ -39,7 +40,7 @@ def anthropic_models(models: Sequence[KnownModel], query: Mapping[str, str]) -> 
 
     Raises ClientRequestError for a limit out of range and for a cursor that is not in the list.
     """
-    limit = _limit(query.get("limit"))
+    limit = read_limit(query.get("limit"), PAGE_MAX, PAGE_MAX)
     start, end = 0, len(models)
     if (after := query.get("after_id")) is not None:
         start = _place(models, "after_id", after) + 1
@@ -57,14 +58,6 @@ def anthropic_models(models: Sequence[KnownModel], query: Mapping[str, str]) -> 
         "first_id": page[0].name if page else None,
         "last_id": page[-1].name if page else None,
     }
-
-
-def _limit(word: str | None) -> int:
-    if word is None:
-        return PAGE_MAX
-    if word.isascii() and word.isdigit() and len(word) <= 4 and 1 <= int(word) <= PAGE_MAX:
-        return int(word)
-    raise ClientRequestError("limit", f"expected a number from 1 to {PAGE_MAX}; got {word[:20]!a}")
 
 
 def _place(models: Sequence[KnownModel], field: str, name: str) -> int:

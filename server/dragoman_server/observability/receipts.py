@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hmac import compare_digest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dragoman import (
@@ -43,6 +44,11 @@ TEXT_MAX = 300
 """Longest text of a receipt, in characters."""
 RENAMES_MAX = 256
 """Most renamed tools of a receipt."""
+LIST_DEFAULT, LIST_MAX = 20, 100
+"""Receipts in a list, by default and at most."""
+SCAN_MAX = 10_000
+"""Most receipts that are looked at for a list."""
+_LONG = ("attempts", "cache", "losses", "renames", "violations")
 
 
 CostOf = Callable[[Usage, str, "str | None"], "Decimal | None"]
@@ -278,6 +284,13 @@ class Receipt:
 
     def json(self) -> bytes:
         """Return the body of `GET /v1/dragoman/receipts/{request_id}`."""
+        return json_dumps(self._shown())
+
+    def summary(self) -> Json:
+        """Return the receipt without its long parts, for a list."""
+        return {name: value for name, value in self._shown().items() if name not in _LONG}
+
+    def _shown(self) -> Json:
         facts = self.facts if self.translation is None else _facts_of(self.translation)
         shown: dict[str, Any] = {
             "object": "dragoman.receipt",
@@ -310,7 +323,7 @@ class Receipt:
                 shown["usage"] = _counts(facts.usage, facts.estimated)
             shown.update(facts.rest or {})
             shown["error"] = self.error or shown["error"]
-        return json_dumps(shown)
+        return shown
 
 
 def _facts_of(translation: Translation) -> Facts:
@@ -402,6 +415,11 @@ class Receipts:
     def newest(self) -> Iterator[Receipt]:
         """Yield the receipts of all clients, the newest first. No receipt may be filed meanwhile."""
         return reversed(self._filed.values())
+
+    def last(self, owner: bytes, most: int) -> list[Json]:
+        """Return summaries of the last `most` requests of the key with the digest `owner`, the newest first."""
+        mine = (each for each in islice(self.newest(), SCAN_MAX) if each.owner == owner)
+        return [each.summary() for each in islice(mine, most)]
 
     def of_any_client(self, request_id: str) -> Receipt | None:
         """Return the receipt of a request, whichever client made it, or None."""

@@ -22,6 +22,10 @@ class PeerWorkers(Protocol):
         """Return a receipt as JSON, or None if no worker has it. `owner` is the digest of the key that may read it."""
         ...
 
+    async def receipts(self, owner: bytes, most: int) -> list[Json]:
+        """Return summaries of the key's last receipts at the other workers; those that are late are left out."""
+        ...
+
     async def console(self, question: Json) -> list[Json]:
         """Return what the consoles of the other workers answer to a question; workers that are late are left out."""
         ...

@@ -39,11 +39,14 @@ class WorkerRegistry:
             self._ended_totals.merge(worker.totals, counters_only=True)
 
     async def answer(self, asker: WorkerProcess, what: str, message: Json) -> Any:
-        """Answer a worker's question: for `totals` of all, a `receipt` that it does not have, or to other consoles."""
+        """Answer a worker's question: for `totals` of all, for a `receipt` or `receipts` of the others, or to their
+        consoles."""
         if what == "console":
             return await self._console(asker, message["question"])
         if what == "receipt":
             return await self._receipt(asker, message["id"], message["owner"])
+        if what == "receipts":
+            return await self._receipts(asker, message["owner"], message["most"])
         # Concurrent scrapes share one round of questions, so that they cannot keep the workers busy.
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_all())
@@ -85,23 +88,25 @@ class WorkerRegistry:
         await asyncio.gather(*(ask(worker) for worker in self.workers if worker.started))
 
     async def _receipt(self, asker: WorkerProcess, request_id: str, owner: str) -> str | None:
-        async def look(worker: WorkerProcess) -> str | None:
-            try:
-                found: str | None = await worker.channel.ask("receipt", ANSWER_SECONDS, id=request_id, owner=owner)
-            except Unanswered:
-                return None
-            return found
+        found: list[str] = await self._ask_others(asker, "receipt", id=request_id, owner=owner)
+        return next(iter(found), None)
 
-        others = [worker for worker in self.workers if worker is not asker and worker.started]
-        return next((found for found in await asyncio.gather(*map(look, others)) if found is not None), None)
+    async def _receipts(self, asker: WorkerProcess, owner: str, most: int) -> list[Json]:
+        answers: list[list[Json]] = await self._ask_others(asker, "receipts", owner=owner, most=most)
+        rows = [row for answer in answers for row in answer]
+        return sorted(rows, key=lambda row: row["created"], reverse=True)[:most]
 
     async def _console(self, asker: WorkerProcess, question: Json) -> list[Json]:
-        async def ask(worker: WorkerProcess) -> Json | None:
+        return await self._ask_others(asker, "console", question=question)
+
+    async def _ask_others(self, asker: WorkerProcess, what: str, **more: Any) -> list[Any]:
+        """Return the answers of the other workers to a question, without those that have none or are late."""
+
+        async def ask(worker: WorkerProcess) -> Any:
             try:
-                answer: Json | None = await worker.channel.ask("console", ANSWER_SECONDS, question=question)
+                return await worker.channel.ask(what, ANSWER_SECONDS, **more)
             except Unanswered:
                 return None
-            return answer
 
         others = [worker for worker in self.workers if worker is not asker and worker.started]
         return [answer for answer in await asyncio.gather(*map(ask, others)) if answer is not None]

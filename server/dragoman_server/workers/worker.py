@@ -96,10 +96,10 @@ class Worker:
         self.on_message("stop", {})
 
     async def answer(self, what: str, message: Json) -> Any:
-        """Answer a question: `totals`, the number of `open` requests, a question of another worker's `console`, or the
-        `receipt` of a request.
+        """Answer a question: `totals`, the number of `open` requests, a question of another worker's `console`, the
+        `receipt` of a request, the last `receipts`.
 
-        `owner` is the digest of the key that the request was made with.
+        `owner` is the digest of the key that the requests were made with.
         """
         gateway = self._gateway
         if gateway is None:
@@ -110,7 +110,10 @@ class Worker:
             return gateway.open_requests
         if what == "console":
             return gateway.console_answer(message["question"])
-        receipt = gateway.receipts.find(message["id"], bytes.fromhex(message["owner"]))
+        owner = bytes.fromhex(message["owner"])
+        if what == "receipts":
+            return gateway.receipts.last(owner, message["most"])
+        receipt = gateway.receipts.find(message["id"], owner)
         return receipt.json().decode() if receipt is not None else None
 
     async def serve(self, channel: IpcChannel) -> None:
@@ -194,6 +197,10 @@ class _OtherWorkers:
     async def receipt(self, request_id: str, owner: bytes) -> bytes | None:
         found: str | None = await self._ask("receipt", id=request_id, owner=owner.hex())
         return found.encode() if found is not None else None
+
+    async def receipts(self, owner: bytes, most: int) -> list[Json]:
+        found: list[Json] = await self._ask("receipts", owner=owner.hex(), most=most)
+        return found
 
     async def console(self, question: Json) -> list[Json]:
         answers: list[Json] = await self._ask("console", question=question)
