@@ -350,7 +350,7 @@ def test_check_of_a_configuration_of_litellm_names_the_import(run: Run, tmp_path
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_and_version_import_no_command(option: str) -> None:
     """Each module costs start-up time."""
-    lazy = ("cli.run_agent", "cli.show_tree", "cli.manage_keys")
+    lazy = ("cli.run_agent", "cli.list_models", "cli.choose_model", "cli.found_models", "cli.show_receipts")
     code = f"import sys; from dragoman_server.cli.main import main\ntry: main([{option!r}])\nexcept SystemExit: "
     done = subprocess.run(
         [sys.executable, "-c", f"{code}print(*sys.modules)"], capture_output=True, text=True, check=True

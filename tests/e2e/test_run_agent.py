@@ -15,6 +15,9 @@ import pytest
 
 from dragoman_server.cli.agents import AGENTS, Access
 from support.commands import Command, command, environment
+from support.gateways import served
+from support.model_server import ASKED, model_server
+from support.sockets import ScriptedServer
 
 AGENT = """\
 #!{python}
@@ -206,3 +209,108 @@ async def test_at_a_terminal_the_agent_has_the_screen_and_ctrl_c(tmp_path: Path)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 40 + signal.SIGINT
     assert "req_" not in shown, "no line of the log while the agent has the screen"
+
+
+WINDOW = {
+    "claude": lambda seen: seen["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"],
+    "codex": lambda seen: dict(word.split("=", 1) for word in seen["words"] if "=" in word)["model_context_window"],
+    "opencode": lambda seen: json.loads(seen["env"]["OPENCODE_CONFIG_CONTENT"])["provider"]["dragoman"]["models"][
+        "qwen3"
+    ]["limit"]["context"],
+}
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
+async def test_the_only_model_of_an_upstream_is_taken_with_its_context_window(tmp_path: Path, agent: str) -> None:
+    env = _installed(tmp_path / "bin", agent)
+    app = model_server("qwen3", max_model_len=40960)
+    async with served(app) as (url, _), command("run", agent, "--base-url", f"{url}/v1", **env) as process:
+        assert await process.ends() == 7, process.said
+    seen = _reported(tmp_path / "bin")
+    assert "qwen3" in seen["answer"]
+    assert str(WINDOW[agent](seen)) == "40960"
+    assert app[ASKED][0] == ("/v1/models", ""), "before the agent starts"
+
+
+async def test_of_several_models_one_must_be_named(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude", "codex", "opencode")
+    async with served(model_server("a", "b", max_model_len=4096)) as (url, _):
+        for agent in ("claude", "codex", "opencode"):
+            async with command("run", agent, "--base-url", f"{url}/v1", **env) as process:
+                assert await process.ends() == 2
+            assert "there are several models: a, b\n" in process.said
+            assert f"name one: dragoman run {agent} --base-url {url}/v1 --model a\n" in process.said
+            assert not (tmp_path / "bin/told.json").exists()
+        async with command("run", "claude", "--base-url", f"{url}/v1", "--model", "b", **env) as process:
+            assert await process.ends() == 7
+        assert '"b"' in _reported(tmp_path / "bin")["answer"]
+        own = {**env, "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "1000", "ANTHROPIC_MODEL": "a"}
+        async with command("run", "claude", "--base-url", f"{url}/v1", **own) as process:
+            assert await process.ends() == 7
+        assert _reported(tmp_path / "bin")["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "1000", "the user's own"
+
+
+async def test_a_model_that_is_not_listed_is_reported(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude")
+    async with (
+        served(model_server("qwen3:32b", "llama")) as (url, _),
+        command("run", "claude", "--base-url", f"{url}/v1", "--model", "qwen3:23b", **env) as process,
+    ):
+        await process.says(r'does not list the model "qwen3:23b" \(did you mean "qwen3:32b"\?\)')
+        await process.ends()
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "opencode"])
+async def test_an_agent_is_not_started_without_an_upstream(tmp_path: Path, agent: str) -> None:
+    env = _installed(tmp_path / "bin", agent)
+    async with ScriptedServer([]) as server:
+        where = server.url.removeprefix("http://")
+    for more in ((), ("--model", "m")):
+        async with command("run", agent, "--base-url", f"http://{where}/v1", *more, **env) as process:
+            assert await process.ends() == 1
+        assert process.said == f"dragoman run: nothing listens on {where}: is the model server running?\n"
+    async with served(model_server("m", status=401)) as (url, _):
+        async with command("run", agent, "--base-url", f"{url}/v1", **env) as process:
+            assert await process.ends() == 1
+        assert "requires a key (401): set UPSTREAM_API_KEY" in process.said
+        async with command("run", agent, "--base-url", f"{url}/v1", UPSTREAM_API_KEY="wrong-4711", **env) as process:
+            assert await process.ends() == 1
+        assert "rejects the key (401): correct UPSTREAM_API_KEY" in process.said
+        assert "4711" not in process.said
+    assert not (tmp_path / "bin/told.json").exists()
+
+
+async def test_an_upstream_without_a_list_of_models_is_used(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude")
+    async with (
+        served(model_server(status=404)) as (url, _),
+        command("run", "claude", "--base-url", f"{url}/v1", **env) as process,
+    ):
+        assert await process.ends() == 7
+    assert "does not list its models (404); name a model with --model" in process.said
+    assert "claude-sonnet-5" in _reported(tmp_path / "bin")["answer"]
+
+
+async def test_one_of_two_providers_may_be_away(tmp_path: Path) -> None:
+    env, path = _installed(tmp_path / "bin", "claude"), tmp_path / "dragoman.toml"
+    app = model_server("qwen3")
+    async with ScriptedServer([]) as server:
+        away = server.url
+    async with served(app) as (url, _):
+        text = f'[providers.up]\ndialect = "chat"\nbase_url = "{url}/v1"\n[models]\nbig = "up/qwen3"\n'
+        path.write_text(f'{text}[providers.away]\ndialect = "chat"\nbase_url = "{away}/v1"\n')
+        async with command("run", "claude", "-c", str(path), **env) as process:
+            assert await process.ends() == 7
+        assert "nothing listens on" in process.said
+        async with command("run", "claude", "-c", str(path), "--model", "away/x", **env) as process:
+            assert await process.ends() == 1
+    assert ("/v1/chat/completions", "qwen3") in app[ASKED]
+
+
+async def test_the_advice_without_a_configuration_is_for_run(tmp_path: Path) -> None:
+    env = _installed(tmp_path / "bin", "claude")
+    async with command("run", "claude", cwd=tmp_path, **env) as process:
+        assert await process.ends() == 2
+    assert "dragoman run claude --base-url URL" in process.said
+    assert "dragoman run claude -c FILE.toml" in process.said
+    assert "serve" not in process.said

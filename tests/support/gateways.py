@@ -89,7 +89,7 @@ class Gate:
 
 @asynccontextmanager
 async def served(
-    app: web.Application, *, handler_cancellation: bool = True
+    app: web.Application, *, handler_cancellation: bool = True, port: int = 0
 ) -> AsyncIterator[tuple[str, web.AppRunner]]:
     """An application on a port of its own: its URL and its runner, of our own making where handlers are cancelled."""
     runner: web.AppRunner = (
@@ -99,7 +99,7 @@ async def served(
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
         yield f"http://127.0.0.1:{runner.addresses[0][1]}", runner
     finally:
         await runner.cleanup()

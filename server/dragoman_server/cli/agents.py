@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,10 @@ from dragoman import Dialect
 
 KEY = "DRAGOMAN_RUN_KEY"
 """Environment variable with the gateway's key, for agents whose configuration names a variable."""
+_CLAUDE_WINDOW = "CLAUDE_CODE_MAX_CONTEXT_TOKENS"
 _OPENCODE = "OPENCODE_CONFIG_CONTENT"
+_OUTPUT = 32_000
+"""opencode's largest output without a limit, in tokens."""
 _NPM = {
     Dialect.CHAT: "@ai-sdk/openai-compatible",
     Dialect.MESSAGES: "@ai-sdk/anthropic",
@@ -35,7 +38,8 @@ class Access:
 
     Without a `key` the agent sends its own, which is passed on to the upstream. `model` is the model to request, if one
     was chosen; `models` are all known names. `dialect` is the one in which requests for the model pass through
-    untranslated, or else Chat.
+    untranslated, or else Chat. `windows` has the context windows of models, in tokens, where they are known; `window`
+    is that of the model that the agent requests, or 0.
     """
 
     url: str
@@ -43,6 +47,8 @@ class Access:
     model: str | None = None
     models: tuple[str, ...] = ()
     dialect: Dialect = Dialect.CHAT
+    windows: Mapping[str, int] = field(default_factory=dict)
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +62,30 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A coding agent. `install` is the command that installs it; `launch(access, env)` returns how to start it."""
+    """A coding agent. `install` is the command that installs it; `launch(access, env)` returns how to start it.
+
+    An agent with models of its own requests one of them unless another is set: `example` is one, all begin with
+    `family`, and requests are in `dialect`. `model_variable` is the variable by which users set another one.
+    """
 
     name: str
     title: str
     install: str
     launch: Callable[[Access, Mapping[str, str]], Launch]
-    needs_model: bool = False
+    dialect: Dialect
+    example: str = ""
+    family: str = ""
+    model_variable: str = ""
+
+    @property
+    def needs_model(self) -> bool:
+        """True if it has no models of its own."""
+        return not self.example
+
+    def has_model(self, words: Sequence[str], env: Mapping[str, str]) -> bool:
+        """True if the user sets the agent's model by its own arguments, or in the environment."""
+        given = any(word in ("-m", "--model") or word.startswith(("--model=", "model=")) for word in words)
+        return not self.needs_model and (given or bool(env.get(self.model_variable)))
 
 
 def _claude(access: Access, env: Mapping[str, str]) -> Launch:
@@ -75,6 +98,9 @@ def _claude(access: Access, env: Mapping[str, str]) -> Launch:
     if access.model is not None:
         sizes = [f"ANTHROPIC_DEFAULT_{size}_MODEL" for size in ("OPUS", "SONNET", "HAIKU")]
         environment |= dict.fromkeys(("ANTHROPIC_MODEL", *sizes), access.model)
+        # Claude Code assumes 200,000 tokens for a model that it does not know.
+        if access.window and _CLAUDE_WINDOW not in env:
+            environment[_CLAUDE_WINDOW] = str(access.window)
     return Launch((), environment, without)
 
 
@@ -89,6 +115,8 @@ def _codex(access: Access, env: Mapping[str, str]) -> Launch:
     words = ["-c", 'model_provider="dragoman"', "-c", f"model_providers.dragoman={{{table}}}"]
     if access.model is not None:
         words += ["-c", f"model={json.dumps(access.model)}"]
+    if access.window:
+        words += ["-c", f"model_context_window={access.window}"]
     return Launch(tuple(words), {KEY: access.key} if access.key is not None else {})
 
 
@@ -107,12 +135,19 @@ def _opencode(access: Access, env: Mapping[str, str]) -> Launch:
                 "npm": _NPM[access.dialect],
                 "name": "Dragoman",
                 "options": {"baseURL": f"{access.url}/v1", "apiKey": f"{{env:{variable}}}"},
-                "models": {name: {"name": name} for name in models},
+                "models": {name: _opencode_model(name, access.windows.get(name, 0)) for name in models},
             },
         },
     }
     environment = {_OPENCODE: json.dumps(config)}
     return Launch((), environment | ({KEY: access.key} if access.key is not None else {}))
+
+
+def _opencode_model(name: str, window: int) -> dict[str, Any]:
+    """Return a model's entry. The limits belong together: opencode compacts at the window without the output."""
+    if not window:
+        return {"name": name}
+    return {"name": name, "limit": {"context": window, "output": min(_OUTPUT, window // 4)}}
 
 
 def _inline(env: Mapping[str, str]) -> dict[str, Any]:
@@ -127,8 +162,25 @@ def _inline(env: Mapping[str, str]) -> dict[str, Any]:
 AGENTS = {
     agent.name: agent
     for agent in (
-        Agent("claude", "Claude Code", "npm install -g @anthropic-ai/claude-code", _claude),
-        Agent("codex", "Codex", "npm install -g @openai/codex", _codex),
-        Agent("opencode", "opencode", "npm install -g opencode-ai", _opencode, needs_model=True),
+        Agent(
+            "claude",
+            "Claude Code",
+            "npm install -g @anthropic-ai/claude-code",
+            _claude,
+            Dialect.MESSAGES,
+            example="claude-sonnet-5-5",
+            family="claude",
+            model_variable="ANTHROPIC_MODEL",
+        ),
+        Agent(
+            "codex",
+            "Codex",
+            "npm install -g @openai/codex",
+            _codex,
+            Dialect.RESPONSES,
+            example="gpt-5.5",
+            family="gpt",
+        ),
+        Agent("opencode", "opencode", "npm install -g opencode-ai", _opencode, Dialect.CHAT),
     )
 }

@@ -46,19 +46,23 @@ def read_config(args: argparse.Namespace) -> Config:
 
     Raises NothingConfigured if there is no configuration, and other ConfigErrors.
     """
+    model = getattr(args, "default_model", None)
     if getattr(args, "simulate", False):
-        if args.config or args.base_url or args.dialect:
-            raise CommandError("--simulate", "cannot be combined with a configuration file, --base-url or --dialect")
+        if args.config or args.base_url or args.dialect or model:
+            others = "a configuration file, --base-url, --dialect or --model"
+            raise CommandError("--simulate", f"cannot be combined with {others}")
         return simulated_config()
     if args.config is None and not (args.base_url or args.dialect) and Path(DEFAULT_FILE).is_file():
         args.config = DEFAULT_FILE  # a reload reads the same file again
         log.info("the configuration is %s", Path(DEFAULT_FILE).resolve())
     if args.config is None:
         with _named({"base_url": "--base-url", "dialect": "--dialect", "api_key": "UPSTREAM_API_KEY"}):
-            return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect)
+            return config_from_environment(os.environ, base_url=args.base_url, dialect=args.dialect, model=model)
     for option, value in (("--base-url", args.base_url), ("--dialect", args.dialect)):
         if value:
             raise CommandError(option, "cannot be combined with a configuration file")
+    if model:
+        raise CommandError("--model", f"cannot be combined with {args.config}: set models.big and models.small there")
     return load_config(args.config)
 
 

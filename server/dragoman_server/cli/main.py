@@ -128,11 +128,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_later(commands, "schema", "print_schema", "print the JSON Schema of the configuration file, for editors")
     _add_later(commands, "keys", "manage_keys", "add, list and revoke the keys of clients")
     _add_later(commands, "usage", "show_usage", "add up the usage that a gateway has booked")
+    _add_later(commands, "receipts", "show_receipts", "list the last receipts of a running gateway, or print one")
     _add_later(commands, "tree", "show_tree", "print the tree of a stored conversation")
     _add_later(commands, "capture", "show_captures", "list and show captured exchanges")
     _add_later(commands, "replay", "replay_capture", "translate a captured exchange again, and compare the result")
 
-    _add_later(commands, "receipts", "show_receipts", "list the last receipts of a running gateway, or print one")
     translate = commands.add_parser(
         "translate", help="translate a request body, a reply or a recorded .sse stream; losses are printed to stderr"
     )
@@ -224,6 +224,12 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
         help=f"configuration file (default: ./{DEFAULT_FILE}, else from the environment)",
     )
     add_upstream(parser)
+    parser.add_argument(
+        "--model",
+        dest="default_model",
+        metavar="NAME",
+        help="model of that upstream for all requests, whatever name they have (default: its only one, if it has one)",
+    )
 
 
 def _worker_count(word: str) -> int:

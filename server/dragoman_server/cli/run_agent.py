@@ -11,22 +11,30 @@ import asyncio
 import logging
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from dragoman import Dialect, DragomanError
+from dragoman import Dialect, DragomanError, quote
 from dragoman_server.cli.agents import AGENTS, Access, Agent
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import add_simulate
-from dragoman_server.config.provider import Auth, Secret
+from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config
+from dragoman_server.config.shown_url import shown_url
+from dragoman_server.config.toml_reader import closest
 from dragoman_server.observability.logs import LEVELS, print_line
-from dragoman_server.routing.router import Router
+from dragoman_server.routing.router import Router, Target
+
+if TYPE_CHECKING:
+    from dragoman_server.cli.list_models import UpstreamList
 
 NOT_FOUND = 127
 """Exit status if the program is not installed, as in a shell."""
@@ -44,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"dragoman run [options] {{{','.join(AGENTS)}}} [-- ARGS]"
     parser.epilog = "Arguments after -- are passed to the agent: dragoman run codex -- exec 'explain this folder'"
     parser.add_argument("agent", choices=list(AGENTS), help="the agent, which must be installed")
-    parser.add_argument("--model", metavar="NAME", help="model that the agent requests (default: its own choice)")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="model that the agent requests (default: the only one of the upstream, else its own choice)",
+    )
     add_simulate(parser)
     parser.add_argument(
         "--log-file",
@@ -83,13 +95,28 @@ def main(
         print_line(f"dragoman: {agent.title} is not installed: there is no {agent.name} on the PATH", logging.ERROR)
         print_line(f"install it with: {agent.install}", logging.ERROR)
         return NOT_FOUND
-    config, key = _with_private_key(load(args))
 
     from dragoman_server.workers.serve import run_loop, running
 
+    config = load(args)
+    lists: Sequence[UpstreamList] = ()
+    if not config.simulated:
+        from dragoman_server.cli.list_models import key_name, list_models
+
+        router = Router(config)
+        lists = run_loop(list_models(config, _providers(agent, config, router, args.model), partial(key_name, args)))
+        if lists and all(each.fatal for each in lists):
+            for each in lists:
+                print_line(f"dragoman run: {each.problem}", logging.ERROR)
+            if agent.needs_model and args.model is None and args.config and not router.known_models():
+                raise _no_model(agent)
+            return 1
+        config = replace(_with_model(agent, args, load, config, lists), only_model=False)
+    config, key = _with_private_key(config)
+
     async def run() -> int:
         async with running(config, drain=_DRAIN) as up:
-            access = _access(agent, up.config, up.url, key, args.model)
+            access = _access(agent, up.config, up.url, key, args.model, lists)
             if LEVELS[args.log_level or "info"] <= logging.INFO:
                 print_line(f"{agent.title} uses the gateway at {up.url}")
                 describe(up.config)
@@ -114,27 +141,102 @@ def _with_private_key(config: Config) -> tuple[Config, str | None]:
     return replace(config, server=replace(config.server, keys=(Secret(key),))), key
 
 
-def _access(agent: Agent, config: Config, url: str, key: str | None, model: str | None) -> Access:
-    """Return the agent's access. Raises CommandError if it needs a model and the configuration names none."""
+def _providers(agent: Agent, config: Config, router: Router, model: str | None) -> list[Provider]:
+    """Return the providers of a model, else all. Raises CommandError for an unknown model."""
+    names = set(config.providers)
+    if model is not None:
+        targets = _targets(agent, router, model)
+        names = {
+            each.provider.name for target in targets for each in (target.plan.candidates if target.plan else [target])
+        }
+    return [provider for name, provider in config.providers.items() if name in names and provider.base_url]
+
+
+def _targets(agent: Agent, router: Router, model: str) -> list[Target]:
+    """Return the targets of `--model` in the agent's dialects. Raises CommandError for an unknown model."""
+    found, problem = [], ""
+    for client in Dialect if agent.needs_model else (agent.dialect,):
+        try:
+            found.append(router.resolve(model, client))
+        except DragomanError as error:
+            problem = str(error)
+    if not found:
+        raise CommandError("--model", f"{problem}{closest(model, [name for name, _ in router.known_models()])}")
+    return found
+
+
+def _with_model(
+    agent: Agent,
+    args: argparse.Namespace,
+    load: Callable[[argparse.Namespace], Config],
+    config: Config,
+    lists: Sequence[UpstreamList],
+) -> Config:
+    """Set `args.model` if the agent needs a model.
+
+    Returns the configuration. If the only upstream of the command line has only one model, all requests get that model.
+    Raises CommandError if there are several models, and no terminal to choose on.
+    """
+    from dragoman_server.cli.choose_model import choices, choose
+
     router = Router(config)
-    models = tuple(name for name, _ in router.known_models())
+    chosen = args.model is not None or agent.has_model(args.agent_args, os.environ)
+    advice = "" if chosen else f"; name a model with --model, or {agent.title} requests its own"
+    for each in lists:
+        if each.problem:
+            print_line(f"  {each.problem}{advice}", logging.WARNING)
+        elif args.model is not None and each.models:
+            _warn_if_not_listed(_targets(agent, router, args.model)[0].upstream_model, each)
+    names = [] if chosen else choices(agent, router, lists)
+    if names:
+        args.model = choose(agent, names, _command(args))
+        if len(names) == 1 and args.base_url:
+            args.default_model = args.model
+            return load(args)
+    return config
+
+
+def _warn_if_not_listed(model: str, there: UpstreamList) -> None:
+    """Print a warning if the upstream does not list a model. It may have the model: some lists are not complete."""
+    if there.find(model) is None:
+        meant = closest(model, [each.name for each in there.models])
+        print_line(f'  {there.provider.address()} does not list the model "{quote(model)}"{meant}', logging.WARNING)
+
+
+def _command(args: argparse.Namespace) -> str:
+    """Return the command that starts the agent, to copy, without the model and the agent's own arguments."""
+    options = {"-c": args.config, "--base-url": shown_url(args.base_url or ""), "--dialect": args.dialect}
+    words = [word for option, value in options.items() if value for word in (option, value)]
+    return shlex.join(["dragoman", "run", args.agent, *words])
+
+
+def _access(
+    agent: Agent, config: Config, url: str, key: str | None, model: str | None, lists: Sequence[UpstreamList]
+) -> Access:
+    """Return the agent's access. Raises CommandError if it needs a model and none is known."""
+    from dragoman_server.cli.choose_model import known_names, listed_windows
+
+    router = Router(config)
+    models = tuple(known_names(router, lists))
     if agent.needs_model and model is None and not models:
-        raise CommandError("--model", f"{agent.title} needs a model's name, and the configuration has only patterns")
+        raise _no_model(agent)
     name = model or (models[0] if models else None)
-    return Access(url, key, model, models, _dialect(router, name) if name else Dialect.CHAT)
+    requested = model or agent.example
+    windows = listed_windows(router, lists, dict.fromkeys([requested, *models]), agent.dialect)
+    dialect = _dialect(router, name) if name else Dialect.CHAT
+    return Access(url, key, model, models, dialect, windows, windows.get(requested, 0))
+
+
+def _no_model(agent: Agent) -> CommandError:
+    return CommandError("--model", f"{agent.title} needs a model's name, and the configuration has only patterns")
 
 
 def _dialect(router: Router, model: str) -> Dialect:
-    """Return the dialect in which requests for a model pass through, else Chat.
-
-    Raises CommandError for unknown models.
-    """
+    """Return the dialect in which requests for a model pass through, else Chat."""
     for client in Dialect:
-        try:
+        with suppress(DragomanError):
             if router.resolve(model, client).provider.dialect is client:
                 return client
-        except DragomanError as error:
-            raise CommandError("--model", str(error)) from None
     return Dialect.CHAT
 
 

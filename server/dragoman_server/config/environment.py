@@ -38,11 +38,13 @@ def config_from_environment(
     base_url: str | None = None,
     dialect: str | None = None,
     api_key: str | None = None,
+    model: str | None = None,
 ) -> Config:
     """Return a configuration made without a file.
 
     It has the upstream that the command line names (`base_url`, `api_key`), or else the vendors whose keys are in
-    `env`; `dialect` alone selects the vendor. Raises NothingConfigured if there is no upstream, and other ConfigErrors.
+    `env`; `dialect` alone selects the vendor. With `model`, requests for any name get that model. Raises
+    NothingConfigured if there is no upstream, and other ConfigErrors.
     """
     problems: list[Problem] = []
     if dialect is not None and dialect not in tuple(Dialect):
@@ -63,6 +65,8 @@ def config_from_environment(
     both = "anthropic" in providers and "openai" in providers
     surfaces = _RESPONSES_SURFACE in providers
     sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
+    if model:
+        sizes = (None, None)
     big, small = (_with_provider(name, providers) if name and len(providers) > 1 else name for name in sizes)
     routes: list[Route] = []
     if surfaces:
@@ -71,7 +75,9 @@ def config_from_environment(
             *_openai_routes("openai/*", surfaces, "*"),
             Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*"),
         ]
-    if both:
+    if model:
+        routes += _routes_to_model(model, providers, surfaces)
+    elif both:
         # With big or small names, Claude's model names are to be mapped to them; a pattern would take precedence.
         if not (big or small):
             routes.append(Route("claude*", "anthropic"))
@@ -80,7 +86,10 @@ def config_from_environment(
     elif not (big or small):
         # With one upstream there is nothing to choose: it knows its models.
         routes += _openai_routes("*", surfaces) if surfaces else [Route("*", next(iter(providers)))]
-    config = Config(providers, tuple(routes), Models(big, small, None if both or big or small else "pass"))
+    unknown = None if both or big or small else "pass"
+    config = Config(providers, tuple(routes), Models(big, small, unknown), models_listed=(model,) if model else ())
+    if base_url and not (model or big or small):
+        config = replace(config, only_model=True)
     reported = {path for path, _ in problems}
     # Both OpenAI providers report the same problem.
     found = dict.fromkeys((_SOURCE_NAMES.get(path, path), message) for path, message in config.problems())
@@ -102,6 +111,16 @@ def _openai_routes(pattern: str, surfaces: bool, upstream_model: str | None = No
         Route(pattern, "openai", upstream_model, client=Dialect.CHAT),
         Route(pattern, _RESPONSES_SURFACE, upstream_model),
     ]
+
+
+def _routes_to_model(model: str, providers: Mapping[str, Provider], surfaces: bool) -> list[Route]:
+    """Return the routes that send requests for any name to one model."""
+    name, upstream_model = next(iter(providers)), model
+    if len(providers) > 1:
+        name, _, upstream_model = _with_provider(model, providers).partition("/")
+    if name == "openai":
+        return _openai_routes("*", surfaces, upstream_model)
+    return [Route("*", name, upstream_model)]
 
 
 def _with_provider(name: str, providers: Mapping[str, Provider]) -> str:

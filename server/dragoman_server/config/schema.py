@@ -332,6 +332,8 @@ class Config:
     knobs: Knobs = field(default_factory=Knobs)
     models_listed: Sequence[str] = ()
     simulated: bool = False
+    only_model: bool = False
+    """If the only provider lists one model, requests for any name get it (`proxy.only_model`)."""
     knobs_named: frozenset[str] = frozenset()
     """Knobs that the file sets, even to their default: client profiles do not change them."""
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
@@ -366,6 +368,11 @@ class Config:
             for name, provider in self.providers.items()
         }
         return replace(self, providers=filled, models_listed=tuple(models) or self.models_listed)
+
+    def with_only_model(self, model: str) -> Config:
+        """Return this configuration with a route from any name to a model of the only provider."""
+        route = Route("*", next(iter(self.providers)), model)
+        return replace(self, routes=(route,), models_listed=(model,), only_model=False)
 
     def problems(self) -> list[Problem]:
         """Return all problems as (path, message)."""

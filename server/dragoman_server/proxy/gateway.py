@@ -6,6 +6,7 @@ dialect. Nothing is sent upstream before the whole request was read and translat
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -159,6 +160,8 @@ class Gateway:
         """`POST /v1/responses`."""
         self.stopping = self.leaving = self.hurried = self._discovering = False
         self.ended_by_stop = 0
+        self._finding: asyncio.Task[None] | None = None
+        """Finds the only model of the upstream, if the configuration requests that."""
         self.recorder: StreamRecorder | None = None
         self.resumable: ResumableStreams | None = None
         self.console_answer: Callable[[Json], Json] = _no_console
@@ -221,6 +224,10 @@ class Gateway:
         """
         self._discovering = True
         self.known_models.refresh(self.loaded)
+        if self.config.only_model and self._finding is None:
+            from dragoman_server.proxy.only_model import find_only_model
+
+            self._finding = asyncio.create_task(find_only_model(self))
 
     def open(self) -> None:
         """Create the transport, open the file of usage, and begin to measure the load. Call it in the event loop.
@@ -269,6 +276,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
+        if self._finding is not None:
+            self._finding.cancel()
         await self._upstream_models.close()
         if self._shared_pauses is not None:
             await self._shared_pauses.close()

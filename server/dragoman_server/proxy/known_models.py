@@ -32,6 +32,10 @@ class KnownModels:
         asked = _listing_providers(loaded.config, {})
         self._upstreams.refresh([(provider, self._headers(provider, {}, None)) for provider in asked])
 
+    async def fetched(self, provider: Provider) -> tuple[ListedModel, ...] | None:
+        """Return the models that a provider lists for the gateway's own key, or None if it cannot be reached."""
+        return await self._upstreams.fetched(provider, self._headers(provider, {}, None))
+
     async def all(self, loaded: LoadedConfig, client: Dialect, headers: Mapping[str, str]) -> Sequence[KnownModel]:
         """Return the models for a client of this dialect with these headers, those of the configuration first."""
         providers = _listing_providers(loaded.config, headers)

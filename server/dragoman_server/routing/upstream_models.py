@@ -17,7 +17,6 @@ from dragoman import (
     MODEL_LIST_PATH,
     DragomanError,
     ListedModel,
-    UpstreamError,
     json_dumps,
     json_loads,
     model_list_query,
@@ -25,6 +24,7 @@ from dragoman import (
 )
 from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman_server.config.provider import Provider
+from dragoman_server.routing.list_problems import unreachable
 
 log = logging.getLogger("dragoman")
 
@@ -51,6 +51,33 @@ Fetch = Callable[[UpstreamRequest], Awaitable[tuple[int, bytes]]]
 """Sends a request and returns status and body. Raises UpstreamError."""
 
 
+class ListRefused(ValueError):
+    """An upstream's response to the request for its models is not a 200; `status` is its status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+async def fetch_models(fetch: Fetch, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...]:
+    """Fetch all pages of a provider's list. Raises UpstreamError, ListRefused, and ValueError if it is no list."""
+    timeouts = Timeouts(connect=TIMEOUT, first_byte=TIMEOUT, idle=TIMEOUT)
+    models: dict[str, ListedModel] = {}
+    after = None
+    for _ in range(PAGES_MAX):
+        url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect, after))
+        status, body = await fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
+        if status != 200:
+            raise ListRefused(status)
+        page = read_model_list(await asyncio.to_thread(json_loads, body))
+        for model in page.models:
+            models.setdefault(model.name, model)
+        if page.after is None or page.after == after or len(models) >= MODELS_MAX:
+            break
+        after = page.after
+    return tuple(models.values())[:MODELS_MAX]
+
+
 @dataclass(slots=True)
 class _List:
     """The list of one upstream with one key. `models` has no value until the first response or failure."""
@@ -58,6 +85,7 @@ class _List:
     models: tuple[ListedModel, ...] | None = None
     due: float = 0.0
     failed: bool = False
+    reached: bool = True
     refresh: asyncio.Task[None] | None = None
 
 
@@ -77,8 +105,13 @@ class UpstreamModels:
         found = self._lists.get(_key(provider, headers))
         return (found.models or ()) if found is not None else ()
 
-    def refresh(self, providers: Iterable[tuple[Provider, Mapping[str, str]]]) -> list[asyncio.Task[None]]:
-        """Fetch the lists that are due in the background. Returns the tasks that fetch a list for the first time."""
+    def refresh(
+        self, providers: Iterable[tuple[Provider, Mapping[str, str]]], *, early: bool = False
+    ) -> list[asyncio.Task[None]]:
+        """Fetch the lists that are due in the background; with `early`, also those that could not be reached.
+
+        Returns the tasks that fetch a list for the first time.
+        """
         first = []
         for provider, headers in providers:
             key = _key(provider, headers)
@@ -86,7 +119,8 @@ class UpstreamModels:
             self._lists[key] = entry
             if len(self._lists) > KEPT:
                 del self._lists[next(iter(self._lists))]
-            if entry.refresh is None and self._clock() >= entry.due and len(self._refreshes) < KEPT:
+            due = self._clock() >= entry.due or (early and not entry.reached)
+            if entry.refresh is None and due and len(self._refreshes) < KEPT:
                 entry.refresh = task = asyncio.create_task(self._refresh_one(entry, provider, headers))
                 self._refreshes.add(task)
                 task.add_done_callback(self._refreshes.discard)
@@ -101,6 +135,14 @@ class UpstreamModels:
             await asyncio.wait(set(first), timeout=self._wait)
         return [self.known(provider, headers) for provider, headers in wanted]
 
+    async def fetched(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...] | None:
+        """Return the list of a provider after a fetch, or None if the provider cannot be reached."""
+        self.refresh([(provider, headers)], early=True)
+        entry = self._lists[_key(provider, headers)]
+        if entry.refresh is not None:
+            await asyncio.wait({entry.refresh})
+        return (entry.models or ()) if entry.reached else None
+
     async def close(self) -> None:
         """Cancel all fetches."""
         tasks = list(self._refreshes)
@@ -111,44 +153,22 @@ class UpstreamModels:
     async def _refresh_one(self, entry: _List, provider: Provider, headers: Mapping[str, str]) -> None:
         try:
             async with self._slots, asyncio.timeout(TIMEOUT):
-                entry.models = await self._fetch_all(provider, headers)
-            entry.failed, entry.due = False, self._clock() + FRESH
+                entry.models = await fetch_models(self._fetch, provider, headers)
+            entry.failed, entry.reached, entry.due = False, True, self._clock() + FRESH
         except (DragomanError, TimeoutError, ValueError) as error:
             entry.models, entry.due = entry.models or (), self._clock() + PAUSE
             if not entry.failed:
-                log.info("provider %s does not list its models: %s", provider.name, _reason(error))
-            entry.failed = True
+                log.info("provider %s does not list its models: %s", provider.name, _reason(provider, error))
+            entry.failed, entry.reached = True, isinstance(error, ValueError)
         except Exception:
             entry.models, entry.due = entry.models or (), self._clock() + FRESH
             log.exception("the models of provider %s could not be read", provider.name)
         finally:
             entry.refresh = None
 
-    async def _fetch_all(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...]:
-        """Fetch all pages of a provider's list. Raises UpstreamError and ValueError."""
-        timeouts = Timeouts(connect=TIMEOUT, first_byte=TIMEOUT, idle=TIMEOUT)
-        models: dict[str, ListedModel] = {}
-        after = None
-        for _ in range(PAGES_MAX):
-            url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect, after))
-            status, body = await self._fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
-            if status != 200:
-                raise ValueError(f"status {status}")
-            page = read_model_list(await asyncio.to_thread(json_loads, body))
-            for model in page.models:
-                models.setdefault(model.name, model)
-            if page.after is None or page.after == after or len(models) >= MODELS_MAX:
-                break
-            after = page.after
-        return tuple(models.values())[:MODELS_MAX]
 
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UpstreamError):
-        return error.failure.code or str(error.failure.kind)
-    if isinstance(error, TimeoutError):
-        return f"no response within {TIMEOUT:g} s"
-    return str(error)
+def _reason(provider: Provider, error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else unreachable(provider, error, TIMEOUT)
 
 
 def _key(provider: Provider, headers: Mapping[str, str]) -> bytes:

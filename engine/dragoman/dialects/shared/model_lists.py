@@ -21,12 +21,23 @@ _LATEST = 253_402_300_799
 """The last second of the year 9999: RFC 3339 has no later one."""
 
 
+_WINDOWS = ("max_model_len", "context_window", "max_input_tokens", "context_length", "max_context_length")
+"""Names of the context window: vLLM and SGLang, Groq, Anthropic, OpenRouter and Kimi, LM Studio and Mistral."""
+_WINDOWS_OF_META = ("n_ctx", "n_ctx_train")
+"""Its names in llama.cpp's `meta`: the one that the server was started with, and that of the model."""
+_WINDOW_MAX = 1_000_000_000
+
+
 class ListedModel(NamedTuple):
-    """A model of an upstream's list. `created` is in Unix seconds, 0 if unknown; `title` may be empty."""
+    """A model of an upstream's list.
+
+    `created` is in Unix seconds, `context_window` in tokens; both are 0 if unknown. `title` may be empty.
+    """
 
     name: str
     created: int = 0
     title: str = ""
+    context_window: int = 0
 
 
 class ModelPage(NamedTuple):
@@ -65,7 +76,14 @@ def _model(entry: object) -> ListedModel | None:
     if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or not name.isprintable():
         return None
     shown = title[:_TITLE_MAX] if isinstance(title, str) and title.isprintable() else ""
-    return ListedModel(name, _created(entry), shown)
+    return ListedModel(name, _created(entry), shown, _context_window(entry))
+
+
+def _context_window(entry: dict[str, object]) -> int:
+    meta = entry.get("meta")
+    values = [entry.get(name) for name in _WINDOWS]
+    values += [meta.get(name) for name in _WINDOWS_OF_META] if isinstance(meta, dict) else []
+    return next((value for value in values if type(value) is int and 0 < value <= _WINDOW_MAX), 0)
 
 
 def _created(entry: dict[str, object]) -> int:

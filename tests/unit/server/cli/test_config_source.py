@@ -78,6 +78,8 @@ def test_the_environment_sets_the_address_that_the_command_line_leaves_out() -> 
 @pytest.mark.parametrize(
     ("given", "option"),
     [
+        ({"config": "a.toml", "default_model": "m"}, "--model"),
+        ({"simulate": True, "default_model": "m"}, "--simulate"),
         ({"base_url": "nowhere"}, "--base-url: expected a URL"),
         ({"dialect": "chat"}, "--dialect: chat needs a base URL"),
     ],

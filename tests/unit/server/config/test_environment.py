@@ -14,6 +14,7 @@ from dragoman_server.config.load import NothingConfigured, parse_config
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.schema import Models
 from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.routing.router import Router
 
 CANARY = "sk-canary-7f3a"
 
@@ -102,3 +103,24 @@ def test_environment_problems_name_the_variable_or_option(env: dict[str, str], m
     with pytest.raises(ConfigError) as caught:
         config_from_environment(env, **more)
     assert [where for where, _ in caught.value.problems] == [path]
+
+
+@pytest.mark.parametrize(
+    ("env", "more", "expected"),
+    [
+        ({}, {"base_url": "http://127.0.0.1:9/v1"}, [("upstream", "m")] * 3),
+        ({"BIG_MODEL_NAME": "big"}, {"base_url": "http://127.0.0.1:9/v1"}, [("upstream", "m")] * 3),
+        ({"OPENAI_API_KEY": "k"}, {}, [("openai", "m"), ("openai-responses", "m"), ("openai-responses", "m")]),
+        ({"ANTHROPIC_API_KEY": "k"}, {}, [("anthropic", "m")] * 3),
+        ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, {"model": "claude-x"}, [("anthropic", "claude-x")] * 3),
+    ],
+)
+def test_one_model_gets_all_requests(
+    env: dict[str, str], more: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    config = config_from_environment(env, **{"model": "m", **more})
+    router = Router(config)
+    for name in ("claude-sonnet-5-5", "gpt-5.5", "anything"):
+        targets = [router.resolve(name, client) for client in (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)]
+        assert [(target.provider.name, target.upstream_model) for target in targets] == expected
+    assert [name for name, _ in router.known_models()] == [expected[0][1]]

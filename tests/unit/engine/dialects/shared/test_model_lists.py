@@ -97,3 +97,24 @@ def test_any_json_is_a_list_or_a_value_error(answer: object) -> None:
     except ValueError:
         return
     assert all(model.name and model.name.isprintable() for model in page.models)
+
+
+@pytest.mark.parametrize(
+    ("fields", "window"),
+    [
+        ({"max_model_len": 40960}, 40960),
+        ({"context_length": 131072, "top_provider": {"context_length": 1}}, 131072),
+        ({"context_window": 8192}, 8192),
+        ({"max_input_tokens": 200_000, "max_tokens": 64_000}, 200_000),
+        ({"max_context_length": 4096}, 4096),
+        ({"meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, 8192),
+        ({"meta": {"n_ctx_train": 131072}}, 131072),
+        ({"meta": None}, 0),
+        ({"max_model_len": None, "context_length": "4096"}, 0),
+        ({"max_model_len": True}, 0),
+        ({"max_model_len": -1}, 0),
+        ({"max_model_len": 10**400}, 0),
+    ],
+)
+def test_context_windows(fields: dict[str, Any], window: int) -> None:
+    assert read_model_list([{"id": "m", **fields}]).models == [ListedModel("m", 0, "", window)]
