@@ -19,7 +19,9 @@ from dragoman_server.config.schema import Config, Models, Route, Server
 from dragoman_server.simulator import SCRIPTS
 from oracles.simulator import strict_simulator
 from support.commands import command
-from support.gateways import CHAT, MESSAGES, gate, served, until
+from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
+from support.model_server import model_server
+from support.named_keys import made, with_keys
 from support.samples import dump, read_error
 from support.sockets import ScriptedServer, Stall, answer
 
@@ -182,3 +184,22 @@ async def test_an_upstream_that_never_answers_delays_neither_start_nor_end() -> 
             process.process.terminate()
             assert await process.ends(8) == 0
         assert "Traceback" not in process.said
+
+
+async def test_the_error_of_an_unknown_model_has_those_that_there_are() -> None:
+    key, alice = made("alice", models=("qwen*", "absent"))
+    async with served(model_server("qwen3:4b", "secret-model")) as (upstream, _):
+        for config, sent, shown in (
+            (config_for(upstream, CHAT), {}, "qwen3:4b, secret-model"),
+            (with_keys(config_for(upstream, CHAT), alice), {"x-api-key": key}, "qwen3:4b"),
+        ):
+            async with gate(config) as entrance:
+                for known in (False, True):
+                    async with entrance.post(MESSAGES, model="absent", headers=sent) as response:
+                        error = (await response.json())["error"]
+                        assert (response.status, error["type"]) == (404, "not_found_error")
+                        end = f"; up has the models {shown}" if known else ""
+                        assert error["message"] == f"status 404{end}"
+                    await names(entrance, sent)
+                async with entrance.post(CHAT, model="absent", headers=sent) as response:
+                    assert (await response.json())["error"]["message"] == "status 404", "the upstream's own bytes"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import web
 from multidict import istr
 
-from dragoman import Dialect, DragomanError, Failure, Losses, Translation, UpstreamError, quote
+from dragoman import Dialect, DragomanError, Failure, FailureKind, Losses, Translation, UpstreamError, quote
 from dragoman.aio import (
     DEFECT,
     ClientGone,
@@ -27,6 +27,7 @@ from dragoman.aio import (
     send_proxy_stream,
     write_slices,
 )
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.receipts import Receipt, ended_by
@@ -34,6 +35,7 @@ from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 from dragoman_server.routing.response_issuers import ExpectedResponse
+from dragoman_server.routing.router import listed
 
 log = logging.getLogger("dragoman")
 LOSS_HEADER = "x-dragoman-loss"
@@ -64,6 +66,8 @@ class Exchange:
     """Records the batches of a stream that are sent, if it is recorded (`proxy.stream_recorder`)."""
     open_stream: OpenStream | None = None
     """Replaces the response to the request as the receiver of the stream."""
+    models_at: Callable[[str, KeyRecord | None], Sequence[str]] | None = None
+    """Returns the models that the provider of a name lists, and that a key permits, for the error of an unknown one."""
     expected: ExpectedResponse | None = None
     """The response that the upstream is to store, if a later request that continues it must go to the same one."""
 
@@ -150,6 +154,15 @@ class Exchange:
             body = b""  # the status is what matters: clients decide by it whether to retry
         error = translation.error(answer.status, body, answer.headers)
         failure = error.failure
+        if (
+            failure.kind is FailureKind.NOT_FOUND
+            and self.models_at is not None
+            and not translation.direction.passthrough
+        ):
+            names = self.models_at(self.provider, self.receipt.key)
+            if names and translation.upstream_model not in names:
+                failure = replace(failure, message=f"{failure.message}; {self.provider} has the models {listed(names)}")
+                error = translation.error_of(failure)
         if (started := await self._started()) is not None:
             return await self._fail_started(started, failure)
         response = web_response(error, self.client, self.receipt.request_id)

@@ -147,7 +147,9 @@ class Gateway:
         self.upstream, self.new_id = UpstreamCalls(upstream, self._open), new_id
         self.upstream_requests = UpstreamRequests(sender or new_id())
         self._upstream_models = UpstreamModels(self.upstream.fetch_list)
-        self.known_models = KnownModels(self._upstream_models, self.upstream_requests.get_headers)
+        self.known_models = KnownModels(
+            self._upstream_models, self.upstream_requests.get_headers, lambda: self.config.providers
+        )
         mask_logs(config)
         self.websockets = OpenWebSockets()
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from dragoman import Dialect, ListedModel
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.proxy.auth import inbound_key
@@ -23,9 +24,12 @@ Headers = Callable[[Provider, Mapping[str, str], Dialect | None], Mapping[str, s
 class KnownModels:
     """The model list of one gateway."""
 
-    def __init__(self, upstreams: UpstreamModels, headers: Headers) -> None:
+    def __init__(
+        self, upstreams: UpstreamModels, headers: Headers, providers: Callable[[], Mapping[str, Provider]]
+    ) -> None:
         self._upstreams = upstreams
         self._headers = headers
+        self._providers = providers
 
     def refresh(self, loaded: LoadedConfig) -> None:
         """Fetch the upstreams' lists in the background."""
@@ -35,6 +39,14 @@ class KnownModels:
     async def fetched(self, provider: Provider) -> tuple[ListedModel, ...] | None:
         """Return the models that a provider lists for the gateway's own key, or None if it cannot be reached."""
         return await self._upstreams.fetched(provider, self._headers(provider, {}, None))
+
+    def names_at(self, name: str, key: KeyRecord | None) -> list[str]:
+        """Return the models that a provider last listed for the gateway's own key, if the client's key permits them."""
+        provider = self._providers().get(name)
+        if provider is None:
+            return []
+        models = self._upstreams.known(provider, self._headers(provider, {}, None))
+        return [model.name for model in models if key is None or key.permits(model.name)]
 
     async def all(self, loaded: LoadedConfig, client: Dialect, headers: Mapping[str, str]) -> Sequence[KnownModel]:
         """Return the models for a client of this dialect with these headers, those of the configuration first."""

@@ -77,6 +77,7 @@ async def prepare_request(
             recording=receipt.capture,
         )
         transport = captured.transport(transport)
+    exchange.models_at = gateway.known_models.names_at
     call = gateway.upstream_requests.build(request, translation, provider, loaded)
     if receipt.trace is not None:
         call = receipt.trace.start_attempt(call, provider, translation.upstream_model)

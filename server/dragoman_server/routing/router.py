@@ -51,7 +51,7 @@ class UnknownModel(DragomanError):
 
     def __init__(self, model: str, known: Iterable[str], patterns: Iterable[str] = ()) -> None:
         lists = (("known models", list(known)), ("patterns", list(dict.fromkeys(patterns))))
-        configured = "; ".join(f"{title}: {_listed(names)}" for title, names in lists if names)
+        configured = "; ".join(f"{title}: {listed(names)}" for title, names in lists if names)
         configured = configured or "no model is configured by name"
         super().__init__(
             Failure(
@@ -65,7 +65,8 @@ class UnknownModel(DragomanError):
         )
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the first names of a list, as a text."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"{', '.join(names[:_LISTED])}{more}"
 
