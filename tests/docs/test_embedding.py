@@ -106,7 +106,7 @@ async def asgi_server(app: Any) -> AsyncIterator[str]:
 async def test_the_engine_in_starlette() -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("httpx")
-    example = program("embed-in-starlette.md")
+    example = program("translate-in-starlette.md")
     simulator = strict_simulator()
     async with (
         listening(simulator, "127.0.0.1", 0, drain=0.5) as upstream,
@@ -143,9 +143,10 @@ async def test_the_engine_in_starlette() -> None:
 async def test_failures_of_the_upstream_in_starlette(script: list[Step], status: int, ended: str) -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("httpx")
+    make_app = program("translate-in-starlette.md")["make_app"]
     async with (
         ScriptedServer(script) as upstream,
-        asgi_server(program("embed-in-starlette.md")["make_app"](f"{upstream.url}/v1/", "m", "sk-of-the-page")) as url,
+        asgi_server(make_app(f"{upstream.url}/v1/", "m", "sk-of-the-page")) as url,
         ClientSession() as session,
         session.post(f"{url}/v1/messages", json=BODY | {"stream": True}) as response,
     ):
