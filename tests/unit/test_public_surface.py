@@ -159,6 +159,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "DEFECT",
         "STOPPING",
         "AiohttpTransport",
+        "AsgiServer",
         "BadVersion",
         "ClientGone",
         "ConnectionLimits",

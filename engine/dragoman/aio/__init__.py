@@ -14,8 +14,8 @@ Requests to an upstream, without aiohttp's server:
     timers.stop(); await response.close(); await transport.close()
 
 Under aiohttp's server, `DownstreamResponse` and `send_proxy_stream` send the stream; `HijackRunner` runs an application
-whose long streams need less memory. Importing this package does not import aiohttp: names that need it are loaded when
-they are used.
+whose long streams need less memory, and `AsgiServer` serves it as an ASGI application. Importing this package does not
+import aiohttp: names that need it are loaded when they are used.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         with_body,
         without_connection,
     )
+    from dragoman.aio.downstream.asgi_server import AsgiServer
     from dragoman.aio.downstream.connection_limits import (
         ConnectionLimits,
         HeadTimeout,
@@ -69,6 +70,7 @@ __all__ = (
     "DEFECT",
     "STOPPING",
     "AiohttpTransport",
+    "AsgiServer",
     "BadVersion",
     "ClientGone",
     "ConnectionLimits",
@@ -114,6 +116,7 @@ __all__ = (
 
 _NEED_AIOHTTP: Final = {
     "AiohttpTransport": "upstream.aiohttp_transport",
+    "AsgiServer": "downstream.asgi_server",
     "BadVersion": "downstream.request_handler",
     "ConnectionLimits": "downstream.connection_limits",
     "DownstreamResponse": "downstream.response",
