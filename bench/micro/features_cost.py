@@ -1,10 +1,12 @@
 """Count the instructions that features add to a request: the validator, the log, usage, a key, its limits, and all.
 
 python bench/micro/features_cost.py [--features bare,all] [--direction messages-chat]
+python bench/micro/features_cost.py --features default,uvicorn
 
 Each figure is that of one gateway under callgrind (`dragoman bench instructions`), in all its threads, in multiples of
 the first gateway's. `bare` is without the validator; metrics and receipts are always on. `start` is a stream of one
-delta, whose end comes in a read of its own. In `joined`, two deltas and the end come in one read.
+delta, whose end comes in a read of its own. In `joined`, two deltas and the end come in one read. `uvicorn` is the
+default gateway as an ASGI application, in place of its own server.
 """
 
 from __future__ import annotations
@@ -25,18 +27,23 @@ from dragoman_bench.replies import reply
 from dragoman_bench.wire import request
 
 ROWS = ("start", "joined", "chunk", "whole")
+_ASGI = "uvicorn"
 _WARM, _TIMES, _BLOCKS, _CHUNKS, _TEXT = 12, 8, 5, 120, 32
 
 
 def measure(name: str, client: str, upstream: str) -> dict[str, int]:
     """Return the instructions of each row with these features."""
-    added = features(name)
+    added = features("default" if name == _ASGI else name)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = free_port()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         text = config(port, upstream, url, added=added).replace("{folder}/", "")
-        arguments = (*added.arguments, "{folder}/config.toml")
-        process = CountedProcess(sys.executable, "dragoman_server", arguments, port, files={"config.toml": text})
+        module, arguments = "dragoman_server", (*added.arguments, "{folder}/config.toml")
+        if name == _ASGI:
+            quiet = ("--log-level", "warning", "--no-access-log")
+            module, arguments = _ASGI, ("--factory", "dragoman_server.asgi:app", "--port", str(port), *quiet)
+        files, env = {"config.toml": text}, {"DRAGOMAN_CONFIG": "config.toml"}
+        process = CountedProcess(sys.executable, module, arguments, port, files=files, env=env)
         try:
             lockstep = Lockstep(port, listener, process.settle, HEADERS)
             try:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from generators.docstrings import source_tree, variable_docstring, variables
 
-PACKAGES = ("dragoman", "dragoman.aio", "dragoman.threads", "dragoman_server")
+PACKAGES = ("dragoman", "dragoman.aio", "dragoman.threads", "dragoman_server", "dragoman_server.asgi")
 """The packages whose `__all__` is public."""
 
 _PAGE = """\

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,6 +15,7 @@ from dragoman import Dialect
 from dragoman_server.simulator import REQUESTS
 from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator
+from support.asgi import asgi_server
 from support.paths import ROOT
 from support.samples import text_stream
 from support.sockets import Abort, Close, ScriptedServer, Send, Step, answer, chunk, sse_head
@@ -89,23 +87,18 @@ async def test_an_application_with_its_own_users() -> None:
     assert own.headers["authorization"] == "Bearer sk-of-bob"
 
 
-@asynccontextmanager
-async def asgi_server(app: Any) -> AsyncIterator[str]:
-    """An ASGI application under uvicorn on a free port."""
-    uvicorn = pytest.importorskip("uvicorn")
-    server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_level="warning"))
-    serving = asyncio.create_task(server.serve())
-    try:
-        await until(lambda: server.started)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await serving
+async def test_the_gateway_in_starlette() -> None:
+    simulator = strict_simulator()
+    async with listening(simulator, "127.0.0.1", 0, drain=0.5) as upstream:
+        app = program("embed-in-starlette.md")["make_app"](f"{upstream}/v1")
+        async with asgi_server(app) as url, ClientSession() as session:
+            async with session.get(url) as response:
+                assert await response.text() == "the application itself\n"
+            async with session.post(f"{url}/llm/v1/messages", json=BODY | {"stream": True}) as response:
+                assert (await response.text()).endswith('event: message_stop\ndata: {"type":"message_stop"}\n\n')
 
 
 async def test_the_engine_in_starlette() -> None:
-    pytest.importorskip("starlette")
-    pytest.importorskip("httpx")
     example = program("translate-in-starlette.md")
     simulator = strict_simulator()
     async with (
@@ -141,8 +134,6 @@ async def test_the_engine_in_starlette() -> None:
     ids=["status", "connection", "stream"],
 )
 async def test_failures_of_the_upstream_in_starlette(script: list[Step], status: int, ended: str) -> None:
-    pytest.importorskip("starlette")
-    pytest.importorskip("httpx")
     make_app = program("translate-in-starlette.md")["make_app"]
     async with (
         ScriptedServer(script) as upstream,
