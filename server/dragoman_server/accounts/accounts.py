@@ -19,7 +19,7 @@ from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of
-from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, ActiveLimits, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.period import Calendar, calendar
 from dragoman_server.accounts.limits.prices import Prices, cost_units
 from dragoman_server.accounts.limits.rejection import no_price, rejection
@@ -243,24 +243,49 @@ class Accounts:
         if not self._day_begins <= now < self._day_ends:
             self._begin_day(calendar(now))
         claim = Claim(record.hash.id, lease, limits, (1, tokens if tokens > 1 else 1, cost), self._periods)
-        if self._grant_now is not None:
-            claim.levels = self._grant_now(claim)
+        return claim if self._grants_at_once(claim) else await self._granted(claim, client)
+
+    async def admit_request(self, record: KeyRecord, lease: str, client: Dialect, *, waits: bool) -> Claim | None:
+        """Check the limits of requests of a key for a request without tokens. Returns the claim, for `settle`.
+
+        None if the key has no such limit. A request that `waits` for an upstream is one of those that are open at the
+        same time. The other arguments are those of `admit`, and so are the errors.
+        """
+        limits, concurrent = record.limits.requests, record.limits.concurrent_requests
+        if waits and concurrent:
+            limits = ActiveLimits(concurrent, limits.buckets if limits is not None else (), ())
+        if limits is None:
+            return None
+        claim = Claim(record.hash.id, lease, limits, (1, 0, 0), self._periods)
+        return claim if self._grants_at_once(claim) else await self._granted(claim, client)
+
+    def _grants_at_once(self, claim: Claim) -> bool:
+        """Grant a claim without waiting, if the store can. Returns False if it must be waited for, or rejects it."""
+        if self._grant_now is None:
+            return False
+        claim.levels = self._grant_now(claim)
         if claim.levels is None:
-            try:
-                outcome = await self._outcome(claim)
-            except asyncio.CancelledError:
-                # The client has disconnected. The store may have granted the claim.
-                self._settlements.add(cancellation_of(claim))
-                raise
-            except StoreError:
-                self._check_policy()
-                return claim
-            if outcome.rejected:
-                for name in outcome.rejected:
-                    self._totals.add(LIMIT_REJECTIONS, (name,))
-                raise rejection(claim, outcome, client, self._now())
-            claim.levels = outcome.levels
-        self._leases[lease] = claim.key
+            return False
+        self._leases[claim.lease] = claim.key
+        return True
+
+    async def _granted(self, claim: Claim, client: Dialect) -> Claim:
+        """Return a claim that the store has granted, or that is admitted without it. Raises DragomanError."""
+        try:
+            outcome = await self._outcome(claim)
+        except asyncio.CancelledError:
+            # The client has disconnected. The store may have granted the claim.
+            self._settlements.add(cancellation_of(claim))
+            raise
+        except StoreError:
+            self._check_policy()
+            return claim
+        if outcome.rejected:
+            for name in outcome.rejected:
+                self._totals.add(LIMIT_REJECTIONS, (name,))
+            raise rejection(claim, outcome, client, self._now())
+        claim.levels = outcome.levels
+        self._leases[claim.lease] = claim.key
         return claim
 
     def _begin_day(self, today: Calendar) -> None:

@@ -59,6 +59,7 @@ class CaptureEndpoints:
         if not may_capture(request, caller):
             message = "captures need an admin's key; without keys, a program of this machine may read them"
             raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="admin_required"))
+        await self._gateway.count(caller.key, infer_dialect(request))
         if self._gateway.captures is None:
             message = "captures are off: set capture.directory in the configuration"
             raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))

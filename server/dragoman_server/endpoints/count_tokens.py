@@ -38,9 +38,11 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response, web_response
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.limits import counted
 from dragoman_server.proxy.resolve_request import resolve_request
 
 log = logging.getLogger("dragoman")
@@ -118,14 +120,18 @@ class TokenCounts:
     async def _answer(self, request: web.Request, client: Dialect) -> web.Response:
         request_id, how, provider = self._gateway.new_id(), CountSource.FAILED, ""
         wanted: _CountRequest | None = None
+        gateway = self._gateway
         try:
-            wanted = await self._resolve(request, client, request_id)
-            provider = wanted.provider.name
-            counted = await self._count(request, wanted)
-            how = counted.how
-            response = self._response(client, counted, request_id)
+            caller = await gateway.admit(request)
+            async with counted(gateway.named_keys.accounts, caller.key, request_id, client):
+                wanted = await self._resolve(request, client, request_id, caller)
+                provider = wanted.provider.name
+                found = await self._count(request, wanted)
+            how = found.how
+            response = self._response(client, found, request_id)
         except DragomanError as error:
             if wanted is None or error.failure.origin is not FailureOrigin.UPSTREAM:
+                provider = ""  # an error of the gateway itself
                 response = error_response(client, error.failure, request_id)
             else:
                 response = self._failed(wanted, error.failure, request_id)
@@ -135,7 +141,7 @@ class TokenCounts:
             log.exception("%s %s failed by a defect", request_id, request.path)
             response = error_response(client, replace(DEFECT), request_id)
         finally:
-            self._gateway.metrics.totals.add(COUNTS, (client, provider, how))
+            gateway.metrics.totals.add(COUNTS, (client, provider, how))
         if wanted is not None:
             add_loss_header(response.headers, wanted.translation.losses)
         return response
@@ -156,10 +162,9 @@ class TokenCounts:
             headers[ESTIMATE] = counted.by
         return web.Response(body=body, content_type="application/json", headers=headers)
 
-    async def _resolve(self, request: web.Request, client: Dialect, request_id: str) -> _CountRequest:
+    async def _resolve(self, request: web.Request, client: Dialect, request_id: str, caller: Caller) -> _CountRequest:
         """Resolve the request as for sending. Raises DragomanError."""
         gateway = self._gateway
-        caller = await gateway.admit(request)
         receipt = Receipt(
             request_id, client, 0, caller.owner, principal=caller.principal, key=caller.key
         )  # not filed: counts have no receipts

@@ -112,6 +112,7 @@ class Diagnostics:
 
     async def explained(self, request: web.Request, caller: Caller) -> tuple[bytes, Json]:
         """Return the body of a request to `explain`, and the explanation. Raises DragomanError."""
+        await self._gateway.count(caller.key, infer_dialect(request))
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
         body = await self._gateway.bodies.read(request)

@@ -25,6 +25,7 @@ class ModelList:
         headers, loaded, messages = request.headers, gateway.loaded, client is Dialect.MESSAGES
         try:
             caller = await gateway.admit(request)
+            await gateway.count(caller.key, client)
             if name:
                 caller.require_model(name)
                 model = gateway.known_models.one(loaded, name, client, headers)

@@ -133,6 +133,7 @@ async def respond(
     request_id = gateway.new_id()
     try:
         caller = await gateway.identify(request)
+        await gateway.count(caller.key, Dialect.RESPONSES)
         body = await make(owner(request, caller), request_id)
     except DragomanError as error:
         return error_response(Dialect.RESPONSES, error.failure, request_id)

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from dragoman import BUILD, Dialect, DragomanError, Json, UpstreamUnreachable, json_dumps
+from dragoman import (
+    BUILD,
+    Dialect,
+    DragomanError,
+    FailureKind,
+    FailureOrigin,
+    Json,
+    UpstreamUnreachable,
+    json_dumps,
+)
 from dragoman.aio import (
     STOPPING,
     ClientGone,
@@ -24,6 +33,7 @@ from dragoman.aio import (
     StreamTimers,
     Transport,
 )
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.lint import remarks
@@ -41,6 +51,7 @@ from dragoman_server.proxy.exchange import OpenStream
 from dragoman_server.proxy.hooks import NO_HOOKS, EndReporter, Hooks
 from dragoman_server.proxy.instruments import Instruments
 from dragoman_server.proxy.known_models import KnownModels
+from dragoman_server.proxy.limits import counted
 from dragoman_server.proxy.load_shedding import check_load
 from dragoman_server.proxy.loaded_config import LoadedConfig, with_fixed
 from dragoman_server.proxy.named_keys import NamedKeys
@@ -354,7 +365,7 @@ class Gateway:
             finally:
                 await answer.close()
         except DragomanError as error:
-            return answer_error(receipt, error, self.loaded.upstream_warnings)
+            return answer_error(receipt, await self.count_refused(receipt, error), self.loaded.upstream_warnings)
         except RunInBackground as wanted:
             assert self.background is not None
             return await self.background.begin(receipt, wanted)
@@ -395,6 +406,28 @@ class Gateway:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         return identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
+
+    async def count(self, key: KeyRecord | None, client: Dialect) -> None:
+        """Count a request that is not sent upstream in the limits of its key. Raises DragomanError (429, 503).
+
+        `client` is the dialect of the error.
+        """
+        if key is not None:
+            async with counted(self.named_keys.accounts, key, self.new_id(), client, waits=False):
+                pass
+
+    async def count_refused(self, receipt: Receipt, error: DragomanError) -> DragomanError:
+        """Count a request that was refused as wrong before its limits were checked. Returns the error for its client.
+
+        Else a client could send any number of them.
+        """
+        refused = error.failure.origin is FailureOrigin.CLIENT and error.failure.kind is not FailureKind.RATE_LIMIT
+        if refused and receipt.settle is None:
+            try:
+                await self.count(receipt.key, receipt.client)
+            except DragomanError as limited:
+                return limited.with_traceback(None)
+        return error
 
     def begin_capture(self, request: web.Request, receipt: Receipt, caller: Caller) -> None:
         """Begin the recording of a request that was admitted, if it is to be captured. Its end must close it."""

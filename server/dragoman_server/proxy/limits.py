@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dragoman import Dialect
 from dragoman_server.observability.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -39,6 +41,24 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     if claim.levels is None:  # the store was not asked
         return NO_RATE_HEADERS
     return record.limits.rate_headers.write(claim.levels, receipt.client, now)
+
+
+@asynccontextmanager
+async def counted(
+    accounts: Accounts | None, key: KeyRecord | None, request_id: str, client: Dialect, *, waits: bool = True
+) -> AsyncIterator[None]:
+    """Count a request without tokens in the limits of its key. If it `waits` for an upstream, it is open meanwhile.
+
+    `client` is the dialect of the error. Raises DragomanError.
+    """
+    claim = None
+    if key is not None and accounts is not None:
+        claim = await accounts.admit_request(key, request_id, client, waits=waits)
+    try:
+        yield
+    finally:
+        if claim is not None and accounts is not None:
+            accounts.settle(claim, None, "", sent=False)
 
 
 def estimate_by_size(body: bytes) -> int:

@@ -94,6 +94,11 @@ class KeyLimits:
         )
 
     @cached_property
+    def requests(self) -> ActiveLimits | None:
+        """The limit of requests per minute, which is that of a request without tokens; None if it is not set."""
+        return ActiveLimits(0, self.buckets[:1], ()) if self.requests_per_minute else None
+
+    @cached_property
     def has_cost(self) -> bool:
         """True if a request needs a price."""
         return bool(self.daily_cost or self.monthly_cost)

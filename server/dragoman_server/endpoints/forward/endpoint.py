@@ -50,7 +50,8 @@ class ForwardedEndpoints:
             self._finish(receipt, sent)
             return sent.response
         except DragomanError as error:
-            return answer_error(receipt, error, self._gateway.loaded.upstream_warnings)
+            gateway = self._gateway
+            return answer_error(receipt, await gateway.count_refused(receipt, error), gateway.loaded.upstream_warnings)
         except (ClientGone, ConnectionError):
             # The client has disconnected. Errors of the upstream's connection are UpstreamErrors.
             return web.Response(status=CLIENT_GONE)

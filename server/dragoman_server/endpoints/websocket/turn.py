@@ -125,6 +125,7 @@ class Turns:
         model = read_model(frame.payload)
         caller = await self._gateway.admit(with_body(self._request, self._headers, b""))
         caller.require_model(model)
+        await self._gateway.count(caller.key, Dialect.RESPONSES)
         created = int(self._gateway.now())
         response_id, events = warm_up_frames(frame, self._gateway.new_id().removeprefix("req_"), created)
         self._history.add(response_id, frame.previous, items, frame.stream_id)

@@ -148,6 +148,7 @@ class ResumableStreams:
         own_id = self._gateway.new_id()
         try:
             caller = await self._gateway.admit(request)
+            await self._gateway.count(caller.key, client)
             await self._gateway.bodies.read(request)  # that of the first request, sent again, or nothing
             stream = self._streams.get((owner_of(caller.owner, caller.key), position.request_id))
             if stream is None or stream.client is not client:
