@@ -18,7 +18,7 @@ gateways do not use them:
                    BUILTIN_PROFILES VENDOR_PROFILES StoredReply
     its results    Loss LossCode Losses Usage Violation ErrorResponse
     errors         DragomanError and its subclasses, Failure FailureKind FailureOrigin error_response read_error
-    token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
+    token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS AUDIO_TOKENS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event
@@ -38,6 +38,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.directions import DIRECTIONS, Direction, direction
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
+from dragoman.dialects.openai.endpoint_usage import AUDIO_TOKENS
 from dragoman.dialects.shared.model_lists import (
     MODEL_LIST_PATH,
     ListedModel,
@@ -102,6 +103,7 @@ BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
 """`compiled` if the engine's modules are compiled to C extensions, else `pure`."""
 
 __all__ = (
+    "AUDIO_TOKENS",
     "BUILD",
     "BUILTIN_PROFILES",
     "COUNT_ENDPOINTS",

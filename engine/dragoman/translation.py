@@ -18,7 +18,7 @@ from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
-from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
+from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
@@ -279,14 +279,16 @@ class Translation:
         """Returns the client's response body for a complete reply of an endpoint that is not translated.
 
         The body is returned unchanged, apart from secrets in an error, or in a body that is not JSON. Token counts are
-        read if it is a JSON object.
+        read if it is a JSON object; seconds of audio become an estimate of them.
         """
         secrets = self.context.secrets
         try:
             payload = loads(body)
         except ValueError:
             return redact(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
-        self.context.usage = read_endpoint_usage(payload)
+        self.context.usage = usage = read_endpoint_usage(payload)
+        if usage is None and (tokens := read_audio_tokens(payload)) is not None:
+            self.context.input_estimate = tokens
         if type(payload) is dict and payload.get("error"):
             self._check_key(body, None)
             return redact_json(body, secrets)

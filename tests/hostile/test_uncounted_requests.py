@@ -17,7 +17,7 @@ from dragoman_server.app import make_app
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.resume import ResumeOptions
-from dragoman_server.endpoints import count_tokens
+from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.proxy.gateway import Gateway
 from support.gateways import gate
 from support.named_keys import keyed, made
@@ -74,7 +74,7 @@ async def test_every_endpoint_that_costs_something_is_counted(tmp_path: Path) ->
         config = keyed(upstream.url, CHAT, record, ui=True, resume=ResumeOptions(seconds=5))
         config = with_state(replace(config, capture=CaptureOptions(directory=str(tmp_path))))
         routes = list(endpoints(make_app(config, gateway=Gateway(config))))
-        counted, free = set(), set()
+        counted, free = set[str](), set[str]()
         async with gate(config, now=lambda: 1_795_000_000.0) as entrance:
             async with entrance.post(CHAT, headers=bearer(key)) as response:
                 assert response.status == 200
@@ -110,7 +110,7 @@ async def test_counts_of_tokens_are_counted(client: Dialect) -> None:
                     return response.status
 
             statuses = await asyncio.gather(*(one(number) for number in range(40)))
-            counts = entrance.gateway.metrics.totals.series(count_tokens.COUNTS)
+            counts = entrance.gateway.metrics.totals.series(COUNTS)
         print(f"40 counts: {len(upstream.requests)} upstream requests")
         assert sorted(statuses) == [200, 200] + [429] * 38
         assert len(upstream.requests) == 2

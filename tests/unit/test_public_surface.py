@@ -58,6 +58,7 @@ def python(code: str) -> str:
 
 def test_the_public_names() -> None:
     assert dragoman.__all__ == (
+        "AUDIO_TOKENS",
         "BUILD",
         "BUILTIN_PROFILES",
         "COUNT_ENDPOINTS",

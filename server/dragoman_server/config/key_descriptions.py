@@ -70,6 +70,7 @@ DESCRIPTIONS = {
             (".output", "Output, with reasoning."),
             (".cache_read", "Input that was read from a cache (default: that of input)."),
             (".cache_write", "Input that was written to a cache (default: that of input)."),
+            (".minute", "A minute of audio, in place of input, for models that count no tokens."),
             (".cache_write_1h", "Input that was written to a cache for an hour (default: that of cache_write)."),
         )
     },

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dragoman import Dialect
+from dragoman import Dialect, Usage
 from dragoman_server.observability.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NO_RATE_HEADERS: Mapping[str, str] = {}
 _BYTES = 4
 """Bytes of a body to a token, about."""
+_FORM_BYTES = 400
+"""Bytes of a form to a token, about: those of a tenth of a second of audio at 32 kbit/s (`AUDIO_TOKENS`)."""
 _WINDOWS, _WINDOW = 64, 512
 _INLINE = re.compile(rb"[A-Za-z0-9+/=_-]*\Z")
 """A part of the inline data of an image or a file, which is base64."""
@@ -61,6 +63,11 @@ async def counted(
             accounts.settle(claim, None, "", sent=False)
 
 
+def estimate_of_form(size: int) -> int:
+    """Estimate the tokens of a form of so many bytes, which may hold audio or images."""
+    return size // _FORM_BYTES + 1
+
+
 def estimate_by_size(body: bytes) -> int:
     """Estimate the tokens of a body that passes through unread, without its inline data.
 
@@ -84,4 +91,6 @@ def _settle(accounts: Accounts, claim: Claim, receipt: Receipt) -> None:
     # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
     usage = receipt.usage
     sent = usage is not None or receipt.reached_upstream
+    if usage is None and sent and receipt.endpoint and (tokens := translation.context.input_estimate):
+        usage = Usage(input_total=tokens)  # a form's size, or the length of its audio, is known at the end
     accounts.settle(claim, usage, translation.upstream_model, sent=sent, provider=receipt.provider)

@@ -6,11 +6,15 @@ as one of the two or as Cohere does (`meta`).
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects.shared.json_fields import read_count
 
+AUDIO_TOKENS = 10
+"""Tokens that a second of audio counts as, where an upstream counts seconds and no tokens."""
+_TOKENS_MAX = 10**9
 _INPUT = ("input_tokens", "prompt_tokens")
 _OUTPUT = ("output_tokens", "completion_tokens")
 
@@ -23,6 +27,24 @@ def read_endpoint_usage(payload: Any) -> Usage | None:
     if found is None and type(meta := payload.get("meta")) is dict:
         found = _counts(meta.get("tokens")) or _counts(meta.get("billed_units"))
     return found
+
+
+def read_audio_tokens(payload: Any) -> int | None:
+    """Returns the seconds of audio that a transcription states, as tokens; None if it states none.
+
+    OpenAI's `whisper-1` has them in `usage`, and with `verbose_json` in `duration`, where they may be a string.
+    """
+    if type(payload) is not dict:
+        return None
+    usage = payload.get("usage")
+    seconds: Any = usage.get("seconds") if type(usage) is dict else None
+    if seconds is None:
+        seconds = payload.get("duration")
+    try:
+        tokens = float(seconds) * AUDIO_TOKENS
+    except (TypeError, ValueError):
+        return None
+    return ceil(tokens) if 0 <= tokens < _TOKENS_MAX else None
 
 
 def _counts(counts: Any) -> Usage | None:

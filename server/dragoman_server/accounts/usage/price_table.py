@@ -9,7 +9,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from dragoman import Usage
+from dragoman import AUDIO_TOKENS, Usage
 from dragoman_server.config.toml_reader import Problem, join
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Price:
 
     `input` is that of fresh input. Without `cache_read` or `cache_write` those tokens cost as much as fresh ones.
     `cache_write_1h` is for what is kept in a cache for an hour; without it, it costs as other writes do. Reasoning is
-    part of the output.
+    part of the output. `minute` is a price in place of `input`: that of a minute of audio.
     """
 
     input: float = 0.0
@@ -36,6 +36,7 @@ class Price:
     cache_read: float | None = None
     cache_write: float | None = None
     cache_write_1h: float | None = None
+    minute: float | None = None
 
     def problems(self, path: str) -> Iterator[Problem]:
         """Yield the problems of these prices."""
@@ -43,6 +44,8 @@ class Price:
             value = getattr(self, spec.name)
             if value is not None and not (isfinite(value) and value >= 0):
                 yield join(path, spec.name), f"expected 0 or more per million tokens; got {value:g}"
+        if self.minute is not None and self.input:
+            yield join(path, "minute"), "is a price in place of `input`: set one of them"
 
 
 class PriceTable:
@@ -107,7 +110,10 @@ def _decimals(price: Price) -> tuple[Decimal, ...]:
     """Return the prices of a token: fresh input, output, cache reads, cache writes, and those for an hour."""
     from decimal import Decimal  # half a megabyte, for gateways that have prices
 
-    read = price.input if price.cache_read is None else price.cache_read
-    written = price.input if price.cache_write is None else price.cache_write
+    fresh = Decimal(str(price.input))
+    if price.minute is not None:
+        fresh = Decimal(str(price.minute)) * _MILLION / (60 * AUDIO_TOKENS)
+    read = fresh if price.cache_read is None else price.cache_read
+    written = fresh if price.cache_write is None else price.cache_write
     hour = written if price.cache_write_1h is None else price.cache_write_1h
-    return tuple(Decimal(str(each)) / _MILLION for each in (price.input, price.output, read, written, hour))
+    return tuple(Decimal(str(each)) / _MILLION for each in (fresh, price.output, read, written, hour))

@@ -34,6 +34,7 @@ from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import check_model
 from dragoman_server.proxy.error_response import client_failure, unsupported
 from dragoman_server.proxy.hooks import Hooks, chosen
+from dragoman_server.proxy.limits import estimate_of_form
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import RequestBodies, read_model
 from dragoman_server.proxy.upstream_request import UpstreamRequests
@@ -181,6 +182,8 @@ def exchange_of(
         secrets=loaded.secrets_of(target.provider, request.headers),
         own_key=target.provider.own_key,
     )
+    if client.form is not None:
+        translation.context.input_estimate = estimate_of_form(request.content_length or len(client.body))
     return translation
 
 
@@ -201,7 +204,7 @@ def upstream_request(
     upload = None
     if client.form is not None:
         headers["content-type"] = _form_type(boundary_of(request.headers["content-type"]).decode())
-        upload = _upload(request, client, client.form, target.upstream_model)
+        upload = _upload(request, client, client.form, target.upstream_model, translation)
     timeouts = loaded.config.server.timeouts
     return UpstreamRequest(provider.endpoint(endpoint), headers, translation.body, stream, timeouts), upload
 
@@ -210,7 +213,7 @@ def _form_type(boundary: str) -> str:
     return f"{FORM_TYPE}; boundary={boundary}" if _TOKEN.match(boundary) else f'{FORM_TYPE}; boundary="{boundary}"'
 
 
-def _upload(request: web.Request, client: ClientBody, form: FormField, model: str) -> Upload:
+def _upload(request: web.Request, client: ClientBody, form: FormField, model: str, translation: Translation) -> Upload:
     """Return the form for the upstream, with the model's name there."""
     body = client.body
     if form.value is not None:
@@ -218,16 +221,19 @@ def _upload(request: web.Request, client: ClientBody, form: FormField, model: st
     length = None if "content-encoding" in request.headers else request.content_length
     if length is not None:
         length += len(body) - len(client.body)
-    return Upload(_pieces(body, client.rest, form), length)
+    return Upload(_pieces(body, client.rest, form, translation), length)
 
 
 async def _pieces(
-    body: bytes, rest: AsyncGenerator[bytes, None] | None, form: FormField
+    body: bytes, rest: AsyncGenerator[bytes, None] | None, form: FormField, translation: Translation
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the form. Raises ClientRequestError if the rest of it has the field `model` a second time."""
+    """Yield the form, and estimate its tokens. Raises ClientRequestError if the rest has a second field `model`."""
     yield body
+    size = len(body)
     if rest is not None:
         async for piece in rest:
             form.feed(piece)
+            size += len(piece)
+            translation.context.input_estimate = estimate_of_form(size)  # its length may not be known before
             yield piece
     form.finish()

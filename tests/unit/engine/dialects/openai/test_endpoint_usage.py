@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
+from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,23 @@ from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
 )
 def test_counts_of_a_reply(payload: Any, usage: Usage | None) -> None:
     assert read_endpoint_usage(payload) == usage
+
+
+@pytest.mark.parametrize(
+    ("payload", "tokens"),
+    [
+        ({"usage": {"type": "duration", "seconds": 3}}, 30),
+        ({"usage": {"type": "duration", "seconds": 3}, "duration": 9}, 30),
+        ({"duration": "2.01"}, 21),
+        ({"duration": 0}, 0),
+        ({"duration": "long"}, None),
+        ({"duration": -1}, None),
+        ({"duration": float("nan")}, None),
+        ({"duration": 1e30}, None),
+        ({"duration": [1], "usage": []}, None),
+        ({}, None),
+        ([1], None),
+    ],
+)
+def test_seconds_of_audio_are_tokens(payload: Any, tokens: int | None) -> None:
+    assert read_audio_tokens(payload) == tokens

@@ -77,3 +77,10 @@ def test_the_price_of_a_provider_is_before_that_of_all() -> None:
     assert not table.has("m2", "b")
     assert PriceTable({}, {"a": {"m": Price()}})
     assert not PriceTable({}, {"a": {}})
+
+
+def test_a_minute_of_audio_is_600_tokens() -> None:
+    usage = Usage(input_total=600, cache_read=300)
+    assert PriceTable({"m": Price(minute=0.006)}).cost(usage, "m") == Decimal("0.006")
+    assert [*Price(minute=0.006).problems("prices.m")] == []
+    assert [path for path, _ in Price(input=1.0, minute=0.006).problems("prices.m")] == ["prices.m.minute"]
