@@ -65,7 +65,10 @@ class RetryOptions:
     )
     budget: float = documented(0.2, "retries as a share of the requests of the last 10 s")
     budget_min: int = documented(3, "retries in 10 s that are possible however few requests there are")
-    failures: int = documented(5, "failures in a row after which a provider is paused; 0 = never")
+    failures: int = documented(
+        5,
+        "failures in a row after which a provider is paused, for their client or, if two have them, for all; 0 = never",
+    )
     cooldown: float = documented(15.0, "first pause of a provider or of a key; a provider's doubles while it fails")
     cooldown_max: float = documented(120.0, "longest pause of a provider or of a key, also by `retry-after`")
 

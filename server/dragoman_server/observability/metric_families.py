@@ -208,7 +208,10 @@ RETRIES_DENIED = Family(
     ("reason",),
 )
 BREAKERS_OPEN = Family(
-    "dragoman_breakers_open", Kind.GAUGE, "Processes that pause a provider after its failures.", ("provider",)
+    "dragoman_breakers_open",
+    Kind.GAUGE,
+    "Processes that pause a provider after its failures, for a client or for all.",
+    ("provider",),
 )
 QUEUED_REQUESTS = Family(
     "dragoman_queued_requests", Kind.GAUGE, "Requests that wait for a place at a provider.", ("provider",)

@@ -24,6 +24,7 @@ from dragoman import (
     FailureKind,
     FailureOrigin,
     UpstreamStatusError,
+    conversation_digest,
     parse_body,
 )
 from dragoman.aio import (
@@ -38,6 +39,7 @@ from dragoman_server.config.provider import Auth
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import kind_of
 from dragoman_server.observability.receipts import AttemptRow, Receipt
+from dragoman_server.proxy.auth import client_key_digest
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.limits import estimate_by_size
 from dragoman_server.proxy.loaded_config import LoadedConfig
@@ -46,6 +48,7 @@ from dragoman_server.proxy.resolve_request import translate_for
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
 from dragoman_server.routing.backoff import backoff, retry_hints
+from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.outcomes import (
     ABANDONED,
     ANSWERED,
@@ -87,15 +90,19 @@ class Attempts:
         transport: Sends the requests, which `requests` builds.
         now: Returns Unix seconds.
         estimates: True if the usage of a body that passes through is estimated.
+        conversation: The digest of the conversation, if it is known; else it is computed when it is needed.
     """
 
     __slots__ = (
         "_body",
         "_candidate",
+        "_conversation",
         "_estimates",
         "_exchange",
         "_loaded",
         "_now",
+        "_owner",
+        "_party",
         "_plan",
         "_ranking",
         "_receipt",
@@ -125,6 +132,7 @@ class Attempts:
         now: Callable[[], float],
         *,
         estimates: bool,
+        conversation: bytes | None = None,
     ) -> None:
         assert target.plan is not None
         self._request = request
@@ -141,6 +149,9 @@ class Attempts:
         self._requests = requests
         self._now = now
         self._estimates = estimates
+        self._conversation = conversation
+        self._owner = receipt.owner or client_key_digest(target.provider, request.headers)
+        self._party = party_of(self._owner, conversation)
         self._tried: dict[Candidate, Outcome] = {}
         self._repeats = 0
         self._waited = 0.0
@@ -192,8 +203,9 @@ class Attempts:
         provider, slots = candidate.provider, routing.of(candidate.provider).slots
         if not slots.take():
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            wake = partial(set_once, future, True)
-            if not slots.wait(wake):
+            wake, drop = partial(set_once, future, True), partial(set_once, future, False)
+            owner = self._party[:1]
+            if not slots.wait(wake, owner, drop):
                 raise self._no_place()
             routing.queued(provider.name, 1)
             began, entered = routing.clock(), False
@@ -206,12 +218,20 @@ class Attempts:
             finally:
                 self._waited += routing.clock() - began
                 routing.queued(provider.name, -1)
-                if not entered and not slots.withdraw(wake):
+                if not entered and not slots.withdraw(wake, owner):
                     slots.free()  # it came too late
             if not entered:
                 raise self._no_place()
             timers.restart()
-        routing.begin(candidate)
+        routing.begin(candidate, self._party)
+
+    def _know_conversation(self) -> None:
+        """Add the conversation to the party, if that was not needed before."""
+        receipt = self._receipt
+        if self._conversation is None and self._body:
+            payload = parse_body(self._body, self._loaded.config.server.limits)
+            self._conversation = conversation_digest(receipt.client, payload, receipt.owner)
+            self._party = party_of(self._owner, self._conversation)
 
     def _no_place(self) -> DragomanError:
         self._routing.totals.add(ATTEMPTS, (self._candidate.provider.name, QUEUED_OUT.word))
@@ -236,12 +256,14 @@ class Attempts:
         except BaseException:
             self._abandon(began)
             raise
-        routing.end(candidate, result.outcome)
+        if result.outcome is not ANSWERED:
+            self._know_conversation()
+        routing.end(candidate, result.outcome, self._party, again=candidate in self._tried)
         self._record(result.outcome, routing.clock() - began)
         return result
 
     def _abandon(self, began: float) -> None:
-        self._routing.end(self._candidate, ABANDONED)
+        self._routing.end(self._candidate, ABANDONED, self._party)
         self._record(ABANDONED, self._routing.clock() - began)
         self._routing.free(self._candidate)
 
@@ -303,9 +325,9 @@ class Attempts:
             self._routing.deny("attempts")
             return None
         reason = "candidates"
-        for candidate in self._routing.usable(self._fresh(outcome)):
+        for candidate in self._routing.usable(self._fresh(outcome), self._party):
             # A provider that works is not in an outage that retries could make worse.
-            if not self._routing.budget.spend(free=self._routing.works(candidate)):
+            if not self._routing.budget.spend(self._owner, free=self._routing.works(candidate)):
                 reason = "budget"
             elif (call := self._translated(candidate)) is not None:
                 return call, 0.0
@@ -333,7 +355,7 @@ class Attempts:
         routing, options = self._routing, self._routing.options
         pauses = []
         for candidate, outcome in self._tried.items():
-            if outcome.scope is Scope.ANYWHERE and not routing.of(candidate.provider).breaker.open:
+            if outcome.scope is Scope.ANYWHERE and not routing.is_broken(candidate, self._party):
                 usual = backoff(self._repeats + 1, options.backoff, options.backoff_max, routing.random)
                 pauses.append((max(usual, outcome.after or 0.0), candidate))
         if not pauses:
@@ -341,7 +363,7 @@ class Attempts:
         pause, candidate = min(pauses, key=lambda each: each[0])
         if self._waited + pause > options.wait:
             return "wait", None
-        if not routing.budget.spend():
+        if not routing.budget.spend(self._owner):
             return "budget", None
         self._repeats += 1
         call = self._translated(candidate)

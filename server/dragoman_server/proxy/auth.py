@@ -174,6 +174,12 @@ def _put_key(out: dict[str, str], key: str, messages: bool) -> None:
         out["authorization"] = f"Bearer {key}"
 
 
+def client_key_digest(provider: Provider, headers: Mapping[str, str]) -> bytes:
+    """Return a digest of the client's own key that a provider gets, which separates clients; b"" if it gets none."""
+    key = inbound_key(headers) if provider.auth is Auth.PASSTHROUGH else None
+    return b"" if key is None else sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
 def _put_client_key(out: dict[str, str], headers: Mapping[str, str], messages: bool, same_dialect: bool) -> None:
     """Add the client's own key in the upstream's form. Without a key, the upstream decides.
 

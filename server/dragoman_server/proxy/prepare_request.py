@@ -38,7 +38,7 @@ async def prepare_request(
     gateway.receipts.file(receipt)
     gateway.begin_capture(request, receipt, caller)
     loaded = gateway.loaded
-    target, translation, body, payload, ranking, candidate = await resolve_request(
+    target, translation, body, payload, ranking, candidate, conversation = await resolve_request(
         request,
         receipt,
         loaded,
@@ -99,5 +99,6 @@ async def prepare_request(
         *(request, body, receipt, exchange, loaded, target, ranking, candidate),
         *(gateway.routing, transport, gateway.upstream_requests, gateway.now),
         estimates=gateway.usage.writes,
+        conversation=conversation,
     )
     return call, exchange, attempts.open

@@ -25,10 +25,11 @@ from dragoman import (
 )
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named
+from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named, client_key_digest
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import LONG_BODY, RequestBodies, apply_header_overrides, read_model
+from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.plan import STICKY, Candidate, Plan
 from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.router import Target
@@ -67,6 +68,7 @@ class ResolvedRequest(NamedTuple):
     """A translated request. `body` and `payload` are the client's.
 
     `ranking` are the candidates of the target's plan in the order of this request; the translation is for `candidate`.
+    `conversation` is the digest of the conversation, if it was needed.
     """
 
     target: Target
@@ -75,6 +77,7 @@ class ResolvedRequest(NamedTuple):
     payload: Json
     ranking: list[Candidate] | None = None
     candidate: Candidate | None = None
+    conversation: bytes | None = None
 
 
 async def identify(
@@ -186,15 +189,19 @@ def _translate_for_plan(
 ) -> ResolvedRequest:
     """Translate a request for the best candidate of a plan that can express it. Raises DragomanError."""
     conversation = None
-    if plan.balance == STICKY and len(plan.candidates) > 1:
+    # A request with one attempt is not kept, so it is too late to know its conversation once it has failed.
+    sticky = plan.balance == STICKY and len(plan.candidates) > 1
+    if sticky or plan.attempts == 1 or routing.knows_clients(plan.candidates):
         conversation = conversation_digest(receipt.client, payload, receipt.owner)
-    routing.budget.count_request()
+    owner = receipt.owner or client_key_digest(target.provider, request.headers)
+    party = party_of(owner, conversation)
+    routing.budget.count_request(owner)
     ranking = routing.ranking(plan, conversation)
     if receipt.client is Dialect.RESPONSES:
         ranking = routing.issuers.eligible(ranking, receipt.owner, payload)
-    usable = routing.usable(ranking)
+    usable = routing.usable(ranking, party)
     if not usable:
-        raise routing.unavailable(ranking)
+        raise routing.unavailable(ranking, party)
     first: ClientRequestError | None = None
     for candidate in usable:
         chosen = target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model)
@@ -205,7 +212,7 @@ def _translate_for_plan(
             # Reading a request may complete it in place: the next one gets it as the client sent it.
             payload = parse_body(body, loaded.config.server.limits)
         else:
-            return resolved._replace(ranking=ranking, candidate=candidate)
+            return resolved._replace(ranking=ranking, candidate=candidate, conversation=conversation)
     assert first is not None
     try:
         raise first.with_traceback(None)
@@ -248,4 +255,4 @@ def translate_for(
         if turn is not None:
             turn.relocate(error)
         raise
-    return _tuple(ResolvedRequest, (target, translation, body, payload, None, None))
+    return _tuple(ResolvedRequest, (target, translation, body, payload, None, None, None))

@@ -41,6 +41,8 @@ class Outcome(NamedTuple):
     status: int | None = None
     after: float | None = None
     """The seconds that the upstream asks to wait."""
+    by_content: bool = True
+    """True if it may depend on what was sent. Else it would have been the same for other clients."""
 
 
 ANSWERED = Outcome("answered")
@@ -54,21 +56,24 @@ QUEUED_OUT = Outcome("queue", Scope.ELSEWHERE)
 
 def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: bool = True) -> Outcome:
     """Return the outcome of an error status. `own_key` is False if the key was the client's own."""
+    by_content = True
     if status == 429:
-        word, scope, blame = "rate_limited", Scope.ANYWHERE, Blame.KEY
+        word, scope, blame = "rate_limited", Scope.ANYWHERE, Blame.KEY if own_key else Blame.NONE
+        by_content = hints.after is None  # such as a request that is larger than the limit
     elif status in _RETRYABLE:
         word, scope, blame = "unavailable", Scope.ANYWHERE, Blame.NONE
     elif status >= 500:
         word, scope, blame = "unavailable", Scope.ANYWHERE, Blame.PROVIDER
     elif status in _KEY_STATUSES and own_key:
         word, scope, blame = "unauthorized", Scope.ELSEWHERE, Blame.KEY
+        by_content = status == 403  # moderation answers it, too
     else:
         word, scope, blame = "refused", Scope.NOWHERE, Blame.NONE
     if hints.again is False and scope is Scope.ANYWHERE:
         scope = Scope.ELSEWHERE  # the header concerns this upstream only
     elif hints.again and scope is Scope.NOWHERE:
         word, scope = "unavailable", Scope.ANYWHERE
-    return Outcome(word, scope, blame, status, hints.after)
+    return Outcome(word, scope, blame, status, hints.after, by_content)
 
 
 _BY_REASON = {
@@ -88,4 +93,4 @@ def outcome_of_failure(failure: Failure, hints: RetryHints = NO_HINTS, *, own_ke
     word = _BY_REASON.get(failure.reason)
     if word is None:
         return Outcome("refused", status=failure.status)
-    return Outcome(word, Scope.ANYWHERE, Blame.PROVIDER)
+    return Outcome(word, Scope.ANYWHERE, Blame.PROVIDER, by_content=word != "unreachable")

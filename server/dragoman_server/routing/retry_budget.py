@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 SECONDS = 10
 """Length of the window in which requests and retries are counted."""
+_OWNERS = 10_000
+"""Most clients that are counted apart."""
 
 
 class RetryBudget:
@@ -24,31 +26,51 @@ class RetryBudget:
         self._second = int(clock())
         self._requests = [0] * SECONDS
         self._retries = [0] * SECONDS
+        self._owners: dict[bytes, list[int]] = {}
+        """The requests and the retries of each client since `_began`, a second that is at most `SECONDS` ago."""
+        self._began = self._second
 
     def configure(self, share: float, least: int) -> None:
         """Use other limits; what was counted stays."""
         self._share, self._least = share, least
 
-    def count_request(self) -> None:
-        """Count a client's request."""
+    def count_request(self, owner: bytes = b"") -> None:
+        """Count a request of a client, by the digest of its key; without keys it is empty."""
         self._requests[self._slot()] += 1
+        if owner:
+            own = self._owners.get(owner)
+            if own is None:
+                own = self._of(owner)
+            own[0] += 1
 
-    def spend(self, *, free: bool = False) -> bool:
+    def spend(self, owner: bytes = b"", *, free: bool = False) -> bool:
         """Count a retry and return True, or return False if the budget has none left. A `free` one is always granted.
 
         A retry at a provider that works is free: it does not multiply an outage. It counts all the same, so the share
-        holds again as soon as that provider fails, too.
+        holds again as soon as that provider fails, too. If other clients have used the budget up, each client still has
+        the share of its own requests, and one retry at least.
         """
         slot = self._slot()
-        if not free and sum(self._retries) >= max(self._least, int(self._share * sum(self._requests))):
+        most = max(self._least, int(self._share * sum(self._requests)))
+        own = self._of(owner) if owner else [0, 1]  # without keys there is one client
+        if not free and sum(self._retries) >= most and (not most or own[1] >= max(1, int(self._share * own[0]))):
             return False
         self._retries[slot] += 1
+        own[1] += 1
         return True
+
+    def _of(self, owner: bytes) -> list[int]:
+        if len(self._owners) >= _OWNERS:
+            self._owners = {}
+        return self._owners.setdefault(owner, [0, 0])
 
     def _slot(self) -> int:
         """Return the index of the present second, and clear the seconds that have left the window."""
         now = int(self._clock())
-        for second in range(max(self._second + 1, now - SECONDS + 1), now + 1):
-            self._requests[second % SECONDS] = self._retries[second % SECONDS] = 0
-        self._second = max(self._second, now)
+        if now > self._second:
+            for second in range(max(self._second, now - SECONDS) + 1, now + 1):
+                self._requests[second % SECONDS] = self._retries[second % SECONDS] = 0
+            self._second = now
+            if now - self._began >= SECONDS:
+                self._owners, self._began = {}, now
         return self._second % SECONDS

@@ -23,7 +23,8 @@ from dragoman_server.observability.metric_families import (
     Totals,
 )
 from dragoman_server.routing.circuit_breaker import CircuitBreaker
-from dragoman_server.routing.outcomes import Blame, Outcome
+from dragoman_server.routing.client_pauses import ClientPauses, Party
+from dragoman_server.routing.outcomes import ANSWERED, Blame, Outcome
 from dragoman_server.routing.plan import Candidate, Plan
 from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.retry_budget import RetryBudget
@@ -40,16 +41,18 @@ _PAUSES_MAX = 1000
 
 
 class ProviderState:
-    """One provider: its `slots`, its `breaker`, and its keys by name.
+    """One provider: its `slots`, its `breaker`, the pauses of single `clients`, and its keys by name.
 
     `busy` is the number of requests with each key. `cooled` has the pauses by key and model: their ends, and whether
     the provider has requested them.
     """
 
-    __slots__ = ("breaker", "busy", "cooled", "slots")
+    __slots__ = ("breaker", "busy", "clients", "cooled", "slots")
 
     def __init__(self, breaker: CircuitBreaker, slots: Slots) -> None:
         self.breaker = breaker
+        self.clients: ClientPauses | None = None
+        """None as long as no client is known to have failed."""
         self.slots = slots
         self.busy: dict[str, int] = {}
         self.cooled: dict[tuple[str, str], tuple[float, bool]] = {}
@@ -96,12 +99,14 @@ class RoutingState:
                 del self._providers[name]
                 self._report_breaker(name, state, closed=True)
         for name, state in self._providers.items():
-            state.breaker.configure(options.failures, options.cooldown, options.cooldown_max)
+            for breaker in (state.breaker, *(state.clients.breakers() if state.clients is not None else ())):
+                breaker.configure(options.failures, options.cooldown, options.cooldown_max)
             if (provider := config.providers.get(name)) is not None:
                 state.slots.configure(provider.concurrent, provider.queue)
                 if _place(provider) != _place(before.providers.get(name)):
                     # The operator has changed what failed.
                     state.cooled.clear()
+                    state.clients = None
                     state.breaker.succeeded()
                     self._report_breaker(name, state)
 
@@ -109,11 +114,13 @@ class RoutingState:
         """Return the state of a provider."""
         state = self._providers.get(provider.name)
         if state is None:
-            options = self._options
-            breaker = CircuitBreaker(options.failures, options.cooldown, options.cooldown_max, self.clock)
-            state = ProviderState(breaker, Slots(provider.concurrent, provider.queue))
+            state = ProviderState(self._new_breaker(), Slots(provider.concurrent, provider.queue))
             self._providers[provider.name] = state
         return state
+
+    def _new_breaker(self) -> CircuitBreaker:
+        options = self._options
+        return CircuitBreaker(options.failures, options.cooldown, options.cooldown_max, self.clock)
 
     # --- the choice --------------------------------------------------------------------------------------------------
 
@@ -121,7 +128,11 @@ class RoutingState:
         """Return the candidates of a plan in the order in which one request prefers them."""
         return plan.ranked(conversation, self._busy, self.random)
 
-    def usable(self, ranking: Iterable[Candidate]) -> list[Candidate]:
+    def knows_clients(self, ranking: Iterable[Candidate]) -> bool:
+        """True if single clients may pause at one of these candidates."""
+        return any(self.of(candidate.provider).clients is not None for candidate in ranking)
+
+    def usable(self, ranking: Iterable[Candidate], party: Party = ()) -> list[Candidate]:
         """Return the candidates that a request can go to now: those with a free place, then those with a queue.
 
         If all others pause, those follow whose key failed without a word on when to return, the soonest first.
@@ -131,26 +142,33 @@ class RoutingState:
         paused: list[tuple[float, int, Candidate]] = []
         for candidate in ranking:
             state = self.of(candidate.provider)
-            seconds, requested = self._pause(candidate, state)
-            if requested or state.slots.closed:
+            seconds, requested = self._pause(candidate, state, party)
+            if requested:
+                continue
+            full = state.slots.full
+            if full and state.slots.is_closed_to(party[:1]):
                 continue
             if seconds > 0.0:
                 paused.append((seconds, len(paused), candidate))
-            elif state.slots.full:
+            elif full:
                 queued.append(candidate)
             else:
                 free.append(candidate)
         return free + queued or [candidate for *_, candidate in sorted(paused, key=lambda each: each[:2])]
 
-    def remaining(self, candidate: Candidate) -> float:
-        """Return the seconds for which a candidate still pauses; 0 if it does not."""
-        return self._pause(candidate, self.of(candidate.provider))[0]
+    def remaining(self, candidate: Candidate, party: Party = ()) -> float:
+        """Return the seconds for which a candidate still pauses for a party; 0 if it does not."""
+        return self._pause(candidate, self.of(candidate.provider), party)[0]
 
-    def _pause(self, candidate: Candidate, state: ProviderState) -> tuple[float, bool]:
+    def _pause(self, candidate: Candidate, state: ProviderState, party: Party) -> tuple[float, bool]:
         """Return the seconds for which a candidate still pauses, and whether it must not be used before."""
         seconds = state.breaker.remaining()
         requested = seconds > 0.0
         place = candidate.key, candidate.upstream_model
+        if state.clients is not None:
+            own = max((breaker.remaining() for breaker in state.clients.of(party)), default=0.0)
+            cooled, by_provider = state.clients.pause(place, party)
+            seconds, requested = max(seconds, own, cooled), requested or own > 0.0 or by_provider
         if (pause := state.cooled.get(place)) is not None:
             until, by_provider = pause
             if (left := until - self.clock()) <= 0.0:
@@ -163,18 +181,22 @@ class RoutingState:
         state = self.of(candidate.provider)
         return state.busy.get(candidate.key, 0) if candidate.key else state.slots.taken
 
+    def is_broken(self, candidate: Candidate, party: Party = ()) -> bool:
+        """True if a provider pauses after failures, for a party or for all, and did not succeed since."""
+        state = self.of(candidate.provider)
+        return any(breaker.open for breaker in _breakers(state, party))
+
     def works(self, candidate: Candidate) -> bool:
         """True if a provider has not failed since its last success."""
         return self.of(candidate.provider).breaker.failures == 0
 
-    def unavailable(self, ranking: Sequence[Candidate]) -> DragomanError:
-        """Return the error for a request that no candidate can take now."""
-        pauses = [self.remaining(candidate) for candidate in ranking]
+    def unavailable(self, ranking: Sequence[Candidate], party: Party = ()) -> DragomanError:
+        """Return the error for a request of a party that no candidate can take now."""
+        pauses = [self.remaining(candidate, party) for candidate in ranking]
         after = min(pauses)
         if after <= 0.0:
             return overloaded()
-        broken = any(self.of(candidate.provider).breaker.open for candidate in ranking)
-        if broken:
+        if any(self.is_broken(candidate, party) for candidate in ranking):
             kind, message, status = FailureKind.OVERLOADED, "the providers of this model have failed and pause", 503
         else:
             kind, message, status = FailureKind.RATE_LIMIT, "the providers of this model are at their rate limits", 429
@@ -182,35 +204,67 @@ class RoutingState:
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
-    def begin(self, candidate: Candidate) -> None:
+    def begin(self, candidate: Candidate, party: Party = ()) -> None:
         """Record that an attempt begins. Its place was taken; `end` and then `free` must follow."""
         state = self.of(candidate.provider)
         state.breaker.begin()
+        if state.clients is not None:
+            for breaker in state.clients.of(party):
+                breaker.begin()
         if candidate.key:
             state.busy[candidate.key] = state.busy.get(candidate.key, 0) + 1
 
-    def end(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Record how an attempt ended."""
+    def end(self, candidate: Candidate, outcome: Outcome, party: Party = (), *, again: bool = False) -> None:
+        """Record how an attempt of a party ended. Without one, failures are those of the provider itself.
+
+        `again`: the same request has failed there before, so this is no further failure of the provider.
+        """
         name, state = candidate.provider.name, self.of(candidate.provider)
         self.totals.add(ATTEMPTS, (name, outcome.word))
-        if outcome.blame is Blame.PROVIDER:
-            if state.breaker.failed():
-                self._opened(name, state)
-            # A `retry-after` is respected here, too.
-            if outcome.after:
-                self._cool(candidate, state, outcome.after, requested=True)
-        elif outcome.blame is Blame.KEY:
-            # The provider answered, but nothing is known of its other requests.
-            state.breaker.abandoned()
-            requested = outcome.after is not None and outcome.status == 429
-            seconds = self._options.cooldown if outcome.after is None else outcome.after
-            self._cool(candidate, state, seconds, requested=requested)
-        elif outcome.word in ("answered", "refused"):
-            if state.breaker.succeeded():
+        if outcome is ANSWERED or outcome.word == "refused":
+            closed = state.breaker.succeeded()
+            if state.clients is not None:
+                closed |= state.clients.succeeded(party)
+                if not len(state.clients):
+                    state.clients = None
+            if closed:
                 self._report_breaker(name, state)
                 log.warning("provider %s works again", name)
+            return
+        if not outcome.by_content:
+            party = ()
+        if outcome.blame is Blame.PROVIDER:
+            self._fail(name, state, party, again=again)
+            # A `retry-after` is respected here, too.
+            if outcome.after:
+                self._cool(candidate, state, outcome.after, requested=True, party=party)
+        elif outcome.blame is Blame.KEY:
+            # The provider answered, but nothing is known of its other requests.
+            self._abandon(state, party)
+            requested = outcome.after is not None and outcome.status == 429
+            seconds = self._options.cooldown if outcome.after is None else outcome.after
+            self._cool(candidate, state, seconds, requested=requested, party=party)
         else:
-            state.breaker.abandoned()
+            self._abandon(state, party)
+
+    def _fail(self, name: str, state: ProviderState, party: Party, *, again: bool) -> None:
+        # A client whose request has tested a provider in vain leaves the next test to others.
+        hold = self._options.cooldown if state.breaker.is_tested else 0.0
+        if not (party and again) and state.breaker.failed(*party[:1]):
+            self._opened(name, state)
+        if party and self._clients(state).failed(party, hold):
+            self._report_breaker(name, state)
+            log.warning("provider %s failed again and again for one client or conversation, which pauses there", name)
+
+    def _clients(self, state: ProviderState) -> ClientPauses:
+        if state.clients is None:
+            state.clients = ClientPauses(self._new_breaker, self.clock)
+        return state.clients
+
+    @staticmethod
+    def _abandon(state: ProviderState, party: Party) -> None:
+        for breaker in _breakers(state, party):
+            breaker.abandoned()
 
     def free(self, candidate: Candidate) -> None:
         """Record that a request has left a candidate: its reply has ended, or its attempt failed."""
@@ -233,10 +287,14 @@ class RoutingState:
 
     # --- pauses ------------------------------------------------------------------------------------------------------
 
-    def _cool(self, candidate: Candidate, state: ProviderState, seconds: float, *, requested: bool) -> None:
+    def _cool(
+        self, candidate: Candidate, state: ProviderState, seconds: float, *, requested: bool, party: Party
+    ) -> None:
         seconds = min(seconds, self._options.cooldown_max)
         if seconds > 0.0:
             place = candidate.key, candidate.upstream_model
+            if party and not self._clients(state).cool(place, seconds, requested=requested, party=party):
+                return
             self._put_pause(state, place, seconds, requested)
             if self.share is not None and requested:
                 self.share(_KEY + ":" + json_dumps([candidate.provider.name, *place]).decode(), seconds)
@@ -259,7 +317,8 @@ class RoutingState:
             self.share(f"{_PROVIDER}:{name}", seconds)
 
     def _report_breaker(self, name: str, state: ProviderState, *, closed: bool = False) -> None:
-        self.totals.put(BREAKERS_OPEN, (name,), 1 if state.breaker.open and not closed else 0)
+        is_open = not closed and (state.breaker.open or (state.clients is not None and state.clients.open))
+        self.totals.put(BREAKERS_OPEN, (name,), 1 if is_open else 0)
 
     def learn(self, name: str, seconds: float) -> None:
         """Adopt a pause that another gateway has begun. Names that are not known here are ignored."""
@@ -280,6 +339,11 @@ class RoutingState:
             provider = self._config.providers.get(owner)
             if provider is not None and isinstance(key, str) and isinstance(model, str):
                 self._put_pause(self.of(provider), (key, model), seconds, True)
+
+
+def _breakers(state: ProviderState, party: Party) -> Sequence[CircuitBreaker]:
+    """Return the breakers that concern a party."""
+    return (state.breaker,) if state.clients is None else (state.breaker, *state.clients.of(party))
 
 
 def _place(provider: Provider | None) -> object:

@@ -1,22 +1,33 @@
-"""The places of a provider: how many requests it may have at once, and the queue of those that wait for a place."""
+"""The places of a provider: how many requests it may have at once, and the queue of those that wait for a place.
+
+The clients of a queue take turns, and a client that fills it makes room for others.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
 
 Wake = Callable[[], None]
 
 
 class Slots:
-    """Counts the requests at a provider. `limit` is the most at once (0: no limit), `queue` the most that wait."""
+    """Counts the requests at a provider. `limit` is the most at once (0: no limit), `queue` the most that wait.
 
-    __slots__ = ("_limit", "_queue", "_waiting", "taken")
+    An `owner` is what separates clients.
+    """
+
+    __slots__ = ("_dropped", "_limit", "_queue", "_waiting", "taken", "waiting")
 
     def __init__(self, limit: int = 0, queue: int = 0) -> None:
-        self._waiting: deque[Wake] = deque()
+        self._waiting: OrderedDict[Hashable, deque[tuple[Wake, Wake | None]]] = OrderedDict()
+        """The functions that wake and drop the requests of each client that waits, the next client first."""
+        self._dropped: set[Wake] = set()
+        """The requests that were dropped and were not withdrawn yet."""
         self.taken = 0
         """Requests at the provider."""
+        self.waiting = 0
+        """Requests in the queue."""
         self.configure(limit, queue)
 
     def configure(self, limit: int, queue: int) -> None:
@@ -25,19 +36,18 @@ class Slots:
         self._hand_out()
 
     @property
-    def waiting(self) -> int:
-        """Requests in the queue."""
-        return len(self._waiting)
-
-    @property
     def full(self) -> bool:
         """True if a request would have to wait."""
-        return bool(self._waiting) or bool(self._limit and self.taken >= self._limit)
+        return bool(self.waiting) or bool(self._limit and self.taken >= self._limit)
 
     @property
     def closed(self) -> bool:
         """True if a request would be refused: there is no place, and none in the queue."""
-        return self.full and len(self._waiting) >= self._queue
+        return self.is_closed_to(())
+
+    def is_closed_to(self, owner: Hashable) -> bool:
+        """True if a request of this client would be refused."""
+        return self.full and self.waiting >= self._queue and self._longest(owner) is None
 
     def take(self) -> bool:
         """Take a place and return True, or return False if all are taken."""
@@ -46,30 +56,60 @@ class Slots:
         self.taken += 1
         return True
 
-    def wait(self, wake: Wake) -> bool:
+    def wait(self, wake: Wake, owner: Hashable = (), drop: Wake | None = None) -> bool:
         """Join the queue and return True, or return False if it is full.
 
-        `wake` is called once, with the place taken; until then `withdraw` leaves the queue.
+        `wake` is called once, with the place taken; until then `withdraw` leaves the queue. In a full queue the last
+        request of the client that has the most makes room for one that has fewer: its `drop` is called instead.
         """
-        if len(self._waiting) >= self._queue:
-            return False
-        self._waiting.append(wake)
+        if self.waiting >= self._queue:
+            longest = self._longest(owner)
+            if longest is None:
+                return False
+            last, dropped = self._waiting[longest].pop()
+            self.waiting -= 1
+            self._dropped.add(last)
+            if dropped is not None:
+                dropped()
+        self._waiting.setdefault(owner, deque()).append((wake, drop))
+        self.waiting += 1
         return True
 
-    def withdraw(self, wake: Wake) -> bool:
+    def _longest(self, owner: Hashable) -> Hashable | None:
+        """Return the client whose queue is the longest, if it is longer than that of `owner` would be."""
+        if not self._queue or len(self._waiting) - (owner in self._waiting) < 1:
+            return None
+        longest = max(self._waiting, key=lambda each: len(self._waiting[each]))
+        return longest if len(self._waiting[longest]) > len(self._waiting.get(owner, ())) + 1 else None
+
+    def withdraw(self, wake: Wake, owner: Hashable = ()) -> bool:
         """Leave the queue. Returns False if `wake` was called already: then there is a place to `free`."""
-        try:
-            self._waiting.remove(wake)
-        except ValueError:
+        if wake in self._dropped:
+            self._dropped.remove(wake)
+            return True
+        own = self._waiting.get(owner, deque())
+        found = next((each for each in own if each[0] == wake), None)
+        if found is None:
             return False
+        own.remove(found)
+        self.waiting -= 1
+        if not own:
+            del self._waiting[owner]
         return True
 
     def free(self) -> None:
-        """Give a place back. The first of the queue gets it."""
+        """Give a place back. The first request of the next client in the queue gets it."""
         self.taken -= 1
         self._hand_out()
 
     def _hand_out(self) -> None:
         while self._waiting and not (self._limit and self.taken >= self._limit):
+            owner, own = next(iter(self._waiting.items()))
+            wake, _ = own.popleft()
             self.taken += 1
-            self._waiting.popleft()()
+            self.waiting -= 1
+            if own:
+                self._waiting.move_to_end(owner)
+            else:
+                del self._waiting[owner]
+            wake()

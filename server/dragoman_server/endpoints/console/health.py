@@ -77,9 +77,9 @@ def numbers(totals: Totals) -> Json:
 def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
     """Return the state of each provider of the configuration.
 
-    It is `paused` while a breaker is open in a process, `down` if its last requests failed because it was not there,
-    `cooling` while keys of it pause in this process, `working` if it was asked at all, else `unused`. Requests that the
-    gateway rejected are no requests to a provider.
+    It is `paused` while a breaker is open in a process, for a client or for all, `down` if its last requests failed
+    because it was not there, `cooling` while keys of it pause in this process, `working` if it was asked at all, else
+    `unused`. Requests that the gateway rejected are no requests to a provider.
     """
     routing = gateway.routing
     errors = _by_label(totals, UPSTREAM_ERRORS, 0)

@@ -33,7 +33,8 @@ from dragoman_server.routing.routing_state import RoutingState
 class ForwardAttempts(Attempts):
     """The attempts of one forwarded request: `client` is its body, `upload` the form that is sent in place of that.
 
-    The other arguments are those of `Attempts`.
+    `sender` separates clients of the same key, as a conversation does elsewhere. The other arguments are those of
+    `Attempts`.
     """
 
     __slots__ = ("_client", "_upload")
@@ -55,6 +56,7 @@ class ForwardAttempts(Attempts):
         now: Callable[[], float],
         *,
         estimates: bool,
+        sender: bytes,
     ) -> None:
         assert target.plan is not None
         if upload is not None:
@@ -63,6 +65,7 @@ class ForwardAttempts(Attempts):
             *(request, client.body, receipt, exchange, loaded, target, ranking, candidate),
             *(routing, transport, requests, now),
             estimates=estimates,
+            conversation=sender,
         )
         self._client = client
         self._upload = upload

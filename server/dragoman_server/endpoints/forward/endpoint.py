@@ -78,7 +78,8 @@ class ForwardedEndpoints:
         client = await read_body(request, receipt, gateway.bodies, loaded.config.server.limits)
         receipt.model = client.model or None
         target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
-        target, ranking, candidate = choose_candidate(target, receipt, gateway.routing)
+        sender = (request.remote or "").encode()
+        target, ranking, candidate = choose_candidate(request, target, receipt, gateway.routing, sender)
         translation = exchange_of(request, receipt, loaded, target, client, time.time)
         if gateway.usage.writes and client.form is None:
             translation.context.input_estimate = estimate_by_size(translation.body)
@@ -104,6 +105,7 @@ class ForwardedEndpoints:
             *(request, client, upload, receipt, exchange, loaded, target, ranking, candidate),
             *(gateway.routing, transport, requests, time.time),
             estimates=gateway.usage.writes,
+            sender=sender,
         )
         del client
         async with gateway.upstream.opened(call, request, send=attempts.open) as (answer, timers):

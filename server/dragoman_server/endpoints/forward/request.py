@@ -31,13 +31,14 @@ from dragoman import (
 from dragoman.aio import Upload, UpstreamRequest
 from dragoman_server.config.forwarded_endpoints import FORM_TYPE, FORMS, FORWARDED
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import check_model
+from dragoman_server.proxy.auth import check_model, client_key_digest
 from dragoman_server.proxy.error_response import client_failure, unsupported
 from dragoman_server.proxy.hooks import Hooks, chosen
 from dragoman_server.proxy.limits import estimate_of_form
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.request_body import RequestBodies, read_model
 from dragoman_server.proxy.upstream_request import UpstreamRequests
+from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState
@@ -132,20 +133,23 @@ async def choose_target(
 
 
 def choose_candidate(
-    target: Target, receipt: Receipt, routing: RoutingState
+    request: web.Request, target: Target, receipt: Receipt, routing: RoutingState, sender: bytes
 ) -> tuple[Target, list[Candidate], Candidate | None]:
     """Return the target for the best candidate of its plan at the moment, that candidate, and the order of all.
 
-    Only candidates that serve the endpoint count. Both are empty without a plan. Raises DragomanError if all pause.
+    `sender` separates clients of the same key, as a conversation does elsewhere. Only candidates that serve the
+    endpoint count. Both are empty without a plan. Raises DragomanError if all pause.
     """
     if target.plan is None:
         return target, [], None
     group = FORWARDED[receipt.endpoint]
-    routing.budget.count_request()
+    owner = receipt.owner or client_key_digest(target.provider, request.headers)
+    party = party_of(owner, sender)
+    routing.budget.count_request(owner)
     ranking = [each for each in routing.ranking(target.plan, None) if each.provider.serves(group)]
-    usable = routing.usable(ranking)
+    usable = routing.usable(ranking, party)
     if not usable:
-        raise routing.unavailable(ranking)
+        raise routing.unavailable(ranking, party)
     candidate = usable[0]
     receipt.provider = candidate.provider.name
     return target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model), ranking, candidate

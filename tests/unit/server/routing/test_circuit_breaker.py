@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman_server.routing.circuit_breaker import CircuitBreaker
+from dragoman_server.routing.circuit_breaker import PROBE, CircuitBreaker
 from support.manual_clock import ManualClock
 
 
@@ -93,3 +93,42 @@ def test_another_gateway_can_open_it(seconds: float) -> None:
     assert found.remaining() == 0
     found.begin()
     assert found.succeeded()
+
+
+def test_tests_of_a_provider_begin_a_second_apart() -> None:
+    """One that takes long, or that its client holds open, does not keep out the others."""
+    clock = ManualClock()
+    found = opened(clock)
+    clock.advance(10)
+    found.begin()
+    assert found.remaining() == PROBE
+    clock.advance(PROBE)
+    assert found.remaining() == 0
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b""]), max_size=30), st.integers(1, 6))
+def test_failures_of_one_part_never_open_it(parts: list[bytes], limit: int) -> None:
+    """Two parts do, each with half of the failures at most, and the provider's own failures do."""
+    found = breaker(ManualClock(), limit)
+    seen: list[bytes] = []
+    for part in parts:
+        found.begin()
+        opens = found.failed(part)
+        seen.append(part)
+        counted = seen.count(b"") + sum(min(seen.count(each), (limit + 1) // 2) for each in (b"a", b"b"))
+        assert opens == (counted >= limit and set(seen) not in ({b"a"}, {b"b"}))
+        if opens:
+            break
+
+
+def test_a_part_whose_test_fails_does_not_lengthen_the_pause_of_all() -> None:
+    clock = ManualClock()
+    found = opened(clock)
+    clock.advance(10)
+    for part in (b"a", b"a", b"b"):
+        clock.advance(PROBE)
+        assert found.remaining() == 0
+        found.begin()
+        longer = found.failed(part)
+        assert longer == (part == b"b")
+    assert found.remaining() == 20

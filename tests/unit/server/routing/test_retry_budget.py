@@ -65,3 +65,25 @@ def test_new_limits_apply_to_what_was_counted() -> None:
     budget.configure(0.2, 2)
     assert budget.spend()
     assert not budget.spend()
+
+
+def test_each_client_has_its_share_when_another_one_has_used_the_budget_up() -> None:
+    clock = ManualClock()
+    budget = RetryBudget(0.2, 3, clock)
+    for _ in range(100):
+        budget.count_request(b"a")
+    assert sum(budget.spend(b"a") for _ in range(50)) == 20
+    budget.count_request(b"b")
+    assert [budget.spend(b"b"), budget.spend(b"b")] == [True, False]
+    for _ in range(19):
+        budget.count_request(b"b")
+    assert sum(budget.spend(b"b") for _ in range(20)) == 3
+    clock.advance(SECONDS)
+    budget.count_request(b"a")
+    assert sum(budget.spend(b"a") for _ in range(9)) == 3
+
+
+def test_without_a_budget_no_client_has_a_share() -> None:
+    budget = RetryBudget(0.0, 0, ManualClock())
+    budget.count_request(b"a")
+    assert not budget.spend(b"a")

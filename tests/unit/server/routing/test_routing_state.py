@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman import Dialect
+from dragoman import Dialect, Failure, FailureKind
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.metric_families import ATTEMPTS, BREAKERS_OPEN, Totals
 from dragoman_server.routing.backoff import RetryHints
-from dragoman_server.routing.outcomes import ANSWERED, Outcome, outcome_of_status
+from dragoman_server.routing.client_pauses import Party
+from dragoman_server.routing.outcomes import ANSWERED, Outcome, outcome_of_failure, outcome_of_status
 from dragoman_server.routing.plan import Candidate, candidates_of
 from dragoman_server.routing.routing_state import RoutingState
 from support.manual_clock import ManualClock
@@ -35,10 +36,10 @@ class Scene:
         self.other = Candidate(two, "m")
         self.all = [self.first, self.second, self.other]
 
-    def attempt(self, candidate: Candidate, outcome: Outcome) -> None:
+    def attempt(self, candidate: Candidate, outcome: Outcome, party: Party = (), *, again: bool = False) -> None:
         assert self.state.of(candidate.provider).slots.take()
-        self.state.begin(candidate)
-        self.state.end(candidate, outcome)
+        self.state.begin(candidate, party)
+        self.state.end(candidate, outcome, party, again=again)
         self.state.free(candidate)
 
 
@@ -197,3 +198,83 @@ def test_a_reload_drops_a_provider_that_is_gone() -> None:
     assert scene.totals.read(BREAKERS_OPEN, "two") == [0]
     scene.state.configure(scene.config)
     assert scene.state.usable([scene.other]) == [scene.other]
+
+
+CONTENT = outcome_of_status(500)
+ATTACKER, CLIENT = (b"key 1", b"conversation 1"), (b"key 2", b"conversation 2")
+
+
+def test_failures_of_one_client_are_neither_shared_nor_a_pause_of_others() -> None:
+    scene, names = Scene(), list[str]()
+    scene.state.share = lambda name, _: names.append(name)
+    for outcome in (CONTENT, CONTENT, outcome_of_status(503, RetryHints(60)), outcome_of_status(403)):
+        scene.attempt(scene.other, outcome, ATTACKER)
+    assert scene.state.usable([scene.other], ATTACKER) == []
+    assert scene.state.unavailable([scene.other], ATTACKER).failure.status == 503
+    assert scene.state.usable([scene.other], CLIENT) == [scene.other]
+    assert scene.totals.read(BREAKERS_OPEN, "two") == [1]
+    assert names == []
+    scene.attempt(scene.other, ANSWERED, CLIENT)
+    assert scene.state.usable([scene.other], ATTACKER) == []
+
+
+def test_a_pause_of_two_clients_is_shared() -> None:
+    scene, names = Scene(), list[str]()
+    scene.state.share = lambda name, _: names.append(name)
+    for party in (ATTACKER, CLIENT):
+        scene.attempt(scene.other, outcome_of_status(503, RetryHints(60)), party)
+    assert scene.state.usable([scene.other], (b"key 3",)) == []
+    assert len(names) == 2
+
+
+def test_a_client_whose_tests_fail_does_not_keep_a_provider_paused() -> None:
+    """After an outage the attacker takes each test that it can: the next one is another client's, a second later."""
+    scene = Scene()
+    for party in (ATTACKER, CLIENT):
+        scene.attempt(scene.other, CONTENT, party)
+    assert scene.state.usable([scene.other], (b"key 3",)) == []
+    scene.clock.advance(10)
+    scene.attempt(scene.other, CONTENT, ATTACKER)
+    assert scene.state.usable([scene.other], ATTACKER) == []
+    scene.clock.advance(1)
+    assert scene.state.usable([scene.other], ATTACKER) == []
+    assert scene.state.usable([scene.other], CLIENT) == [scene.other]
+    scene.attempt(scene.other, ANSWERED, CLIENT)
+    assert scene.state.usable([scene.other], (b"key 3",)) == [scene.other]
+
+
+def test_a_provider_that_cannot_be_reached_pauses_for_all() -> None:
+    scene = Scene()
+    refused = outcome_of_failure(Failure(FailureKind.API, "no", 502, reason="unreachable"))
+    for _ in range(2):
+        scene.attempt(scene.other, refused, ATTACKER)
+    assert scene.state.usable([scene.other], CLIENT) == []
+
+
+def test_retries_of_one_request_count_once_for_the_provider() -> None:
+    scene = Scene()
+    for party in (ATTACKER, CLIENT):
+        for again in (False, True):
+            scene.attempt(scene.first, CONTENT, party, again=again)
+            assert scene.state.usable([scene.first], (b"key 3",)) == ([] if party is CLIENT else [scene.first])
+
+
+def test_a_new_place_of_a_provider_ends_the_pauses_of_clients() -> None:
+    scene = Scene()
+    for _ in range(2):
+        scene.attempt(scene.other, CONTENT, ATTACKER)
+    two = replace(scene.config.providers["two"], base_url="http://elsewhere/v1")
+    scene.state.configure(replace(scene.config, providers={**scene.config.providers, "two": two}))
+    assert scene.state.usable([Candidate(two, "m")], ATTACKER) == [Candidate(two, "m")]
+    assert scene.totals.read(BREAKERS_OPEN, "two") == [0]
+
+
+def test_failures_of_requests_from_before_a_pause_hold_nobody() -> None:
+    scene = Scene()
+    scene.state.begin(scene.other, CLIENT)
+    for party in (ATTACKER, (b"key 3",)):
+        scene.attempt(scene.other, CONTENT, party)
+    scene.clock.advance(9)
+    scene.state.end(scene.other, CONTENT, CLIENT)
+    scene.clock.advance(1)
+    assert scene.state.usable([scene.other], CLIENT) == [scene.other]

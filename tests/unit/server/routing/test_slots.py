@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,3 +76,49 @@ def test_a_higher_limit_admits_those_that_wait() -> None:
     slots.configure(0, 0)
     assert guests[2].inside
     assert not slots.full
+
+
+class Order:
+    """The order in which requests got a place, or were dropped."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.woken: list[str] = []
+        self.dropped: list[str] = []
+        self.wakes: dict[str, Callable[[], None]] = {}
+
+    def wait(self, name: str) -> bool:
+        self.wakes[name] = partial(self.woken.append, name)
+        return self.slots.wait(self.wakes[name], name[0], partial(self.dropped.append, name))
+
+
+def test_clients_take_turns() -> None:
+    slots = Slots(1, 9)
+    order = Order(slots)
+    assert slots.take()
+    for name in ("a1", "a2", "a3", "b1", "b2", "c1"):
+        assert order.wait(name)
+    for _ in range(6):
+        slots.free()
+    assert order.woken == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert not order.dropped
+
+
+def test_a_client_that_fills_the_queue_makes_room_for_others() -> None:
+    slots = Slots(1, 4)
+    order = Order(slots)
+    assert slots.take()
+    assert all(order.wait(f"a{number}") for number in range(4))
+    assert not order.wait("a4")
+    assert slots.is_closed_to("a")
+    assert not slots.is_closed_to("b")
+    assert order.wait("b0")
+    assert order.wait("b1")
+    assert not order.wait("b2"), "both have as many"
+    assert order.dropped == ["a3", "a2"]
+    assert slots.waiting == 4
+    # A request that was dropped has no place to give back.
+    assert slots.withdraw(order.wakes["a3"], "a")
+    assert slots.withdraw(order.wakes["b1"], "b")
+    slots.free()
+    assert (slots.taken, slots.waiting, order.woken) == (1, 2, ["a0"])
