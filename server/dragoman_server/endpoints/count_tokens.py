@@ -38,7 +38,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import Caller
+from dragoman_server.proxy.auth import Caller, client_key_digest
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response, web_response
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
@@ -81,6 +81,8 @@ class _CountRequest:
 
     provider: Provider
     translation: Translation
+    owner: bytes
+    """The digest of the client's key; empty without keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class TokenCounts:
         self._answers: TTLCache[bytes, _Counted] = TTLCache(KEPT, REMEMBERED, clock)
         self._pending: dict[bytes, asyncio.Future[_Counted]] = {}
         """Requests to upstreams under way. An equal request waits for the same response."""
-        self._without_endpoint: TTLCache[tuple[Dialect, str, str], bool] = TTLCache(KEPT, REMEMBERED, clock)
+        self._without_endpoint: TTLCache[tuple[Dialect, str, str, bytes], bool] = TTLCache(KEPT, REMEMBERED, clock)
 
     async def warm(self) -> None:
         """Load the vocabulary if it is installed. It takes a second, so it is done before there are streams."""
@@ -176,13 +178,15 @@ class TokenCounts:
             stored=gateway.stored,
             compactions=gateway.compactions if client is Dialect.RESPONSES else None,
         )
-        return _CountRequest(resolved.target.provider, resolved.translation)
+        return _CountRequest(resolved.target.provider, resolved.translation, caller.owner)
 
     async def _count(self, request: web.Request, wanted: _CountRequest) -> _Counted:
         knob, provider = wanted.translation.knobs.count_tokens, wanted.provider
         model = wanted.translation.upstream_model
         # Not the provider's name: a reload may put another upstream behind it.
-        place = provider.dialect, provider.base_url, model
+        # A 404 may also be the answer to a key that may not use the model, which can be the client's own.
+        sender = wanted.owner or client_key_digest(provider, request.headers)
+        place = provider.dialect, provider.base_url, model, sender
         if knob != "estimate" and provider.dialect in COUNT_ENDPOINTS and provider.profile.counting:
             if knob == "exact":
                 return await self._forwarded(request, wanted)

@@ -22,6 +22,7 @@ from dragoman import (
     Json,
     LossCode,
     StoredReply,
+    conversation_digest,
     json_dumps,
     json_loads,
 )
@@ -51,9 +52,9 @@ _MANAGEMENT: Final = "context_management"
 _DROPPED: Final = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
 """Headers about a body that has been read, and about its connection."""
 PAUSE: Final = 60.0
-"""Seconds after a summary that failed, for which none is requested before other replies of the same model."""
-_MODELS: Final = 1024
-"""Most models whose failures are kept, as their names come from clients."""
+"""Seconds after a summary that failed, for which none is requested before other replies of its conversation."""
+_CONVERSATIONS: Final = 1024
+"""Most conversations whose failures are kept, as clients choose their number."""
 
 
 class CompactingTurn(NamedTuple):
@@ -101,8 +102,11 @@ class Compactions:
             self._cipher = HistoryCipher(options.encryption_key.reveal())
         self.encrypts = self._cipher is not None
         """True if what clients hold is encrypted, and must be decrypted first."""
-        self._failed: dict[str, float] = {}
-        """The times of the event loop at which the last summary failed, by the request's model."""
+        self._failed: dict[tuple[str, bytes], float] = {}
+        """The times of the event loop at which the last summary failed, by the request's model and its conversation.
+
+        Not by the model alone: a summary may fail by the limits of its client's key, or by what it is made of.
+        """
 
     async def compact(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/responses/compact`."""
@@ -256,7 +260,8 @@ class Compactions:
         """Return the wrapped history of these items with a summary; empty if that failed."""
         incoming, receipt = request.incoming, request.receipt
         model, now = str(request.payload["model"]), asyncio.get_running_loop().time()
-        if now - self._failed.get(model, -PAUSE) < PAUSE:
+        place = model, conversation_digest(Dialect.RESPONSES, request.payload, receipt.owner)
+        if now - self._failed.get(place, -PAUSE) < PAUSE:
             return ""
         asked = {"model": model, "input": [*items, {"type": _TRIGGER}], "store": False}
         headers = CIMultiDict(incoming.headers)
@@ -268,11 +273,11 @@ class Compactions:
         reply = response.body if isinstance(response, web.Response) else None
         if response.status != 200 or type(reply) is not bytes:
             log.warning("%s the conversation was not compacted: %d", receipt.request_id, response.status)
-            if len(self._failed) >= _MODELS:
+            if len(self._failed) >= _CONVERSATIONS:
                 self._failed.clear()
-            self._failed[model] = now
+            self._failed[place] = now
             return ""
-        self._failed.pop(model, None)
+        self._failed.pop(place, None)
         held: str = json_loads(reply)["output"][0]["encrypted_content"]
         return held if self._cipher is None else self._cipher.decrypt(held, _owner(receipt)) or ""
 
