@@ -27,12 +27,17 @@ class Readiness:
     async def get(self, request: web.Request) -> web.Response:
         """Return 200 if new requests can be answered, else 503; the body lists the reasons, and warnings.
 
-        With `?strict`, failures of what all processes share are reasons too: of the stores, and of all providers.
+        With `?strict`, failures of what all processes share are reasons too: of the stores, and of all providers if
+        none can be reached.
         """
+        gateway = self._gateway
         reasons, warnings = self.state()
         if "strict" in request.query:
-            reasons += [warning for warning in warnings if warning in _STRICT]
-            warnings = [warning for warning in warnings if warning not in _STRICT]
+            strict = _STRICT
+            if not gateway.config.providers.keys() <= gateway.provider_health.unreachable():
+                strict -= {ALL_DOWN}  # the errors of one client must not remove the gateway from its balancer
+            reasons += [warning for warning in warnings if warning in strict]
+            warnings = [warning for warning in warnings if warning not in strict]
         body = {"ready": not reasons, "reasons": reasons, "warnings": warnings}
         headers = {"cache-control": "no-store"}
         if reasons:

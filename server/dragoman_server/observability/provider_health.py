@@ -17,7 +17,8 @@ FAILURES = 3
 """Failures without a success after which a provider is down."""
 FORGET = 60.0
 """Seconds without a failure after which a provider does not count as down any longer, as its state is not known."""
-_OUTAGES = frozenset({"api", "overloaded", "timeout", "upstream_protocol", "upstream_unreachable"})
+_UNREACHABLE = "upstream_unreachable"
+_OUTAGES = frozenset({"api", "overloaded", "timeout", "upstream_protocol", _UNREACHABLE})
 """Kinds of errors of a provider that is not there. A broken stream does not show that."""
 
 
@@ -25,8 +26,11 @@ _OUTAGES = frozenset({"api", "overloaded", "timeout", "upstream_protocol", "upst
 class _State:
     succeeded: float = 0
     failed: float = 0
+    lost: float = 0
     failures: float = 0
     """Failures since the last success."""
+    unreached: float = 0
+    """Those of them that no client can have caused: there was no connection."""
     failed_at: float = 0.0
 
 
@@ -50,6 +54,7 @@ class ProviderHealth:
         """Compare the counters with those of the last time."""
         succeeded: Counter[str] = Counter()
         failed: Counter[str] = Counter()
+        lost: Counter[str] = Counter()
         for (_, provider, _, ended, status), count in self._totals.series(REQUESTS).items():
             # A provider that refuses a request as wrong is there.
             if ended == "completed" or (ended == "refused" and status == "4xx"):
@@ -57,21 +62,27 @@ class ProviderHealth:
         for (provider, kind), count in self._totals.series(UPSTREAM_ERRORS).items():
             if kind in _OUTAGES:
                 failed[provider] += int(count[0])
+                lost[provider] += int(count[0]) if kind == _UNREACHABLE else 0
         for provider in {*succeeded, *failed}:
             state = self._states.setdefault(provider, _State())
             if succeeded[provider] > state.succeeded:
-                state.failures = 0
+                state.failures = state.unreached = 0
             elif failed[provider] > state.failed:
                 state.failures += failed[provider] - state.failed
+                state.unreached += lost[provider] - state.lost
             if failed[provider] > state.failed:
                 state.failed_at = now
             elif now - state.failed_at >= FORGET:
-                state.failures = 0
-            state.succeeded, state.failed = succeeded[provider], failed[provider]
+                state.failures = state.unreached = 0
+            state.succeeded, state.failed, state.lost = succeeded[provider], failed[provider], lost[provider]
 
     def down(self) -> frozenset[str]:
         """Return the names of the providers that are down."""
         return frozenset(provider for provider, state in list(self._states.items()) if state.failures >= FAILURES)
+
+    def unreachable(self) -> frozenset[str]:
+        """Return the names of those that cannot be reached. Other failures may be caused by what one client sends."""
+        return frozenset(provider for provider, state in list(self._states.items()) if state.unreached >= FAILURES)
 
     def add_gauges(self, totals: Totals) -> None:
         """Add a number for each provider that was asked at all."""

@@ -161,6 +161,20 @@ async def test_providers_that_are_down_are_warnings() -> None:
         assert Readiness(gateway).state() == ([], ["some_providers_down"])
 
 
+async def test_errors_that_one_client_may_cause_are_no_reason() -> None:
+    async with gate(CONFIG) as entrance:
+        gateway = entrance.gateway
+        totals, health = gateway.metrics.totals, gateway.provider_health
+        for kind in ("api", "timeout", "overloaded"):
+            totals.add(UPSTREAM_ERRORS, ("up", kind), 3)
+        health.compare(health._clock())
+        for query in ("", "?strict"):
+            assert (await asked(entrance, query))[:2] == (200, {**READY, "warnings": ["all_providers_down"]})
+        totals.add(UPSTREAM_ERRORS, ("up", "upstream_unreachable"), 3)
+        health.compare(health._clock())
+        assert (await asked(entrance, "?strict"))[0] == 503
+
+
 async def test_workers_answer_without_a_key_until_they_stop() -> None:
     async with fleet("--simulate") as up:
         for _ in range(6):
