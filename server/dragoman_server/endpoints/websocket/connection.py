@@ -51,10 +51,13 @@ class _Lane:
 
 
 class WebSocketConnection:
-    """Serves the handshake `request`. `options`, and the gateway's limits and timeouts, are fixed here."""
+    """Serves the handshake `request` of the client `owner`.
+
+    `options`, and the gateway's limits and timeouts, are fixed here.
+    """
 
     def __init__(
-        self, gateway: Gateway, request: web.Request, options: WebSocketOptions, budget: HistoryBudget
+        self, gateway: Gateway, request: web.Request, options: WebSocketOptions, budget: HistoryBudget, owner: bytes
     ) -> None:
         server = gateway.config.server
         self._gateway = gateway
@@ -67,7 +70,7 @@ class WebSocketConnection:
         self._socket = MaskedWebSocketResponse(
             timeout=CLOSE_SECONDS, compress=False, max_msg_size=self._size, decode_text=False
         )
-        self._history = History(options.responses, options.history, budget, self.leave)
+        self._history = History(options.responses, options.history, budget, self.leave, owner)
         self._turns = Turns(gateway, request, self._socket, self._history, options.history)
         self._lanes: dict[str | None, _Lane] = {}
         self._running = asyncio.Semaphore(options.concurrent)

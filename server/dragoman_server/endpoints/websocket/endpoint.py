@@ -32,7 +32,7 @@ class ResponsesWebSocket:
             if not options.enabled:
                 await gateway.identify(request)
                 return self._refuse("this gateway has no WebSocket here; use POST with `stream: true`", 426)
-            await gateway.admit(request)
+            caller = await gateway.admit(request)
         except DragomanError as error:
             return _last(error_response(Dialect.RESPONSES, error.failure, gateway.new_id()))
         if not web.WebSocketResponse().can_prepare(request):
@@ -41,7 +41,7 @@ class ResponsesWebSocket:
         from dragoman_server.endpoints.websocket.connection import WebSocketConnection
 
         try:
-            return await WebSocketConnection(gateway, request, options, self._budget).run()
+            return await WebSocketConnection(gateway, request, options, self._budget, caller.owner).run()
         except ConnectionError:
             return web.Response(status=499)
 

@@ -6,7 +6,7 @@ as bytes, and each is kept once, however many responses continue it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -57,14 +57,19 @@ class HistoryBudget:
         self._by_use: OrderedDict[History, None] = OrderedDict()
 
     def spend(self, history: History, size: int) -> None:
-        """Count `size` bytes more of a history. Above the limit, the histories that were not used longest are dropped.
+        """Count `size` bytes more of a history.
 
-        Their connections are to be closed: a client that connects again sends its whole conversation.
+        Above the limit, histories of the client that keeps the most are dropped, the one that was unused for longest
+        first. Their connections are to be closed: a client that connects again sends its whole conversation.
         """
         self.used += size
         self.touch(history)
         while self.used > self.limit and self._by_use:
-            oldest = next(iter(self._by_use))
+            kept: Counter[bytes] = Counter()
+            for each in self._by_use:
+                kept[each.owner] += each.used
+            largest = max(kept, key=kept.__getitem__)
+            oldest = next(each for each in self._by_use if each.owner == largest)
             oldest.clear()
             oldest.on_dropped()
 
@@ -85,10 +90,13 @@ class HistoryBudget:
 class History:
     """The last responses of one connection (`PreviousResponses`): at most `count`, with at most `size` bytes of items.
 
-    `on_dropped` is called when the budget had everything dropped.
+    `on_dropped` is called when the budget had everything dropped. `owner` is the digest of the client's key.
     """
 
-    def __init__(self, count: int, size: int, budget: HistoryBudget, on_dropped: Callable[[], None]) -> None:
+    def __init__(
+        self, count: int, size: int, budget: HistoryBudget, on_dropped: Callable[[], None], owner: bytes = b""
+    ) -> None:
+        self.owner = owner
         self._count = count
         self._size = size
         self._budget = budget

@@ -113,3 +113,15 @@ def test_what_is_counted_is_what_is_kept(steps: list[tuple[int, int, int]], coun
         each.clear()
         assert each.used == len(each) == 0
     assert budget.used == 0
+
+
+def test_one_client_does_not_drop_the_histories_of_others() -> None:
+    budget, dropped = HistoryBudget(100), list[str]()
+    other = History(9, NEVER, budget, lambda: dropped.append("other"), b"other")
+    other.add("r", None, b"x" * 30, None)
+    for _ in range(50):
+        attacker = History(9, NEVER, budget, lambda: dropped.append("attacker"), b"attacker")
+        attacker.add("r", None, b"x" * 20, None)
+        assert budget.used <= 100
+    assert set(dropped) == {"attacker"}
+    assert (len(dropped), len(other)) == (47, 1)
