@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 from aiohttp.web import AbstractResource
 
 from dragoman import Dialect, DragomanError, FailureKind, vocabulary_installed
+from dragoman.aio import abandon_body, is_decompressed
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
@@ -166,6 +167,15 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         await gateway.stop(drain)
 
     async def complete(request: web.Request, response: web.StreamResponse) -> None:
+        if (
+            (response.status >= 400 or request.method != "POST")
+            and is_decompressed(request)
+            and not request.content.is_eof()
+            and (own is None or request.match_info.route.resource in own)
+        ):
+            # The body is not read. A server with `auto_decompress` would decompress it in one turn, to drop it.
+            response.headers[hdrs.CONNECTION] = "close"
+            abandon_body(request)
         if response.status >= 400 and (own is None or request.match_info.route.resource in own):
             _record_rejection(gateway, request, response)
         if alone:

@@ -47,10 +47,6 @@ CASES = {
     "two hosts": Case("1.1", ["host: my-key", LENGTH], BODY, 400, "Duplicate 'Host' header"),
     "a long header": Case("1.1", ["x-api-key: " + "my-key" * 2000, LENGTH], BODY, 431, "one may have 8,190 bytes"),
     "many headers": Case("1.1", [*(f"x-{n}: my-key" for n in range(200)), LENGTH], BODY, 431, "may have 128"),
-    "br": Case("1.1", ["content-encoding: br", LENGTH], BODY, 415, "content-encoding br cannot be read: send gzip"),
-    "zstd": Case(
-        "1.1", ["content-encoding: zstd", LENGTH], BODY, 415, "content-encoding zstd cannot be read: send gzip"
-    ),
     "a header without a colon": Case(
         "1.1", ["my-key", LENGTH], BODY, 400, "cannot be read as HTTP: Invalid header token"
     ),
@@ -93,7 +89,7 @@ def check(answered: bytes, path: str, case: str) -> None:
 @pytest.mark.parametrize(
     ("path", "case"),
     [(PATHS[MESSAGES], case) for case in CASES]
-    + [(path, case) for path in ENDPOINTS for case in ("two hosts", "zstd")],
+    + [(path, case) for path in ENDPOINTS for case in ("two hosts", "many headers")],
 )
 async def test_the_refusal_is_json_of_the_endpoints_dialect(path: str, case: str) -> None:
     async with port_of() as port:
@@ -149,8 +145,11 @@ async def test_a_refusal_is_read_whole_though_the_body_is_long(path: str) -> Non
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent + body)
         await writer.drain()
-        check(await reader.read(), path, "zstd")
+        head = await reader.readuntil(b"\r\n\r\n")
+        answered = await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
         writer.close()
+    assert head.startswith(b"HTTP/1.1 415 ")
+    assert "content-encoding 'zstd' cannot be read: send gzip" in read_error(ENDPOINTS[path], answered).message
 
 
 @pytest.mark.parametrize("start", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
@@ -186,6 +185,7 @@ async def test_expectations_and_encodings_are_refused_by_embedded_gateways_too(p
         for header, status, told in (
             ("expect: the-unexpected", 417, "'the-unexpected' is not known here"),
             ("content-encoding: compress", 415, "the content-encoding 'compress' cannot be read: send gzip"),
+            ("content-encoding: gzip, br", 415, "the content-encoding 'gzip, br' cannot be read: send gzip"),
         ):
             sent = f"POST {path} HTTP/1.1\r\nhost: x\r\n{header}\r\n{LENGTH}\r\n\r\n".encode() + BODY
             answered = await raw_exchange(port, sent)

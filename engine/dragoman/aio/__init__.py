@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.aio.batch_slices import write_slices
 from dragoman.aio.keep_reply import keep_reply
+from dragoman.aio.long_work import next_turn
 from dragoman.aio.proxy_stream import (
     DEFECT,
     STOPPING,
@@ -42,9 +43,11 @@ from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, U
 
 if TYPE_CHECKING:
     from dragoman.aio.downstream.aiohttp_internals import (
+        Decompressor,
         MaskedWebSocketResponse,
         abandon_body,
         detached_request,
+        is_decompressed,
         send_continue,
         with_body,
         without_connection,
@@ -74,6 +77,7 @@ __all__ = (
     "BadVersion",
     "ClientGone",
     "ConnectionLimits",
+    "Decompressor",
     "Downstream",
     "DownstreamResponse",
     "EventLog",
@@ -103,7 +107,9 @@ __all__ = (
     "abandon_body",
     "detached_request",
     "first_failure",
+    "is_decompressed",
     "keep_reply",
+    "next_turn",
     "numbered_ping_of",
     "open_proxy_stream",
     "ping_of",
@@ -119,6 +125,7 @@ _NEED_AIOHTTP: Final = {
     "AsgiServer": "downstream.asgi_server",
     "BadVersion": "downstream.request_handler",
     "ConnectionLimits": "downstream.connection_limits",
+    "Decompressor": "downstream.aiohttp_internals",
     "DownstreamResponse": "downstream.response",
     "EventLog": "downstream.event_log",
     "EventStream": "downstream.response",
@@ -135,6 +142,7 @@ _NEED_AIOHTTP: Final = {
     "WebSocketStream": "downstream.websocket",
     "abandon_body": "downstream.aiohttp_internals",
     "detached_request": "downstream.aiohttp_internals",
+    "is_decompressed": "downstream.aiohttp_internals",
     "numbered_ping_of": "downstream.numbered_stream",
     "send_continue": "downstream.aiohttp_internals",
     "with_body": "downstream.aiohttp_internals",

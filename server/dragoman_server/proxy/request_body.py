@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11
+from aiohttp.http_exceptions import ContentEncodingError
 
 from dragoman import KNOBS, ClientRequestError, DragomanError, Failure, FailureKind, Json, Knobs, LimitExceeded
-from dragoman.aio import STOPPING, abandon_body, send_continue
+from dragoman.aio import STOPPING, Decompressor, abandon_body, is_decompressed, next_turn, send_continue
 from dragoman_server.config.schema import Server
 from dragoman_server.proxy.error_response import (
     client_failure,
@@ -23,8 +26,9 @@ from dragoman_server.proxy.error_response import (
 
 ON_LOSS = "x-dragoman-on-loss"
 """Header that overrides the knob `on_loss` for one request."""
-_CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "")
-"""The codings that aiohttp has decoded already; br and zstd only if their packages are installed."""
+_CODINGS = ("gzip", "deflate", "br", "zstd")
+"""The codings that can be read; br and zstd only if their packages are installed."""
+_BROKEN = (web.RequestPayloadError, ContentEncodingError)
 LONG_BODY = 1 << 18
 """Bytes of a body above which receiving, parsing and translating it get a turn of the event loop each."""
 PIECE = 1 << 16
@@ -57,16 +61,18 @@ class RequestBodies:
         content = request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
         coding = request.headers.get("content-encoding")
-        arrived = content.is_eof()
-        if coding is not None:
-            _check_coding(coding)
-        if not arrived or coding is not None:  # else the length is that of the body
+        arrived = content.is_eof() and coding is None
+        decompressor = None if coding is None else _decompressor(request, coding)
+        if not arrived:  # else the length is that of the body
             length = request.content_length
             if length is not None and length > limit:
                 raise _too_long(limit)
         try:
-            body = content.read_nowait() if arrived else await self._arriving(content, limit, seconds)
-        except web.RequestPayloadError as error:
+            if arrived:
+                body = content.read_nowait()
+            else:
+                body = await self._arriving(content, limit, seconds, decompressor, coded=coding is not None)
+        except _BROKEN as error:
             raise _closing(request, _unreadable(error)) from None
         except TimeoutError:
             raise _closing(request, self._late(seconds)) from None
@@ -81,7 +87,8 @@ class RequestBodies:
         """
         content, seconds = request.content, self._seconds
         clock = asyncio.get_running_loop().time
-        _check_coding(request.headers.get("content-encoding", ""))
+        coding = request.headers.get("content-encoding")
+        decompressor = None if coding is None else _decompressor(request, coding)
         if (request.content_length or 0) > limit:
             raise LimitExceeded("upload", limit, upstream=False)
         size, due, left = 0, PIECE, seconds
@@ -96,12 +103,19 @@ class RequestBodies:
             left -= clock() - begun
             if not piece:
                 return
-            size += len(piece)
-            if size > limit:
-                raise LimitExceeded("upload", limit, upstream=False)
+            try:
+                for part in (piece,) if decompressor is None else decompressor.feed(piece):
+                    size += len(part)
+                    if size > limit:
+                        raise LimitExceeded("upload", limit, upstream=False)
+                    if part:
+                        yield part
+                    if coding is not None:
+                        await next_turn()
+            except ContentEncodingError as error:
+                raise _closing(request, _unreadable(error)) from None
             if size >= due:
                 due, left = size + PIECE, seconds
-            yield piece
 
     async def _next_piece(self, content: StreamReader, seconds: float) -> bytes:
         """Return what has arrived, or arrives next. Raises TimeoutError, also if the gateway stops."""
@@ -114,25 +128,36 @@ class RequestBodies:
             finally:
                 self._timers.discard(timer)
 
-    async def _arriving(self, content: StreamReader, limit: int, seconds: float) -> bytes:
-        """Read the body as it arrives. Raises TimeoutError if it arrives too slowly, or if the gateway stops."""
-        pieces: list[bytes] = []
-        size, due = 0, PIECE
+    async def _arriving(
+        self, content: StreamReader, limit: int, seconds: float, decompressor: Decompressor | None, *, coded: bool
+    ) -> bytes:
+        """Read the body as it arrives. Raises TimeoutError if it arrives too slowly, or if the gateway stops.
+
+        At most `limit` bytes and one piece are in memory, and no turn of the loop decompresses more than a piece.
+        """
+        body = BytesIO()  # unlike a list of pieces, it is not copied to become bytes
+        received, due = 0, PIECE
         clock = asyncio.get_running_loop().time
         async with asyncio.timeout(seconds) as timer:
             self._timers.add(timer)
             try:
                 while piece := await content.readany():
-                    pieces.append(piece)
-                    size += len(piece)
-                    if size > limit:
-                        raise _too_long(limit)
-                    if size >= due:
-                        due = size + PIECE
-                        timer.reschedule(clock() + seconds)
+                    received += len(piece)
+                    for part in (piece,) if decompressor is None else decompressor.feed(piece):
+                        body.write(part)
+                        size = body.tell()
+                        if size > limit or received > limit:
+                            raise _too_long(limit)
+                        if size >= due:
+                            due = size + PIECE
+                            timer.reschedule(clock() + seconds)
+                        if coded:
+                            await next_turn()
             finally:
                 self._timers.discard(timer)
-        return b"".join(pieces)
+        if decompressor is not None:
+            decompressor.finish()
+        return body.getvalue()
 
     def _late(self, seconds: float) -> Failure:
         if self._stopped:
@@ -141,16 +166,21 @@ class RequestBodies:
         return _invalid(408, f"the body came too slowly, or not at all: {missed}; send it again, without a pause")
 
 
-def _check_coding(coding: str) -> None:
-    """Raise DragomanError (415) for a `content-encoding` that aiohttp does not decode."""
-    if coding.strip().lower() not in _CODINGS:
-        message = f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
-        raise DragomanError(unsupported(message))
+def _decompressor(request: web.Request, coding: str) -> Decompressor | None:
+    """Return what decompresses the body, or None. Raises DragomanError (415) for a coding that cannot be read."""
+    name = coding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name in _CODINGS:
+        with suppress(ContentEncodingError):
+            return None if is_decompressed(request) else Decompressor(name)
+    message = f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
+    raise DragomanError(unsupported(message))
 
 
-def _unreadable(error: web.RequestPayloadError) -> Failure:
-    reason = getattr(error.__cause__, "message", error)
-    return _invalid(400, f"the body cannot be read: {reason}")
+def _unreadable(error: BaseException) -> Failure:
+    error = error.__cause__ or error
+    return _invalid(400, f"the body cannot be read: {getattr(error, 'message', error)}")
 
 
 def _too_long(limit: int) -> LimitExceeded:

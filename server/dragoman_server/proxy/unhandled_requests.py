@@ -12,13 +12,13 @@ import sys
 import time
 
 from aiohttp.http import HttpProcessingError
-from aiohttp.http_exceptions import ContentEncodingError, LineTooLong
+from aiohttp.http_exceptions import LineTooLong
 
 from dragoman import Dialect, Failure, FailureKind, error_response
 from dragoman.aio import BadVersion, ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import REFUSED_CONNECTIONS, Totals
-from dragoman_server.proxy.error_response import OWN_ID, SOFTWARE, dialect_of, new_request_id, unsupported
+from dragoman_server.proxy.error_response import OWN_ID, SOFTWARE, dialect_of, new_request_id
 
 log = logging.getLogger("dragoman")
 _WARN_EVERY = 10.0
@@ -67,7 +67,7 @@ class Unhandled:
         dialect = _dialect(start)
         request_id = new_request_id()
         kind = _KINDS.get(status, FailureKind.INVALID_REQUEST)
-        failure = unsupported(message) if status == 415 else Failure(kind, message, status)
+        failure = Failure(kind, message, status)
         headers |= {
             "content-type": "application/json",
             "server": SOFTWARE,
@@ -97,10 +97,6 @@ def _status_and_message(error: HttpProcessingError, start: bytes) -> tuple[int, 
         return 414, "the request's path and query are too long: they may have 8,190 bytes"
     if "oo many headers" in words:
         return 431, "there are too many headers: a request may have 128"
-    if isinstance(error, ContentEncodingError):
-        coding = re.search(r"\((\w+)\)", words)
-        named = f"content-encoding {coding[1]}" if coding else "content-encoding"
-        return 415, f"the {named} cannot be read: send gzip or deflate, or no content-encoding"
     if isinstance(error, BadVersion):
         return 505, words
     if _VERSION_2.match(start):

@@ -42,6 +42,8 @@ class HijackRunner(web.AppRunner):
             shutdown_timeout=shutdown_timeout,
             logger=log,
             keepalive_timeout=self._limits.keep_alive,
+            # aiohttp would also decompress the body of a refused request, to its end and in one turn, to drop it.
+            auto_decompress=False,
         )
         self.connections: HijackServer | None = None
         self._shut_down = False
