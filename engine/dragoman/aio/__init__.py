@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.aio.batch_slices import write_slices
 from dragoman.aio.keep_reply import keep_reply
+from dragoman.aio.long_jobs import LongJobs, off_loop
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.proxy_stream import (
     DEFECT,
@@ -89,6 +90,7 @@ __all__ = (
     "HijackableConnection",
     "Http11Transport",
     "LoggedStream",
+    "LongJobs",
     "MaskedWebSocketResponse",
     "NumberedStream",
     "PlainResponse",
@@ -111,6 +113,7 @@ __all__ = (
     "keep_reply",
     "next_turn",
     "numbered_ping_of",
+    "off_loop",
     "open_proxy_stream",
     "ping_of",
     "send_continue",

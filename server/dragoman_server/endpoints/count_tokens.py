@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from hashlib import blake2b
 
 from aiohttp import web
@@ -33,7 +34,7 @@ from dragoman import (
     json_loads,
     quote,
 )
-from dragoman.aio import DEFECT, ClientGone, UpstreamRequest
+from dragoman.aio import DEFECT, ClientGone, LongJobs, UpstreamRequest
 from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
@@ -43,6 +44,7 @@ from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_fai
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.limits import counted
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.resolve_request import resolve_request
 
 log = logging.getLogger("dragoman")
@@ -101,6 +103,7 @@ class TokenCounts:
     def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
         self._counter = TokenCounter()
+        self._jobs = LongJobs()
         self._answers: TTLCache[bytes, _Counted] = TTLCache(KEPT, REMEMBERED, clock)
         self._pending: dict[bytes, asyncio.Future[_Counted]] = {}
         """Requests to upstreams under way. An equal request waits for the same response."""
@@ -204,15 +207,18 @@ class TokenCounts:
             why = f"the upstream {provider.name} cannot count tokens, and estimates are switched off (count_tokens)"
             raise DragomanError(client_failure(FailureKind.NOT_FOUND, why, 404))
         if len(wanted.translation.body) > THREAD_FROM:
-            return await asyncio.to_thread(self._estimated, wanted)
+            return await self._jobs.run(wanted.owner or request.remote, partial(self._estimated, wanted))
         return self._estimated(wanted)
 
     # --- by the upstream ---------------------------------------------------------------------------------------------
 
     async def _forwarded(self, request: web.Request, wanted: _CountRequest) -> _Counted:
         """Return the upstream's count. Raises UpstreamError."""
-        call = self._call(request, wanted)
-        key = _digest(call, wanted.translation.direction)
+        translation = wanted.translation
+        job = partial(_question, translation, wanted.provider)
+        body, digest = await compute(len(translation.body), job, wanted.owner, request)
+        call = self._call(request, wanted, body)
+        key = _key(digest, call, translation.direction)
         while True:
             known = self._answers.get(key)
             if known is not None:
@@ -257,12 +263,9 @@ class TokenCounts:
             )
         return _Counted(tokens, CountSource.EXACT, answer=body if direction.passthrough else b"")
 
-    def _call(self, request: web.Request, wanted: _CountRequest) -> UpstreamRequest:
+    def _call(self, request: web.Request, wanted: _CountRequest, body: bytes) -> UpstreamRequest:
         gateway, provider, same = self._gateway, wanted.provider, wanted.translation.same_body
         endpoint = COUNT_ENDPOINTS[provider.dialect]
-        body = wanted.translation.body
-        if not same:
-            body = json_dumps(endpoint.question(json_loads(body)))
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
         headers = gateway.upstream_requests.headers(provider, request.headers, same_dialect=same)
         timeouts = gateway.config.server.timeouts
@@ -295,8 +298,15 @@ def _with_max_tokens(payload: Json, client: Dialect, provider: Provider) -> Json
     return {**payload, "max_tokens": provider.profile.max_output_tokens or _CAP}
 
 
-def _digest(call: UpstreamRequest, direction: Direction) -> bytes:
+def _question(translation: Translation, provider: Provider) -> tuple[bytes, blake2b]:
+    """Return the body of the request for an upstream's count, and its digest."""
+    body = translation.body
+    if not translation.same_body:
+        body = json_dumps(COUNT_ENDPOINTS[provider.dialect].question(json_loads(body)))
+    return body, blake2b(body, digest_size=16)
+
+
+def _key(digest: blake2b, call: UpstreamRequest, direction: Direction) -> bytes:
     """Return the cache key of a count. Cached responses are in the client's dialect, so it is part of the key."""
-    digest = blake2b(call.body, digest_size=16)
     digest.update(json_dumps([str(direction), call.url, *sorted(call.headers.items())]))
     return digest.digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from aiohttp import web
 
@@ -30,8 +31,9 @@ from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import chosen
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.proxy.resolve_request import translate_for
+from dragoman_server.proxy.resolve_request import translate_request
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
 
@@ -116,7 +118,7 @@ class Diagnostics:
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
         body = await self._gateway.bodies.read(request)
-        payload = parse_body(body, limits)
+        payload = await compute(len(body), partial(parse_body, body, limits), caller.owner, request)
         client = source or guess_client(payload)
         try:
             return body, await self._explained(request, caller, client, body, payload)
@@ -145,7 +147,7 @@ class Diagnostics:
             payload, body = compactions.decrypted(receipt, payload, body)
         if step is not None:
             target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
-        resolved = translate_for(request, receipt, loaded, target, body, payload)
+        resolved = await translate_request(request, receipt, loaded, target, body, payload)
         if to is not None and to not in loaded.config.providers:
             profile = VENDOR_PROFILES[target.provider.dialect]
             return explanation(resolved.translation, profile=profile, client_profile=receipt.client_profile)

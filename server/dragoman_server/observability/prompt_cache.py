@@ -35,11 +35,16 @@ class PromptCacheDiagnostics:
             del self._known[key]
 
     def compare(
-        self, translation: Translation, payload: Json, headers: Mapping[str, str], owner: bytes, request_id: str
+        self,
+        prompt: PromptDigest,
+        translation: Translation,
+        payload: Json,
+        headers: Mapping[str, str],
+        owner: bytes,
+        request_id: str,
     ) -> Json:
         """Keep the prompt of a translated request, and return the result for its receipt. `payload` is the client's."""
         key = self._key(translation, payload, headers, owner)
-        prompt = PromptDigest.of(translation.direction.upstream.dialect, translation.body)
         earlier_prompts = self._known.pop(key, [])
         best: tuple[str, PromptAgreement] | None = None
         for earlier_id, earlier in earlier_prompts:

@@ -43,8 +43,9 @@ from dragoman_server.proxy.auth import client_key_digest
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.limits import estimate_by_size
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.read_response import ReadResponse
-from dragoman_server.proxy.resolve_request import translate_for
+from dragoman_server.proxy.resolve_request import translate_request
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
 from dragoman_server.routing.backoff import backoff, retry_hints
@@ -173,7 +174,12 @@ class Attempts:
                 _at_end(receipt, partial(routing.free, candidate))
                 break
             routing.free(candidate)
-            following = self._following(result.outcome)
+            try:
+                following = await self._following(result.outcome)
+            except BaseException:
+                if result.response is not None:
+                    await self._drop(result.response)
+                raise
             if following is None:
                 break
             self._report_failed(result, candidate)
@@ -316,7 +322,7 @@ class Attempts:
 
     # --- the next attempt --------------------------------------------------------------------------------------------
 
-    def _following(self, outcome: Outcome) -> tuple[UpstreamRequest, float] | None:
+    async def _following(self, outcome: Outcome) -> tuple[UpstreamRequest, float] | None:
         """Return the next attempt's request and the pause before it, or None if there is to be none."""
         self._tried[self._candidate] = outcome
         if outcome.scope is Scope.NOWHERE:
@@ -329,9 +335,9 @@ class Attempts:
             # A provider that works is not in an outage that retries could make worse.
             if not self._routing.budget.spend(self._owner, free=self._routing.works(candidate)):
                 reason = "budget"
-            elif (call := self._translated(candidate)) is not None:
+            elif (call := await self._translated(candidate)) is not None:
                 return call, 0.0
-        reason, again = self._again(reason)
+        reason, again = await self._again(reason)
         if again is None:
             self._routing.deny(reason)
         return again
@@ -350,7 +356,7 @@ class Attempts:
             ]
         return found
 
-    def _again(self, reason: str) -> tuple[str, tuple[UpstreamRequest, float] | None]:
+    async def _again(self, reason: str) -> tuple[str, tuple[UpstreamRequest, float] | None]:
         """Return the request to a candidate that was tried, and the pause before it; or None and the reason."""
         routing, options = self._routing, self._routing.options
         pauses = []
@@ -366,18 +372,20 @@ class Attempts:
         if not routing.budget.spend(self._owner):
             return "budget", None
         self._repeats += 1
-        call = self._translated(candidate)
+        call = await self._translated(candidate)
         return reason, (call, pause) if call is not None else None
 
-    def _translated(self, candidate: Candidate) -> UpstreamRequest | None:
+    async def _translated(self, candidate: Candidate) -> UpstreamRequest | None:
         """Translate the client's request for a candidate. Returns None if its dialect cannot express it."""
         receipt, loaded, provider = self._receipt, self._loaded, candidate.provider
         target = self._target._replace(provider=provider, upstream_model=candidate.upstream_model)
         before, name = self._candidate, receipt.provider
         self._candidate = candidate
         try:
-            payload = parse_body(self._body, loaded.config.server.limits)
-            resolved = translate_for(self._request, receipt, loaded, target, self._body, payload, clock=self._now)
+            request, body = self._request, self._body
+            parse = partial(parse_body, body, loaded.config.server.limits)
+            payload = await compute(len(body), parse, receipt.owner, request)
+            resolved = await translate_request(request, receipt, loaded, target, body, payload, clock=self._now)
             call = self._requests.build(self._request, resolved.translation, provider, loaded)
         except ClientRequestError as error:
             self._tried[candidate] = UNTRANSLATABLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -34,6 +35,7 @@ from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
 from dragoman_server.proxy.error_response import OWN_ID, web_response
+from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.routing.response_issuers import ExpectedResponse
 from dragoman_server.routing.router import listed
 
@@ -134,12 +136,20 @@ class Exchange:
     async def _whole_reply(self, answer: UpstreamResponse, headers: dict[str, str]) -> web.StreamResponse:
         """Translate a reply that is not streamed."""
         body = await answer.read(self.translation.context.limits.reply_body)
-        written = self.translation.reply(body, answer.headers)
+        written = await self._translated(self.translation.reply, body, answer)
         self._note_issuer()
         if (stored := self.translation.context.stored) is not None:
             written = await keep_reply(stored, written)
         self._finish_receipt("completed", "completed", answer.status)
         return self._json_response(answer, written, headers)
+
+    async def _translated(
+        self, translate: Callable[[bytes, Mapping[str, str]], bytes], body: bytes, answer: UpstreamResponse
+    ) -> bytes:
+        """Translate a whole body of the upstream. Raises DragomanError."""
+        if len(body) <= LONG_BODY:
+            return translate(body, answer.headers)
+        return await compute(len(body), partial(translate, body, answer.headers), self.receipt.owner)
 
     def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         add_loss_header(headers, self.translation.losses)
@@ -202,7 +212,7 @@ class Exchange:
         translation = self.translation
         body = await answer.read(translation.context.limits.reply_body)
         started = await self._started()
-        written = translation.replay(body, answer.headers)
+        written = await self._translated(translation.replay, body, answer)
         self._note_issuer()
         if (stored := translation.context.stored) is not None:
             written = await keep_reply(stored, written)

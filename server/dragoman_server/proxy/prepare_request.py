@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from dragoman import Dialect, quote
+from dragoman import Dialect, PromptDigest, quote
 from dragoman.aio import UpstreamRequest
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange, OpenStream
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.resolve_request import resolve_request
 from dragoman_server.proxy.upstream_calls import Send
 from dragoman_server.routing.plan import Candidate
@@ -59,8 +61,10 @@ async def prepare_request(
     if key is not None and accounts is not None and key.limits.active is not None:
         limits = await admit(accounts, key, receipt, gateway.now())
     if gateway.prompt_cache:
+        digest = partial(PromptDigest.of, translation.direction.upstream.dialect, translation.body)
+        prompt = await compute(len(translation.body), digest, receipt.owner, request)
         receipt.cache = gateway.prompt_cache.compare(
-            translation, payload, request.headers, receipt.owner, receipt.request_id
+            prompt, translation, payload, request.headers, receipt.owner, receipt.request_id
         )
     transport = gateway.upstream.transport
     warnings = loaded.upstream_warnings

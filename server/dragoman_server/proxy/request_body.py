@@ -29,8 +29,6 @@ ON_LOSS = "x-dragoman-on-loss"
 _CODINGS = ("gzip", "deflate", "br", "zstd")
 """The codings that can be read; br and zstd only if their packages are installed."""
 _BROKEN = (web.RequestPayloadError, ContentEncodingError)
-LONG_BODY = 1 << 18
-"""Bytes of a body above which receiving, parsing and translating it get a turn of the event loop each."""
 PIECE = 1 << 16
 """Bytes of a body that must arrive within `timeouts.body`. A slow connection may thus send a long body, but a client
 that sends single bytes is cut off."""

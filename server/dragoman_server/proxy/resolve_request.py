@@ -7,9 +7,9 @@ Each step raises a `DragomanError` for a request that it rejects. Nothing is sen
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -18,17 +18,20 @@ from dragoman import (
     ClientRequestError,
     Dialect,
     Json,
+    Knobs,
+    Limits,
     Translation,
     conversation_digest,
     parse_body,
     translate,
 )
 from dragoman_server.config.provider import Provider
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.observability.receipts import Receipt, StoredTurn
 from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named, client_key_digest
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
-from dragoman_server.proxy.request_body import LONG_BODY, RequestBodies, apply_header_overrides, read_model
+from dragoman_server.proxy.long_bodies import LONG_BODY, compute
+from dragoman_server.proxy.request_body import RequestBodies, apply_header_overrides, read_model
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.plan import STICKY, Candidate, Plan
 from dragoman_server.routing.response_issuers import ResponseIssuers
@@ -135,9 +138,11 @@ async def resolve_request(
     body = await bodies.read(request)
     if receipt.capture is not None:
         receipt.capture.received(body)
-    if long := len(body) > LONG_BODY:
-        await asyncio.sleep(0)
-    payload = parse_body(body, loaded.config.server.limits)
+    limits = loaded.config.server.limits
+    if len(body) <= LONG_BODY:
+        payload = parse_body(body, limits)
+    else:
+        payload = await compute(len(body), partial(parse_body, body, limits), receipt.owner, request)
     receipt.model = model = read_model(payload)
     if receipt.key is not None:
         check_model(receipt.key, model)
@@ -154,9 +159,8 @@ async def resolve_request(
         if step is not None:
             payload = step.payload
     if stored is not None and stored.serves(receipt.client, target):
-        most = loaded.config.server.limits.request_body
         try:
-            payload, body = await stored.prepare(request, receipt, payload, body, most)
+            payload, body = await stored.prepare(request, receipt, payload, body, limits.request_body)
         except RunInBackground as wanted:
             if step is not None:
                 wanted.payload = given  # it is compacted when it is handled in the background
@@ -165,18 +169,18 @@ async def resolve_request(
         payload, body = compactions.decrypted(receipt, payload, body)
     if step is not None and compactions is not None:
         target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
-    if long:
-        await asyncio.sleep(0)
     if target.plan is not None and routing is not None:
-        return _translate_for_plan(request, receipt, loaded, target, target.plan, body, payload, routing, clock)
+        return await _translate_for_plan(request, receipt, loaded, target, target.plan, body, payload, routing, clock)
     if target.plan is not None and issuers is not None and receipt.client is Dialect.RESPONSES:
         eligible = issuers.eligible([*target.plan.candidates], receipt.owner, payload)
         first = min(eligible, key=lambda each: each.priority)
         target = target._replace(provider=first.provider, upstream_model=first.upstream_model)
-    return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
+    if len(body) <= LONG_BODY:
+        return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
+    return await translate_request(request, receipt, loaded, target, body, payload, clock=clock)
 
 
-def _translate_for_plan(
+async def _translate_for_plan(
     request: web.Request,
     receipt: Receipt,
     loaded: LoadedConfig,
@@ -206,11 +210,12 @@ def _translate_for_plan(
     for candidate in usable:
         chosen = target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model)
         try:
-            resolved = translate_for(request, receipt, loaded, chosen, body, payload, clock=clock)
+            resolved = await translate_request(request, receipt, loaded, chosen, body, payload, clock=clock)
         except ClientRequestError as error:
             first = first or error
             # Reading a request may complete it in place: the next one gets it as the client sent it.
-            payload = parse_body(body, loaded.config.server.limits)
+            parse = partial(parse_body, body, loaded.config.server.limits)
+            payload = await compute(len(body), parse, receipt.owner, request)
         else:
             return resolved._replace(ranking=ranking, candidate=candidate, conversation=conversation)
     assert first is not None
@@ -231,28 +236,85 @@ def translate_for(
     clock: Callable[[], float] | None = None,
 ) -> ResolvedRequest:
     """Translate a parsed request for its target: the last two steps. Raises DragomanError."""
-    provider, server, turn, key = target.provider, loaded.config.server, receipt.turn, receipt.key
+    receipt.translation = translation = _translated(*_arguments(request, receipt, loaded, target, body, payload, clock))
+    return _tuple(ResolvedRequest, (target, translation, body, payload, None, None, None))
+
+
+async def translate_request(
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    target: Target,
+    body: bytes,
+    payload: Json,
+    *,
+    clock: Callable[[], float] | None = None,
+) -> ResolvedRequest:
+    """Translate a request as `translate_for` does, in a thread if it is long.
+
+    The thread changes only the payload and what it makes: the receipt of a request that was cancelled may be in use.
+    """
+    if len(body) <= LONG_BODY:
+        return translate_for(request, receipt, loaded, target, body, payload, clock=clock)
+    job = partial(_translated, *_arguments(request, receipt, loaded, target, body, payload, clock))
+    receipt.translation = translation = await compute(len(body), job, receipt.owner, request)
+    return _tuple(ResolvedRequest, (target, translation, body, payload, None, None, None))
+
+
+def _arguments(
+    request: web.Request,
+    receipt: Receipt,
+    loaded: LoadedConfig,
+    target: Target,
+    body: bytes,
+    payload: Json,
+    clock: Callable[[], float] | None,
+) -> tuple[Any, ...]:
+    """Return the arguments of `_translated`, and record the target in the receipt. Raises ClientRequestError."""
+    provider, server, key = target.provider, loaded.config.server, receipt.key
     receipt.provider, receipt.route = provider.name, target.route
+    knobs = apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers)
+    secrets = loaded.secrets_of(provider, request.headers)
+    request_usage = loaded.requests_usage or (key is not None and key.limits.count_tokens)
+    known = receipt.client, receipt.created, receipt.request_id, receipt.turn
+    return (*known, target, body, payload, knobs, server.limits, server.validate, clock, secrets, request_usage)
+
+
+def _translated(
+    client: Dialect,
+    created: int,
+    request_id: str,
+    turn: StoredTurn | None,
+    target: Target,
+    body: bytes,
+    payload: Json,
+    knobs: Knobs,
+    limits: Limits,
+    validate: bool,
+    clock: Callable[[], float] | None,
+    secrets: Sequence[str],
+    request_usage: bool,
+) -> Translation:
+    provider = target.provider
     try:
-        receipt.translation = translation = translate(
-            DIRECTIONS[receipt.client, provider.dialect],
+        return translate(
+            DIRECTIONS[client, provider.dialect],
             body,
             payload=payload,
             upstream_model=target.upstream_model,
             profile=provider.profile,
-            knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
-            limits=server.limits,
-            created=receipt.created,
-            request_id=receipt.request_id,
-            validate=server.validate,
+            knobs=knobs,
+            limits=limits,
+            created=created,
+            request_id=request_id,
+            validate=validate,
             clock=clock,
-            secrets=loaded.secrets_of(provider, request.headers),
+            secrets=secrets,
             own_key=provider.own_key,
-            request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
+            request_usage=request_usage,
             stored=turn.reply if turn is not None else None,
         )
     except ClientRequestError as error:
         if turn is not None:
             turn.relocate(error)
         raise
-    return _tuple(ResolvedRequest, (target, translation, body, payload, None, None, None))

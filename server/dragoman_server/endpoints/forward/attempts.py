@@ -95,11 +95,11 @@ class ForwardAttempts(Attempts):
             await response.close()
             raise
 
-    def _translated(self, candidate: Candidate) -> UpstreamRequest | None:
+    async def _translated(self, candidate: Candidate) -> UpstreamRequest | None:
         """Return the request for a candidate, or None if it cannot get it."""
         receipt, loaded = self._receipt, self._loaded
         target = self._target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model)
-        translation = exchange_of(self._request, receipt, loaded, target, self._client, self._now)
+        translation = await exchange_of(self._request, receipt, loaded, target, self._client, self._now)
         if self._estimates:
             translation.context.input_estimate = estimate_by_size(translation.body)
         call, _ = upstream_request(

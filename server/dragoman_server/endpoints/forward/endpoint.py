@@ -80,7 +80,7 @@ class ForwardedEndpoints:
         target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
         sender = (request.remote or "").encode()
         target, ranking, candidate = choose_candidate(request, target, receipt, gateway.routing, sender)
-        translation = exchange_of(request, receipt, loaded, target, client, time.time)
+        translation = await exchange_of(request, receipt, loaded, target, client, time.time)
         if gateway.usage.writes and client.form is None:
             translation.context.input_estimate = estimate_by_size(translation.body)
         limits = NO_RATE_HEADERS

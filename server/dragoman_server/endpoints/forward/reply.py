@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from aiohttp import web
 
@@ -13,6 +14,7 @@ from dragoman import DragomanError, Failure, ForwardedEvents, Translation, Upstr
 from dragoman.aio import DEFECT, ClientGone, SlicedResponse, StreamTimers, UpstreamResponse
 from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.proxy.error_response import OWN_ID, web_response
+from dragoman_server.proxy.long_bodies import compute
 
 log = logging.getLogger("dragoman")
 EVENTS = "text/event-stream"
@@ -64,7 +66,8 @@ class ForwardedReply:
         if content_type.partition(";")[0].strip().lower().endswith("json"):
             body = await answer.read(self.translation.context.limits.reply_body)
             headers = self._headers(answer, content_type)
-            written = self.translation.forwarded_reply(body)
+            job = partial(self.translation.forwarded_reply, body)
+            written = await compute(len(body), job, self.receipt.owner, self.request)
             return Sent(SlicedResponse(status=answer.status, body=written, headers=headers), "completed")
         return await self._stream(answer, timers, content_type)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
@@ -36,6 +37,7 @@ from dragoman_server.proxy.error_response import client_failure, unsupported
 from dragoman_server.proxy.hooks import Hooks, chosen
 from dragoman_server.proxy.limits import estimate_of_form
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import RequestBodies, read_model
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.routing.client_pauses import party_of
@@ -75,7 +77,7 @@ async def read_body(request: web.Request, receipt: Receipt, bodies: RequestBodie
     body = await bodies.read(request)
     if capture is not None:
         capture.received(body)
-    payload = parse_body(body, limits)
+    payload = await compute(len(body), partial(parse_body, body, limits), receipt.owner, request)
     return ClientBody(body, read_model(payload) if payload.get("model") is not None else "", payload)
 
 
@@ -164,7 +166,7 @@ def _only_target(loaded: LoadedConfig, endpoint: str) -> Target:
     return loaded.router.direct_target(serving[0], "", ONLY_PROVIDER)
 
 
-def exchange_of(
+async def exchange_of(
     request: web.Request,
     receipt: Receipt,
     loaded: LoadedConfig,
@@ -173,8 +175,10 @@ def exchange_of(
     clock: Callable[[], float],
 ) -> Translation:
     """Return the exchange, with the body for the upstream unless it is a form. Raises ClientRequestError."""
-    receipt.translation = translation = forward(
-        b"" if client.payload is None else client.body,
+    body = b"" if client.payload is None else client.body
+    job = partial(
+        forward,
+        body,
         client.payload,
         model=client.model,
         upstream_model=target.upstream_model,
@@ -186,6 +190,7 @@ def exchange_of(
         secrets=loaded.secrets_of(target.provider, request.headers),
         own_key=target.provider.own_key,
     )
+    receipt.translation = translation = await compute(len(body), job, receipt.owner, request)
     if client.form is not None:
         translation.context.input_estimate = estimate_of_form(request.content_length or len(client.body))
     return translation

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from aiohttp import WSCloseCode, web
@@ -30,6 +31,7 @@ from dragoman_server.endpoints.websocket.history import History, HistoryBudget
 from dragoman_server.endpoints.websocket.turn import Turns, failure_frame
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.long_bodies import compute
 
 log = logging.getLogger("dragoman")
 LANES = 32
@@ -119,7 +121,7 @@ class WebSocketConnection:
     async def _receive(self, data: bytes) -> None:
         """Handle one text message. An error is awaited: a client that does not read is not read from either."""
         try:
-            frame = ClientFrame.read(data)
+            frame = await self._read(data)
         except ClientRequestError as error:
             if _is_utf8(data):
                 await self._reject(error, None)
@@ -175,7 +177,7 @@ class WebSocketConnection:
         try:
             while frame is not None or lane.waiting:
                 async with self._running:
-                    await self._run(frame or self._next(lane))
+                    await self._run(frame or await self._next(lane))
                 frame = None
         except ConnectionError:
             return  # the client has disconnected, which ends `run`
@@ -186,11 +188,15 @@ class WebSocketConnection:
             if self._leaving:
                 self._close_if_idle()
 
-    def _next(self, lane: _Lane) -> ClientFrame:
+    async def _read(self, data: bytes) -> ClientFrame:
+        """Read a message. Raises ClientRequestError."""
+        return await compute(len(data), partial(ClientFrame.read, data), b"", self._request)
+
+    async def _next(self, lane: _Lane) -> ClientFrame:
         data = lane.waiting.popleft()
         self._waiting -= 1
         self._waiting_bytes -= len(data)
-        return ClientFrame.read(data)
+        return await self._read(data)
 
     async def _run(self, frame: ClientFrame) -> None:
         """Run one turn, and send the error of one that has failed. Raises ConnectionError."""

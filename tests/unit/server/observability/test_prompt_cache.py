@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dragoman import PromptDigest
 from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Secret
 from dragoman_server.observability.prompt_cache import SIDES, PromptCacheDiagnostics
@@ -81,7 +82,9 @@ def compare(prefixes: PromptCacheDiagnostics, request_id: str, *words: str, sess
 
     payload = {"model": "m", **said(CHAT, *words), **fields}
     headers = {"x-session-id": session} if session else {}
-    return prefixes.compare(translate(direction("chat", "messages"), dump(payload)), payload, headers, b"", request_id)
+    translation = translate(direction("chat", "messages"), dump(payload))
+    prompt = PromptDigest.of(MESSAGES, translation.body)
+    return prefixes.compare(prompt, translation, payload, headers, b"", request_id)
 
 
 def test_a_request_is_held_against_the_one_that_it_goes_on_from() -> None:

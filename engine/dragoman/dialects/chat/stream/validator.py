@@ -39,8 +39,9 @@ _IDENTITY: Final = re.compile(
 )
 _KNOWN_CHUNKS: Final[dict[bytes, tuple[bool, str]]] = {}
 """Valid bytes after the identity, in role and finish chunks → usage requested, finish reason or ""."""
-_KNOWN_TEXT_CHUNKS: Final[dict[tuple[bytes, bytes], bool]] = {}
-"""Valid bytes before and after a text, without the identity and except for calls → usage requested."""
+_KNOWN_TEXT_CHUNKS: Final[list[tuple[bytes, bytes, bool]]] = []
+"""Valid bytes before and after a text, without the identity and except for calls; usage requested. A list, as another
+thread may add to it while it is read."""
 _LONGEST_CACHED: Final = 120
 _MOST_CACHED: Final = 64
 
@@ -118,7 +119,7 @@ class ChatValidator(Validator):
 
     def _matches_known_chunk(self, payload: bytes, rest: bytes) -> bool:
         """True if the chunk is valid because its bytes around the text are known from another stream."""
-        for (head, tail), usage_requested in _KNOWN_TEXT_CHUNKS.items():
+        for head, tail, usage_requested in _KNOWN_TEXT_CHUNKS:
             if usage_requested is self.context.include_usage and rest.startswith(head) and rest.endswith(tail):
                 low, end = len(payload) - len(rest) + len(head), len(tail)
                 if is_text(payload, low, end):
@@ -131,7 +132,9 @@ class ChatValidator(Validator):
         super().set_template(low, tail, size)
         head = low[6 + len(self._identity) :]
         if b"tool_calls" not in head and len(head) <= _LONGEST_CACHED and len(_KNOWN_TEXT_CHUNKS) < _MOST_CACHED:
-            _KNOWN_TEXT_CHUNKS.setdefault((head, tail[:-2]), self.context.include_usage)
+            known = head, tail[:-2], self.context.include_usage
+            if known not in _KNOWN_TEXT_CHUNKS:
+                _KNOWN_TEXT_CHUNKS.append(known)
 
     def _validate_identity(self, chunk: Json) -> None:
         """Record the identity of the first chunk, or compare that of a later one."""
