@@ -175,6 +175,7 @@ def test_the_public_names_of_the_asyncio_side() -> None:
         "HijackServer",
         "HijackableConnection",
         "Http11Transport",
+        "LogBudget",
         "LoggedStream",
         "LongJobs",
         "MaskedWebSocketResponse",

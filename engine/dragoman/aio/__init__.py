@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         PlainResponse,
         TooManyConnections,
     )
-    from dragoman.aio.downstream.event_log import EventLog, LoggedStream
+    from dragoman.aio.downstream.event_log import EventLog, LogBudget, LoggedStream
     from dragoman.aio.downstream.hijack import HijackableConnection, HijackServer
     from dragoman.aio.downstream.hijack_runner import HijackRunner
     from dragoman.aio.downstream.numbered_stream import NumberedStream, numbered_ping_of
@@ -89,6 +89,7 @@ __all__ = (
     "HijackServer",
     "HijackableConnection",
     "Http11Transport",
+    "LogBudget",
     "LoggedStream",
     "LongJobs",
     "MaskedWebSocketResponse",
@@ -136,6 +137,7 @@ _NEED_AIOHTTP: Final = {
     "HijackRunner": "downstream.hijack_runner",
     "HijackServer": "downstream.hijack",
     "HijackableConnection": "downstream.hijack",
+    "LogBudget": "downstream.event_log",
     "LoggedStream": "downstream.event_log",
     "MaskedWebSocketResponse": "downstream.aiohttp_internals",
     "NumberedStream": "downstream.numbered_stream",

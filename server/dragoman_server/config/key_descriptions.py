@@ -108,6 +108,7 @@ DESCRIPTIONS = {
     "state.max_responses": "Most stored responses (default 1000000).",
     "state.background": "Most responses of a client in the background at a time (default 16; 0: none).",
     "state.background_bytes": "Bytes of the events of such a response that are kept (default 4194304).",
+    "state.background_total_bytes": "Bytes kept of all responses in the background together (default 268435456).",
     "state.background_events": "Seconds after its end for which they are kept (default 300).",
     "state.max_chain": "Most responses in a row (default 1000).",
     "state.timeout": "Seconds that one call of the store may take (default 5).",

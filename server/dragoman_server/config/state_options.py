@@ -23,7 +23,14 @@ KINDS = (OFF, MEMORY, SQLITE, REDIS)
 UPSTREAM, GATEWAY = "upstream", "gateway"
 _DAY = 86_400.0
 _MOST_SECONDS = 60.0
-_NUMBERS = ("max_bytes", "max_bytes_per_key", "max_responses", "max_chain", "background_bytes")
+_NUMBERS = (
+    "max_bytes",
+    "max_bytes_per_key",
+    "max_responses",
+    "max_chain",
+    "background_bytes",
+    "background_total_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,8 @@ class StateOptions:
     take `timeout` seconds. With an `encryption_key`, what is stored is encrypted.
 
     Each client may have `background` responses that run in the background at a time; 0: none. Of the events of such a
-    response `background_bytes` are kept until `background_events` seconds after its end.
+    response `background_bytes` are kept until `background_events` seconds after its end. `background_total_bytes` are
+    kept of all clients together: events, and the requests and states of those that run.
     """
 
     kind: str = OFF
@@ -53,6 +61,7 @@ class StateOptions:
     encryption_key: Secret | None = None
     background: int = 16
     background_bytes: int = 4 * 1024**2
+    background_total_bytes: int = 256 * 1024**2
     background_events: float = 300.0
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, Dialect, DragomanError, Json, json_dumps, json_loads
+from dragoman import ClientRequestError, Dialect, DragomanError, json_dumps, json_loads
 from dragoman.aio import DEFECT, ClientGone
 from dragoman.threads import ItemPage, Node, deleted_response, in_thread, is_response_id, response_not_found
 from dragoman_server.proxy.auth import Caller
@@ -38,8 +38,8 @@ class ResponsesEndpoints:
             response_id = _response_id(request)
             if request.query.get("stream", "false") not in ("false", "0"):
                 return await self._follow(request, owner, response_id, request_id)
-            if (run := self._run(owner, response_id)) is not None:
-                return json_dumps(run.state)
+            if (run := self._run(owner, response_id)) is not None and run.state:
+                return run.state
             return (await self._stored_response(owner, response_id)).reply
 
         return await respond(self._gateway, request, make)
@@ -63,7 +63,9 @@ class ResponsesEndpoints:
         async def make(owner: str, _: str) -> bytes:
             response_id = _response_id(request)
             if (run := self._run(owner, response_id)) is not None:
-                return json_dumps(await self._cancel(run))
+                await self._cancel(run)
+                if run.state:
+                    return run.state
             node = await self._stored_response(owner, response_id)
             reply = await in_thread(len(node.reply), json_loads, node.reply)
             if reply.get("background") is not True:
@@ -76,9 +78,9 @@ class ResponsesEndpoints:
         background = self._gateway.background
         return background.get(owner, response_id) if background is not None else None
 
-    async def _cancel(self, run: BackgroundRun) -> Json:
+    async def _cancel(self, run: BackgroundRun) -> None:
         assert self._gateway.background is not None
-        return await self._gateway.background.cancel(run)
+        await self._gateway.background.cancel(run)
 
     async def _stored_response(self, owner: str, response_id: str) -> Node:
         node = await self._stored.get(owner, response_id)

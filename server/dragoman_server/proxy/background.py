@@ -15,7 +15,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Json, json_dumps, json_loads
-from dragoman.aio import ClientGone, Downstream, EventLog, LoggedStream, StreamTimers, without_connection
+from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, StreamTimers, without_connection
 from dragoman.threads import (
     StoredRequest,
     cancelled_response,
@@ -23,6 +23,7 @@ from dragoman.threads import (
     lagging_event,
     queued_response,
     response_id,
+    response_not_found,
     terminal_event,
 )
 from dragoman_server.config.state_options import StateOptions
@@ -41,20 +42,29 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _PING = b": ping\n\n"
 _KEPT = 64
 """Most runs of a client that have ended, and whose events are kept."""
+_SHARE = 4
+"""The part of all bytes that the runs of one client may hold before it can begin no other: a fourth."""
 
 
 class BackgroundRun:
     """One response that runs, or has run, in the background: its last state, and the log of its events.
 
-    `streamed` is True if it was requested with `stream`: only then its events may be read.
+    `streamed` is True if it was requested with `stream`: only then its events may be read, and are kept. `request`,
+    `state` and events are counted in `budget`.
     """
 
-    def __init__(self, request: StoredRequest, limit: int, *, streamed: bool) -> None:
-        self.request = request
+    def __init__(self, request: StoredRequest, limit: int, budget: LogBudget, *, streamed: bool) -> None:
+        self.request: StoredRequest | None = request
         self.streamed = streamed
-        self.log = EventLog(limit)
+        self.log = EventLog(limit if streamed else 0, budget)
         self.task: asyncio.Task[web.StreamResponse] | None = None
-        self.state: Json = {}
+        self.accepted = False
+        """True once the request was translated."""
+        self.state = b""
+        """The last state, as JSON; empty once the store has it."""
+        self._budget = budget
+        self._counted = 0
+        self._count()
         self.ended = False
         """True once `state` is final."""
         loop = asyncio.get_running_loop()
@@ -63,10 +73,16 @@ class BackgroundRun:
         self._ready: asyncio.Future[None] = loop.create_future()
         self._timers: StreamTimers | None = None
 
+    @property
+    def held(self) -> int:
+        """The bytes of its request, its state and its events."""
+        return self._counted + self.log.size
+
     def accept(self, receipt: Receipt) -> None:
         """Record that the request was translated, and is about to be sent."""
         assert receipt.translation is not None
-        self.state = queued_response(receipt.translation.context)
+        self.accepted = True
+        self._set_state(queued_response(receipt.translation.context))
         if not self.streamed:
             self.settle()
 
@@ -78,13 +94,35 @@ class BackgroundRun:
 
     def _on_event(self, event: str, data: bytes) -> None:
         if event == "response.in_progress":
-            self.state = json_loads(data)["response"]
+            self._set_state(json_loads(data)["response"])
         elif event in _ENDS and not self.ended:
             self.end(json_loads(data)["response"])
 
     def end(self, state: Json) -> None:
         """Set the final state. It is stored, also that of a response that has failed."""
-        self.state, self.ended = {**state, "store": True}, True
+        self.ended = True
+        self._set_state({**state, "store": True})
+
+    def release(self, *, stored: bool) -> None:
+        """Free the request, and the state unless only this run has it."""
+        self.request = None
+        if stored:
+            self.state = b""
+        self._count()
+
+    def forget(self) -> None:
+        """Free everything."""
+        self.log.clear()
+        self.release(stored=True)
+
+    def _set_state(self, state: Json) -> None:
+        self.state = json_dumps(state)
+        self._count()
+
+    def _count(self) -> None:
+        size = len(self.state) + (len(self.request.input) if self.request is not None else 0)
+        self._budget.spend(size - self._counted)
+        self._counted = size
 
     def stop(self) -> None:
         """End the exchange as if its client had disconnected."""
@@ -140,6 +178,7 @@ class BackgroundRuns:
         self._heartbeat = heartbeat
         self._stored = stored
         self._answer = answer
+        self._budget = LogBudget(options.background_total_bytes)
         self._runs: dict[tuple[str, str], BackgroundRun] = {}
         """By owner and id: also those that have ended, for `background_events` seconds."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -147,25 +186,30 @@ class BackgroundRuns:
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
         run = self._runs.get((owner, run_id))
-        return run if run is not None and run.state else None
+        return run if run is not None and run.accepted else None
 
     def check_room(self, owner: str) -> None:
-        """Raise DragomanError (429) if the owner has too many runs. If many have ended, forget the first."""
-        own = [(key, run.ended) for key, run in self._runs.items() if key[0] == owner]
-        ended = [key for key, has_ended in own if has_ended]
-        for key in ended[: max(0, len(ended) - _KEPT)]:
-            del self._runs[key]
-        if (running := len(own) - len(ended)) >= self._options.background:
-            message = f"{running} responses run in the background; wait for one to end, or cancel it"
-            failure = Failure(FailureKind.RATE_LIMIT, message, 429, origin=FailureOrigin.PROXY, reason="background")
-            failure.headers["retry-after"] = "1"
-            raise DragomanError(failure)
+        """Raise DragomanError (429) if the owner has too many runs, or all hold too much.
+
+        If many of the owner's have ended, forget the first.
+        """
+        own = [(key, run) for key, run in self._runs.items() if key[0] == owner]
+        finished = [key for key, run in own if run.finished.done()]
+        for key in finished[: max(0, len(finished) - _KEPT)]:
+            self._forget(key)
+        if (running := sum(not run.ended for _, run in own)) >= self._options.background:
+            raise _no_room(f"{running} responses run in the background; wait for one to end, or cancel it")
+        held = sum(run.held for _, run in own if not run.finished.done()) if owner else 0
+        if self._budget.exceeded or held > self._budget.limit // _SHARE:
+            limit = "state.background_total_bytes"
+            raise _no_room(f"the responses that run in the background hold too much memory ({limit}); try again later")
 
     async def begin(self, receipt: Receipt, wanted: RunInBackground) -> web.StreamResponse:
         """Begin a run, and return the response to its request."""
         payload = wanted.payload
         request = wanted.request.get(CLIENT_REQUEST, wanted.request)
-        run = BackgroundRun(wanted.stored, self._options.background_bytes, streamed=payload.get("stream") is True)
+        streamed = payload.get("stream") is True
+        run = BackgroundRun(wanted.stored, self._options.background_bytes, self._budget, streamed=streamed)
         receipt.background = run
         headers = CIMultiDict(request.headers)
         for name in _DROPPED:
@@ -182,12 +226,13 @@ class BackgroundRuns:
         task.add_done_callback(self._tasks.discard)
         await run.settled()
         failed = _failed(run)
-        if failed is not None and (run.streamed or not run.state):
+        if failed is not None and (run.streamed or not run.accepted):
             return failed
         if run.streamed:
             return await self.send(request, run, -1, receipt.request_id)
         ids = {"x-request-id": receipt.request_id, OWN_ID: receipt.request_id}
-        return web.Response(body=json_dumps(run.state), content_type="application/json", headers=ids)
+        state = run.state or await self._stored_state(key)  # it may have ended already
+        return web.Response(body=state, content_type="application/json", headers=ids)
 
     async def send(self, request: web.Request, run: BackgroundRun, after: int, request_id: str) -> web.StreamResponse:
         """Send the events of a run after this number, and those to come. A client that leaves ends nothing."""
@@ -198,16 +243,21 @@ class BackgroundRuns:
         await response.write_eof()
         return response
 
-    async def cancel(self, run: BackgroundRun) -> Json:
-        """Cancel a run, and return its last state. One that has ended stays as it is."""
+    async def _stored_state(self, key: tuple[str, str]) -> bytes:
+        node = await self._stored.get(*key)
+        if node is None:
+            raise response_not_found(key[1])
+        return node.reply
+
+    async def cancel(self, run: BackgroundRun) -> None:
+        """Cancel a run, and wait until its last state is stored. One that has ended stays as it is."""
         if not run.ended and run.task is not None:
-            run.end(cancelled_response(run.state))
-            event = json_dumps(terminal_event(run.state, run.log.end))
+            run.end(cancelled_response(json_loads(run.state)))
+            event = json_dumps(terminal_event(json_loads(run.state), run.log.end))
             run.log.append(b"event: response.incomplete\ndata: %b\n\n" % event)
             run.log.close()
             run.stop()
             await asyncio.wait((run.finished,))
-        return run.state
 
     async def close(self) -> None:
         """Cancel all runs, and wait until their last states are stored."""
@@ -221,19 +271,35 @@ class BackgroundRuns:
         assert run.task is not None
         await asyncio.wait((run.task,))
         receipt.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
-        failed, kept = _failed(run), self._options.background_events
-        if not run.state or (failed is not None and run.streamed):  # the client got the error
-            kept = 0.0
+        receipt.background = None  # receipts are kept longer
+        failed, stored = _failed(run), True
+        if not run.accepted or (failed is not None and run.streamed):  # the client got the error
+            run.forget()
         else:
+            assert run.request is not None
             if not run.ended:
                 message = "the gateway stopped before the response was complete"
                 if failed is not None and isinstance(failed.body, bytes):
                     message = json_loads(failed.body)["error"]["message"]
-                run.end(failed_response(run.state, message))
-            await self._stored.keep_state(key[0], receipt.request_id, receipt.created, run.request, run.state)
+                run.end(failed_response(json_loads(run.state), message))
+            stored = await self._stored.keep_state(key[0], receipt.request_id, receipt.created, run.request, run.state)
         run.log.close()
+        run.release(stored=stored)
         run.finished.set_result(None)
-        asyncio.get_running_loop().call_later(kept, self._runs.pop, key, None)
+        if (run.streamed and run.log.written) or not stored:
+            asyncio.get_running_loop().call_later(self._options.background_events, self._forget, key)
+        else:
+            self._forget(key)
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        if (run := self._runs.pop(key, None)) is not None:
+            run.forget()
+
+
+def _no_room(message: str) -> DragomanError:
+    failure = Failure(FailureKind.RATE_LIMIT, message, 429, origin=FailureOrigin.PROXY, reason="background")
+    failure.headers["retry-after"] = "1"
+    return DragomanError(failure)
 
 
 def _failed(run: BackgroundRun) -> web.Response | None:

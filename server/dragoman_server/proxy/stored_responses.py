@@ -239,12 +239,12 @@ class StoredResponses:
         node = new_node(owner, request_id, created, request, reply, losses)
         return asyncio.get_running_loop().create_task(self._put(node, request_id))
 
-    async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: Json) -> None:
-        """Store the last state of a response, unless it is stored."""
-        node = new_node(owner, request_id, created, request, json_dumps(state), {})
+    async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: bytes) -> bool:
+        """Store the last state of a response, unless it is stored. Returns whether the store has it."""
+        node = new_node(owner, request_id, created, request, state, {})
         with suppress(DragomanError):
-            if await self.get(owner, node.id) is None:
-                await self._put(node, request_id)
+            return await self.get(owner, node.id) is not None or await self._put(node, request_id)
+        return False
 
     async def _put(self, node: Node, request_id: str) -> bool:
         """Store a response. Returns False if that failed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from typing import Never
 
@@ -25,14 +26,49 @@ _UNUSED = 256
 """Dropped frames up to which the list is not made shorter."""
 
 
-class EventLog:
-    """The events of one stream, as SSE frames, numbered from 0.
+class LogBudget:
+    """The bytes that several logs keep, at most `limit`; `used` are those that they keep now.
 
-    At most `limit` bytes are kept, and always the last event.
+    Above the limit, the log that ended first drops everything; if none has ended, a log drops its oldest events when it
+    adds one. Owners may count other bytes too.
     """
 
     def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._ended: OrderedDict[EventLog, None] = OrderedDict()
+
+    @property
+    def exceeded(self) -> bool:
+        """True if more than the limit is kept."""
+        return self.used > self.limit
+
+    def spend(self, size: int) -> None:
+        """Count `size` bytes more, or less if it is negative."""
+        self.used += size
+        while self.exceeded and self._ended:
+            next(iter(self._ended)).clear()
+
+    def add_ended(self, log: EventLog) -> None:
+        """Record that a log has ended."""
+        self._ended[log] = None
+        self.spend(0)
+
+    def forget(self, log: EventLog) -> None:
+        """Stop tracking a log that keeps nothing."""
+        self._ended.pop(log, None)
+
+
+class EventLog:
+    """The events of one stream, as SSE frames, numbered from 0.
+
+    At most `limit` bytes are kept, and always the last event until the log has ended. `budget` is that of several logs,
+    if they have one.
+    """
+
+    def __init__(self, limit: int, budget: LogBudget | None = None) -> None:
         self._limit = limit
+        self._budget = budget
         self._frames: list[bytes] = []
         self._dropped = 0
         """Frames at the start of the list that are dropped already; they are removed many at a time."""
@@ -49,15 +85,28 @@ class EventLog:
         """The number of the next event."""
         return self.first + len(self._frames) - self._dropped
 
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return self._size
+
     def append(self, frame: bytes) -> None:
         """Add an event, unless the log has ended."""
         if self.closed:
             return
+        budget = self._budget
         self._frames.append(frame)
         self._size += len(frame)
         self.written += len(frame)
-        while self._size > self._limit and self._dropped < len(self._frames) - 1:
-            self._size -= len(self._frames[self._dropped])
+        if budget is not None:
+            budget.spend(len(frame))
+        while self._dropped < len(self._frames) - 1 and (
+            self._size > self._limit or (budget is not None and budget.exceeded)
+        ):
+            size = len(self._frames[self._dropped])
+            self._size -= size
+            if budget is not None:
+                budget.spend(-size)
             self._frames[self._dropped] = b""
             self._dropped += 1
             self.first += 1
@@ -68,8 +117,19 @@ class EventLog:
 
     def close(self) -> None:
         """End the log: no event follows."""
+        if self._budget is not None and self._size and not self.closed:
+            self._budget.add_ended(self)
         self.closed = True
         self._wake()
+
+    def clear(self) -> None:
+        """Drop all events."""
+        self.first = self.end
+        self._frames.clear()
+        if self._budget is not None:
+            self._budget.forget(self)
+            self._budget.spend(-self._size)
+        self._dropped = self._size = 0
 
     def has(self, number: int) -> bool:
         """True if the events from this one on can be read: they are kept, or still to come."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.aio import EventLog, LoggedStream, StreamTimers, Timeouts
+from dragoman.aio import EventLog, LogBudget, LoggedStream, StreamTimers, Timeouts
 
 
 def frame(number: int, size: int = 10) -> bytes:
@@ -40,6 +40,43 @@ def test_dropped_events_take_no_memory() -> None:
     assert log.end == 5000
     assert log.read(log.end - 1) == frame(4999)
     assert log.read(log.first) == b"".join(map(frame, range(log.first, 5000)))
+
+
+def test_a_budget_drops_the_log_that_ended_first() -> None:
+    budget = LogBudget(60)
+    first, second, open_log = (EventLog(1000, budget) for _ in range(3))
+    for log in (first, second):
+        log.append(frame(0))
+        log.append(frame(1))
+        log.close()
+    assert (budget.used, budget.exceeded) == (48, False)
+    open_log.append(frame(0))
+    open_log.append(frame(1))
+    assert (budget.used, first.has(0), first.end, second.first) == (48, False, 2, 0)
+    assert first.read(2) == b""
+    for number in range(2, 9):
+        open_log.append(frame(number))
+        assert budget.used <= 60
+    assert not second.has(0)
+    assert (open_log.first, open_log.end) == (4, 9)
+    open_log.clear()
+    open_log.clear()
+    assert (budget.used, open_log.first, open_log.end) == (0, 9, 9)
+
+
+def test_other_bytes_count_too_and_the_last_event_of_an_open_log_stays() -> None:
+    budget = LogBudget(60)
+    log = EventLog(1000, budget)
+    for number in range(4):
+        log.append(frame(number))
+    budget.spend(100)
+    log.append(frame(4))
+    assert (log.first, log.end, budget.used, budget.exceeded) == (4, 5, 112, True)
+    log.close()
+    assert (log.first, budget.used) == (5, 100)
+    log.close()
+    budget.spend(-100)
+    assert budget.used == 0
 
 
 async def test_readers_wait_for_the_next_event_and_for_the_end() -> None:
