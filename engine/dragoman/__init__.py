@@ -4,7 +4,7 @@
 
     translation = translate(direction("messages", "chat"), body)  # a Messages client, a Chat upstream
     translation.body                       # the request to send upstream
-    translation.losses.rows                # what could not be translated
+    print(translation.losses)              # what could not be translated
     translation.reply(upstream_body)       # a complete reply, as the client's response body
     translation.error(status, body, headers)  # an upstream's error, as the client's response
     translation.stream_machine()           # a streamed reply: feed(bytes) -> bytes, finish() -> bytes
@@ -98,6 +98,9 @@ if TYPE_CHECKING:
     )
     from dragoman.tokens.by_vocabulary import vocabulary_installed
     from dragoman.wire.multipart import FormField, boundary_of
+
+__version__: str
+"""The version of the installed package."""
 
 BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
 """`compiled` if the engine's modules are compiled to C extensions, else `pure`."""
@@ -211,7 +214,12 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `_MODULES` (PEP 562)."""
+    """Import a name of `_MODULES`, or read the version (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version  # 0.6 MB, needed only here
+
+        value = globals()[name] = version("dragoman")
+        return value
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

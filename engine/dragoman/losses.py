@@ -8,6 +8,7 @@ recorded, as a reply that has begun cannot be rejected.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -127,9 +128,15 @@ class Loss(NamedTuple):
     path: str
     done: str
 
+    def __str__(self) -> str:
+        return f"{self.code} at {self.path}: {self.done}" if self.path else f"{self.code}: {self.done}"
+
 
 class Losses:
     """The losses of one request and its reply: at most `keep` rows, and an exact count by code.
+
+    `for loss in losses` yields the rows, `str(losses)` has a line for each, and `len(losses)` counts all losses, also
+    those whose rows were not kept. Without a loss it is false.
 
     With `strict`, `add` raises instead. Rows are formatted and counted when they are read: the history of a long agent
     session adds hundreds, which are rarely read.
@@ -194,6 +201,16 @@ class Losses:
     def header(self) -> str:
         """Returns codes and counts for a header such as `x-dragoman-loss`: `cache_hint=3, top_k=1`."""
         return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
+
+    def __iter__(self) -> Iterator[Loss]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        lines = [str(loss) for loss in self]
+        if self._beyond:
+            counts = ", ".join(f"{code}={count}" for code, count in sorted(self._beyond.items()))
+            lines.append(f"and {sum(self._beyond.values())} more: {counts}")
+        return "\n".join(lines) or "no losses"
 
     def __len__(self) -> int:
         return len(self._rows) + sum(self._beyond.values()) if self._beyond else len(self._rows)

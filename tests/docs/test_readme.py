@@ -49,7 +49,7 @@ def test_the_translators_are_pure_functions() -> None:
     names: dict[str, Any] = {}
     exec(compile(code, "README.md", "exec"), names)
     assert json.loads(names["sent"].body)["messages"] == [{"role": "user", "content": "Hi"}]
-    assert list(names["sent"].losses.rows) == []
+    assert list(names["sent"].losses) == []
     assert b"event: error" in names["machine"].finish()
 
 

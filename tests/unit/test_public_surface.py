@@ -6,7 +6,9 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
@@ -149,6 +151,17 @@ def test_the_public_names() -> None:
         _ = dragoman.Nothing
 
 
+def test_the_version_is_that_of_the_installed_package_and_is_read_when_it_is_used() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert dragoman.__version__ == project["version"] == version("dragoman")
+    code = "import dragoman, sys; print('importlib.metadata' in sys.modules, dragoman.__version__)"
+    assert python(code).split() == ["False", project["version"]]
+    printed = subprocess.run(
+        [sys.executable, "-m", "dragoman_server", "--version"], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    assert printed.split()[:2] == ["dragoman", dragoman.__version__]
+
+
 def test_importing_the_engine_imports_no_io_library() -> None:
     loaded = set(python("import dragoman, sys; print(*sys.modules)").split())
     assert "dragoman.translate_request" in loaded
@@ -269,7 +282,7 @@ print(*sys.modules)
 def test_the_server_imports_the_public_names_only() -> None:
     """The gateway is built on what any gateway can be built on."""
     public = {
-        "dragoman": set(dragoman.__all__) | {"__version__"},
+        "dragoman": {*dragoman.__all__, "__version__"},
         "dragoman.aio": set(dragoman.aio.__all__),
         "dragoman.threads": set(dragoman.threads.__all__),
     }

@@ -63,9 +63,9 @@ class _Version(argparse.Action):
     """Prints the version and the build. The import is local: it takes 0.6 MB of memory that nothing else needs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
+        from dragoman import __version__
 
-        print(f"dragoman {version('dragoman')} ({BUILD})")
+        print(f"dragoman {__version__} ({BUILD})")
         parser.exit()
 
 
@@ -320,8 +320,8 @@ def _translate(args: argparse.Namespace) -> int:
         knobs=_knobs(args.knob),
     )
     _print(out)
-    for row in losses.rows:
-        print(f"loss {row.code} at {row.path}: {row.done}", file=sys.stderr)
+    for loss in losses:
+        print(f"loss {loss}", file=sys.stderr)
     if not losses:
         print("no losses", file=sys.stderr)
     if failure is not None:

@@ -36,6 +36,20 @@ def test_a_row_names_the_clients_field() -> None:
     assert len(losses) == 3
 
 
+def test_losses_print_and_iterate() -> None:
+    losses = Losses(keep=2)
+    assert (bool(losses), list(losses), str(losses)) == (False, [], "no losses")
+    losses.add(LossCode.TOP_K, ("top_k",))
+    losses.add(LossCode.CACHE_HINT, "", "left out")
+    assert list(losses) == losses.rows
+    assert str(losses) == "top_k at top_k: dropped\ncache_hint: left out"
+    for _ in range(3):
+        losses.add(LossCode.TOP_K, ("tools", 0))
+    losses.add(LossCode.METADATA, ("metadata",))
+    assert str(losses).splitlines()[2:] == ["and 4 more: metadata=1, top_k=3"]
+    assert (bool(losses), len(losses), len(list(losses))) == (True, 6, 2)
+
+
 def test_the_summary_is_sorted_and_counts() -> None:
     losses = Losses()
     assert losses.header() == ""

@@ -6,11 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from uuid import uuid4
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from dragoman import __version__
 
 SECONDS = 5.0
 """Seconds that one request to the collector has, with its retries."""
@@ -49,11 +50,11 @@ def resource(service_name: str) -> Resource:
     # The workers of one gateway send metrics of their own, which a backend must not take for one series.
     instance = str(uuid4())
     return Resource.create(
-        {"service.name": service_name, "service.version": version("dragoman"), "service.instance.id": instance}
+        {"service.name": service_name, "service.version": __version__, "service.instance.id": instance}
     )
 
 
 @cache
 def scope() -> InstrumentationScope:
     """Return the name under which Dragoman reports."""
-    return InstrumentationScope("dragoman", version("dragoman"))
+    return InstrumentationScope("dragoman", __version__)
