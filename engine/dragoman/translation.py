@@ -58,6 +58,8 @@ class Translation:
     """The name of the model that the body holds."""
     rewritten: bool = False
     """True if a request of the upstream's own dialect was read and written again (profile `rewrite`)."""
+    _answered: ErrorResponse | None = None
+    """The last response that `error` returned."""
 
     @classmethod
     def for_reply(
@@ -383,14 +385,18 @@ class Translation:
             if same and status >= 400:  # a foreign body, perhaps a load balancer's: the status is still the client's
                 response.status = status
         context.failure = failure
+        self._answered = response
         return response
 
     def error_of(self, error: Failure) -> ErrorResponse:
-        """Returns the client's response for a failure without an upstream response, such as a timeout.
+        """Returns the client's response for a failure, such as a timeout. Never raises.
 
         Secrets are masked, and estimated sizes added if the knob `overflow_sizes` requests them. An error about the
-        caller's own key is a 502; the response's failure is the upstream's.
+        caller's own key is a 502; the response's failure is the upstream's. For the failure that `error` read last, it
+        is the response that `error` returned.
         """
+        if self._answered is not None and self._answered.failure is error:
+            return self._answered
         context = self.context
         failure = add_sizes(redact_failure(error, context.secrets), context)
         client = self.direction.client.dialect

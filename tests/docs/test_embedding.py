@@ -18,7 +18,7 @@ from oracles.simulator import strict_simulator
 from support.asgi import asgi_server
 from support.paths import ROOT
 from support.samples import text_stream
-from support.sockets import Abort, Close, ScriptedServer, Send, Step, answer, chunk, sse_head
+from support.sockets import Abort, Close, ScriptedServer, Send, Stall, Step, answer, chunk, sse_head
 from support.waiting import until
 
 HOWTO = ROOT / "docs/howto"
@@ -103,7 +103,7 @@ async def test_the_engine_in_starlette() -> None:
     simulator = strict_simulator()
     async with (
         listening(simulator, "127.0.0.1", 0, drain=0.5) as upstream,
-        asgi_server(example["make_app"](f"{upstream}/v1/", "sim-text", "sk-of-the-page")) as url,
+        asgi_server(example["make_app"](f"{upstream}/v1", "sim-text", "sk-of-the-page")) as url,
         ClientSession() as session,
     ):
 
@@ -128,7 +128,7 @@ async def test_the_engine_in_starlette() -> None:
     ("script", "status", "ended"),
     [
         ([*answer(429, b'{"error":{"message":"slow down","type":"rate_limit_error"}}')], 429, '"rate_limit_error"'),
-        ([Close()], 502, "the upstream cannot be reached"),
+        ([Close()], 502, "the upstream connection failed"),
         ([Send(sse_head()), Send(chunk(text_stream(Dialect.CHAT)[0])), Abort()], 200, "event: error"),
     ],
     ids=["status", "connection", "stream"],
@@ -137,9 +137,25 @@ async def test_failures_of_the_upstream_in_starlette(script: list[Step], status:
     make_app = program("translate-in-starlette.md")["make_app"]
     async with (
         ScriptedServer(script) as upstream,
-        asgi_server(make_app(f"{upstream.url}/v1/", "m", "sk-of-the-page")) as url,
+        asgi_server(make_app(f"{upstream.url}/v1", "m", "sk-of-the-page")) as url,
         ClientSession() as session,
         session.post(f"{url}/v1/messages", json=BODY | {"stream": True}) as response,
     ):
         text = await response.text()
         assert (response.status, ended in text) == (status, True), text
+
+
+async def test_a_client_that_leaves_starlette_cuts_the_upstream() -> None:
+    pytest.importorskip("starlette")
+    begun = b"".join(text_stream(Dialect.CHAT)[:2])
+    async with (
+        ScriptedServer([Send(sse_head()), Send(chunk(begun)), Stall()]) as upstream,
+        asgi_server(
+            program("translate-in-starlette.md")["make_app"](f"{upstream.url}/v1", "m", "sk-of-the-page")
+        ) as url,
+        ClientSession() as session,
+    ):
+        async with session.post(f"{url}/v1/messages", json=BODY | {"stream": True}) as response:
+            assert b"message_start" in await response.content.readany()
+            response.close()
+        await until(lambda: upstream.hangups == 1)

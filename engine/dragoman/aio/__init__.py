@@ -1,21 +1,29 @@
 """The asyncio side of the engine: upstream transports, streams to clients, and their timers.
 
-May import all of `dragoman`; the rest of the engine does not import it, and the server imports only the names below.
-Start with `proxy_stream.py`, then `upstream/interface.py` and `downstream/response.py`.
+For an application that has a server of its own, `stream` is all that it needs. It sends a translated request and yields
+the client's bytes:
 
-Requests to an upstream, without aiohttp's server:
+    async with Http11Transport() as transport:            # one for the application; AiohttpTransport for egress proxies
+        ...
+        async with stream(translation, url, headers, transport=transport) as reply:
+            async for data in reply: ...                  # also reply.headers
+    # a DragomanError before the first event: translation.error_of(error.failure) is the client's response
 
-    transport = Http11Transport()                                     # or AiohttpTransport(): egress proxies
+The same in single steps, for other orders of them:
+
     request = UpstreamRequest(url, headers, translation.body, stream=True, timeouts=Timeouts())
-    timers = StreamTimers(request.timeouts)
-    response = await transport.open(request, timers)
-    stream = await open_proxy_stream(translation, response, timers)
-    async for data in stream.batches: ...                             # the client's bytes
-    timers.stop(); await response.close(); await transport.close()
+    with StreamTimers(request.timeouts) as timers:
+        async with await transport.open(request, timers) as response:
+            reply = await open_proxy_stream(translation, response, timers)
+            async for data in reply.batches: ...
 
 Under aiohttp's server, `DownstreamResponse` and `send_proxy_stream` send the stream; `HijackRunner` runs an application
-whose long streams need less memory, and `AsgiServer` serves it as an ASGI application. Importing this package does not
-import aiohttp: names that need it are loaded when they are used.
+whose long streams need less memory, and `AsgiServer` serves it as an ASGI application. The other names are for gateways,
+such as the server of this project, which imports only the names below. Importing this package does not import aiohttp:
+names that need it are loaded when they are used.
+
+May import all of `dragoman`; the rest of the engine does not import it. Start with `proxy_stream.py`, then
+`upstream/interface.py` and `downstream/response.py`.
 """
 
 from __future__ import annotations
@@ -39,6 +47,7 @@ from dragoman.aio.proxy_stream import (
 )
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.timeouts import PoolOptions, Timeouts
+from dragoman.aio.translated_stream import TranslatedStream, stream
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
 
@@ -102,6 +111,7 @@ __all__ = (
     "StreamTimers",
     "Timeouts",
     "TooManyConnections",
+    "TranslatedStream",
     "Transport",
     "Upload",
     "UpstreamRequest",
@@ -119,6 +129,7 @@ __all__ = (
     "ping_of",
     "send_continue",
     "send_proxy_stream",
+    "stream",
     "with_body",
     "without_connection",
     "write_slices",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, Self
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
@@ -70,7 +70,7 @@ class ToolStallDetector:
 
 
 class StreamTimers:
-    """The timers of one exchange. They run from creation until `stop`.
+    """The timers of one exchange. They run from creation until `stop`, or until the end of their `with`.
 
     `is_client_gone()` returns True if the client has disconnected: servers that do not cancel handlers have no other
     sign (T-75). A transport calls `attach`, a streamed response `attach_sink`. Set `upstream_active` when bytes came
@@ -122,6 +122,12 @@ class StreamTimers:
         shortest = min(timeouts.first_byte, timeouts.idle, timeouts.tool_stall, timeouts.write, timeouts.heartbeat)
         self._wheel = timer_wheel(self._loop, shortest / 8)
         self._wheel_slot: int | None = self._wheel.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def __repr__(self) -> str:
         if self._wheel_slot is None:

@@ -154,7 +154,9 @@ class TokenCounts:
     def _failed(self, wanted: _CountRequest, failure: Failure, request_id: str) -> web.Response:
         """Return the response for a failure of the upstream, which is logged."""
         provider, translation = wanted.provider.name, wanted.translation
-        response = web_response(translation.error_of(failure), translation.direction.client.dialect, request_id)
+        # A copy: the upstream's own body would be returned, and servers without the endpoint have other envelopes.
+        error = translation.error_of(replace(failure))
+        response = web_response(error, translation.direction.client.dialect, request_id)
         level, note = self._gateway.loaded.upstream_warnings.level(provider, failure)
         model = quote(translation.upstream_model)
         log.log(level, "%s %s did not count tokens for %s (%s)%s", request_id, provider, model, failure.status, note)

@@ -15,7 +15,7 @@ from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
-from dragoman.aio.upstream.interface import Upload, UpstreamRequest
+from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
 from dragoman.aio.upstream.parted_reads import parse_in_parts
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
@@ -31,7 +31,7 @@ _ATTEMPTS = 8
 """Unusable pooled connections after which a request fails. Each is closed, and nothing was sent on it."""
 
 
-class AiohttpResponse:
+class AiohttpResponse(CloseOnExit):
     """A response of aiohttp's client: an `UpstreamResponse`."""
 
     __slots__ = ("_response", "_timers", "headers", "status")
@@ -168,7 +168,7 @@ def _data(request: UpstreamRequest) -> bytes | BytesIO | None:
     return request.body if len(request.body) <= _BYTES_BODY_MAX else BytesIO(request.body)
 
 
-class AiohttpTransport:
+class AiohttpTransport(CloseOnExit):
     """A `Transport` over aiohttp's client. Must be created inside a running event loop.
 
     `tls` replaces the default TLS settings, for instance with another certificate authority. `trust_env` takes proxies

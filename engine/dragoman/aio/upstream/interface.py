@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
@@ -42,6 +42,22 @@ class Upload:
 
     pieces: AsyncIterable[bytes]
     length: int | None
+
+
+class CloseOnExit:
+    """Closes an object at the end of its `async with`. A base class of transports and responses."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Free what the object holds."""
+        raise NotImplementedError
 
 
 class UpstreamResponse(Protocol):

@@ -14,6 +14,7 @@ from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.decompress import Decompressor, decompressor
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
+from dragoman.aio.upstream.interface import CloseOnExit
 from dragoman.errors import LimitExceeded, StreamTruncated
 
 
@@ -30,7 +31,7 @@ _PIECES_PER_TURN = 4
 """Decompressed pieces that are read in one turn of the event loop."""
 
 
-class Http11Response:
+class Http11Response(CloseOnExit):
     """A response on an `Http11Transport`'s connection: a `PushedResponse`."""
 
     __slots__ = ("_connection", "_encoding", "_over_limit", "_stopped_early", "_timers", "headers", "status")

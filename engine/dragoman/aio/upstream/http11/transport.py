@@ -19,14 +19,14 @@ from dragoman.aio.upstream.http11.connector import Connector
 from dragoman.aio.upstream.http11.pool import Pool
 from dragoman.aio.upstream.http11.request_head import Origin, RequestHeadEncoder, parse_url, request_head
 from dragoman.aio.upstream.http11.response import Http11Response
-from dragoman.aio.upstream.interface import Upload, UpstreamRequest
+from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
 
 _TARGETS_MAX = 1024
 _CLOSE_SECONDS = 1.0
 """Time for the loop to close all sockets, which takes one turn of it."""
 
 
-class Http11Transport:
+class Http11Transport(CloseOnExit):
     """A `Transport` over HTTP/1.1. Must be created inside a running event loop.
 
     `tls` replaces the default TLS settings, for instance with another certificate authority.
