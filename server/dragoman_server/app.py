@@ -28,7 +28,7 @@ from dragoman_server.proxy.error_response import (
     new_request_id,
 )
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd
+from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd, User
 from dragoman_server.proxy.request_body import handle_expect
 from dragoman_server.workers.drain import mark_last_reply
 
@@ -48,9 +48,9 @@ def setup(
     prefix: str = "",
     gateway: Gateway | None = None,
     drain: float = 10.0,
-    on_end: OnEnd | None = None,
-    authorize: Authorize | None = None,
-    choose: Choose | None = None,
+    on_end: OnEnd[User] | None = None,
+    authorize: Authorize[User] | None = None,
+    choose: Choose[User] | None = None,
 ) -> Gateway:
     """Mount the gateway in `app` below `prefix`, such as "/llm". Several can be mounted in one app.
 
@@ -70,7 +70,7 @@ def setup(
     return gateway
 
 
-def _gateway(config: Config, given: Gateway | None, hooks: Hooks) -> Gateway:
+def _gateway(config: Config, given: Gateway | None, hooks: Hooks[User]) -> Gateway:
     """Return the gateway that was given, or a new one; problems that are no errors are logged."""
     if given is not None:
         if hooks != NO_HOOKS:
@@ -232,9 +232,9 @@ def make_app(
     *,
     gateway: Gateway | None = None,
     drain: float = 10.0,
-    on_end: OnEnd | None = None,
-    authorize: Authorize | None = None,
-    choose: Choose | None = None,
+    on_end: OnEnd[User] | None = None,
+    authorize: Authorize[User] | None = None,
+    choose: Choose[User] | None = None,
 ) -> web.Application:
     """Return an application that is the gateway only. The arguments are those of `setup`."""
     app = web.Application()

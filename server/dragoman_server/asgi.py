@@ -29,7 +29,7 @@ from dragoman_server.config.load import load_config
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.aiohttp_log import ServerLog
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd
+from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, User
 from dragoman_server.proxy.unhandled_requests import connection_limits
 
 __all__ = ("AsgiApplication", "app")
@@ -50,9 +50,9 @@ def app(
     config: Config | str | os.PathLike[str] | None = None,
     *,
     drain: float = 10.0,
-    on_end: OnEnd | None = None,
-    authorize: Authorize | None = None,
-    choose: Choose | None = None,
+    on_end: OnEnd[User] | None = None,
+    authorize: Authorize[User] | None = None,
+    choose: Choose[User] | None = None,
 ) -> AsgiApplication:
     """Return the gateway as an ASGI application.
 
@@ -79,7 +79,7 @@ class AsgiApplication:
     the gateway, and the end of the event loop closes it, after its requests were cancelled.
     """
 
-    def __init__(self, config: Config, hooks: Hooks, drain: float) -> None:
+    def __init__(self, config: Config, hooks: Hooks[Any], drain: float) -> None:
         self._hooks = hooks
         self._drain = drain
         self._gateway = Gateway(config, lines=True, hooks=hooks)

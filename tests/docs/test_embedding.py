@@ -78,6 +78,7 @@ async def test_an_application_with_its_own_users() -> None:
             assert await bill("bob") > 0
             status, text = await post("key-of-eve")
             assert (status, '"rate_limit_error"' in text) == (429, True)
+            assert "your tokens of today are used up" in text
             status, text = await post("no key of ours")
             assert (status, '"authentication_error"' in text) == (401, True)
     assert [(each.body["model"]) for each in simulators["shared"][REQUESTS] if each.method == "POST"] == [

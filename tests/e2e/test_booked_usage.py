@@ -87,7 +87,7 @@ async def send_mixed(folder: Path, kind: str, count: int) -> tuple[list[dict[str
     rng, ended = random.Random(7), Counter[str]()
     models = []
 
-    def on_end(record: ExchangeRecord) -> None:
+    def on_end(record: ExchangeRecord[Any]) -> None:
         ended[record.model or ""] += 1
 
     async with booked(folder, kind, hooks=Hooks(on_end=on_end)) as (entrance, upstream, key):

@@ -29,7 +29,7 @@ from dragoman_server import (
 )
 from dragoman_server.config.provider import Secret
 from support.gateways import ALL, CHAT, MESSAGES, config_for, gate, served, until
-from support.samples import PATHS, TEXT, dump, error_frame, judge, reply, request, text_stream
+from support.samples import PATHS, TEXT, dump, error_frame, judge, read_error, reply, request, text_stream
 from support.sockets import ScriptedServer, Send, Stall, answer, chunk, sse_head, stream
 
 RESPONSES = Dialect.RESPONSES
@@ -55,17 +55,17 @@ class Users:
     fails: str = ""
     error: BaseException | None = None
     target: Target | None = None
-    records: list[ExchangeRecord] = field(default_factory=list)
-    chosen: list[tuple[str, Dialect, Principal | None]] = field(default_factory=list)
+    records: list[ExchangeRecord[Any]] = field(default_factory=list)
+    chosen: list[tuple[str, Dialect, Principal[Any] | None]] = field(default_factory=list)
 
-    async def authorize(self, request: web.Request) -> Principal | None:
+    async def authorize(self, request: web.Request) -> Principal[Any] | None:
         await asyncio.sleep(0)
         if self.fails == "authorize" and self.error is not None:
             raise self.error
         return ADA if request.headers.get("x-user") == "ada" else None
 
     async def choose(
-        self, request: web.Request, model: str, dialect: Dialect, principal: Principal | None
+        self, request: web.Request, model: str, dialect: Dialect, principal: Principal[Any] | None
     ) -> Target | None:
         await asyncio.sleep(0)
         if self.fails == "choose" and self.error is not None:
@@ -73,11 +73,11 @@ class Users:
         self.chosen.append((model, dialect, principal))
         return self.target
 
-    def on_end(self, record: ExchangeRecord) -> None:
+    def on_end(self, record: ExchangeRecord[Any]) -> None:
         self.records.append(record)
 
     @property
-    def hooks(self) -> Hooks:
+    def hooks(self) -> Hooks[Any]:
         return Hooks(self.authorize, self.choose, self.on_end)
 
 
@@ -201,7 +201,7 @@ async def test_a_client_that_disconnects_is_recorded_once(
 async def test_an_async_on_end_outlives_its_request_and_is_awaited_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     written: list[str] = []
 
-    async def on_end(record: ExchangeRecord) -> None:
+    async def on_end(record: ExchangeRecord[Any]) -> None:
         await asyncio.sleep(0.05)
         written.append(record.ended)
         raise RuntimeError("the table is locked")
@@ -218,7 +218,7 @@ async def test_an_async_on_end_outlives_its_request_and_is_awaited_at_the_end(ca
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
 async def test_an_on_end_that_fails_changes_no_reply(streamed: bool, caplog: pytest.LogCaptureFixture) -> None:
-    def on_end(record: ExchangeRecord) -> None:
+    def on_end(record: ExchangeRecord[Any]) -> None:
         raise RuntimeError("the table is locked")
 
     script = stream(text_stream(CHAT)) if streamed else answer(200, dump(reply(CHAT)))
@@ -262,16 +262,37 @@ async def test_the_hook_replaces_the_keys(client: Dialect) -> None:
 
 SECRET = "sk-the-hooks-own-secret"
 REJECTIONS: list[tuple[BaseException, int, str, bool]] = [
-    (web.HTTPForbidden(text=SECRET), 403, "this request is not permitted", False),
-    (web.HTTPUnauthorized(reason=SECRET), 401, "the API key is missing or not valid", False),
-    (web.HTTPTooManyRequests(text=SECRET, headers={"retry-after": "7"}), 429, "too many requests", False),
+    (web.HTTPForbidden(text="your plan has no such model"), 403, "your plan has no such model", False),
+    (web.HTTPForbidden(reason="Not Your Model"), 403, "Not Your Model", False),
+    (web.HTTPForbidden(), 403, "this request is not permitted", False),
+    (web.HTTPForbidden(text=f"the key {SECRET} is blocked"), 403, "the key sk-*** is blocked", False),
+    (
+        web.HTTPForbidden(text='{"error": {"message": "no such plan"}}', content_type="application/json"),
+        403,
+        "no such plan",
+        False,
+    ),
+    (web.HTTPUnauthorized(reason=f"unknown {SECRET}"), 401, "unknown sk-***", False),
+    (web.HTTPTooManyRequests(headers={"retry-after": "7"}), 429, "too many requests; try again later", False),
+    (web.HTTPTooManyRequests(text="one at a time", headers={"retry-after": "7"}), 429, "one at a time", False),
+    (web.HTTPMethodNotAllowed("POST", ["GET"]), 405, "the request was rejected", False),
+    (web.HTTPUnprocessableEntity(text="no such user"), 422, "no such user", False),
+    (web.HTTPUnavailableForLegalReasons(None, text="not here"), 451, "not here", False),
+    (web.HTTPServiceUnavailable(text="closed until noon"), 503, "closed until noon", False),
     (RuntimeError(SECRET), 500, "internal error of the gateway", True),
     (ConnectionRefusedError(SECRET), 500, "internal error of the gateway", True),
     (TimeoutError(SECRET), 500, "internal error of the gateway", True),
+    (web.HTTPFound("/login", text=SECRET), 500, "internal error of the gateway", True),
     (
         DragomanError(Failure(FailureKind.BILLING, "your credit is used up", 402, origin=FailureOrigin.CLIENT)),
         402,
         "your credit is used up",
+        False,
+    ),
+    (
+        DragomanError(Failure(FailureKind.INVALID_REQUEST, "no such user", 422, origin=FailureOrigin.CLIENT)),
+        422,
+        "no such user",
         False,
     ),
 ]
@@ -293,11 +314,24 @@ async def test_errors_of_hooks_become_errors_of_the_dialect(
     async with embedded(config_for(NOWHERE, CHAT), users) as (url, session):
         got, body, headers = await _post(url, session, client)
     assert (got, headers["content-type"].partition(";")[0]) == (status, "application/json")
-    assert body["error"]["message"].startswith(message)
+    assert read_error(client, dump(body)).message == message
     assert SECRET not in json.dumps(body) + json.dumps(headers)
     assert headers.get("retry-after") == ("7" if status == 429 else None)
     assert (f"the hook {hook} failed for POST /llm{ENDPOINT[client]}" in caplog.text) is logged
     assert [(record.ended, record.status) for record in users.records] == [("rejected", status)]
+
+
+@pytest.mark.parametrize("hook", ["authorize", "choose"])
+@pytest.mark.parametrize("path", ["embeddings", "messages/count_tokens", "dragoman/explain?from=messages"])
+async def test_the_text_of_a_rejection_reaches_clients_of_the_other_endpoints(hook: str, path: str) -> None:
+    users = Users(hook, web.HTTPForbidden(text="your plan has no such model"))
+    body = dump({"model": "m", "input": "Hi"}) if path == "embeddings" else minimal(MESSAGES)
+    async with (
+        embedded(config_for(NOWHERE, CHAT), users) as (url, session),
+        session.post(f"{url}/v1/{path}", data=body) as response,
+    ):
+        assert response.status == 403
+        assert (await response.json())["error"]["message"] == "your plan has no such model"
 
 
 @pytest.mark.parametrize(
@@ -324,7 +358,7 @@ async def test_the_other_endpoints_ask_the_hook_too(method: str, path: str) -> N
 
 
 async def test_a_receipt_belongs_to_its_user() -> None:
-    async def authorize(request: web.Request) -> Principal:
+    async def authorize(request: web.Request) -> Principal[Any]:
         return Principal(request.headers["x-user"])
 
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
@@ -342,9 +376,9 @@ async def test_a_receipt_belongs_to_its_user() -> None:
 async def test_a_hook_is_cancelled_with_its_request(cancelling: bool) -> None:
     """Without `handler_cancellation` aiohttp lets handlers run on: then the request ends after the hook."""
     began, released, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    records: list[ExchangeRecord] = []
+    records: list[ExchangeRecord[Any]] = []
 
-    async def authorize(request: web.Request) -> Principal:
+    async def authorize(request: web.Request) -> Principal[Any]:
         began.set()
         try:
             await released.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -101,9 +102,9 @@ async def test_a_turn_goes_to_another_provider_before_its_first_event() -> None:
 
 async def test_hooks_have_each_turn_as_a_request() -> None:
     seen: list[str] = []
-    ended: list[ExchangeRecord] = []
+    ended: list[ExchangeRecord[Any]] = []
 
-    async def authorize(request: web.Request) -> Principal | None:
+    async def authorize(request: web.Request) -> Principal[Any] | None:
         seen.append(f"{request.method} {request.path} {request.headers['x-user']}")
         return Principal(request.headers["x-user"])
 
@@ -117,6 +118,20 @@ async def test_hooks_have_each_turn_as_a_request() -> None:
             await until(lambda: ended)
     assert seen == ["GET /v1/responses kim", "POST /v1/responses kim"]
     assert ended[0].principal is not None
+
+
+async def test_the_text_of_a_hook_s_rejection_reaches_the_turn() -> None:
+    async def authorize(request: web.Request) -> Principal[Any]:
+        if request.method == "POST":
+            raise web.HTTPForbidden(text="your plan has no such model")
+        return Principal("kim")
+
+    async with (
+        gate(config_for("http://127.0.0.1:9", CHAT), hooks=Hooks(authorize=authorize)) as opened,
+        speaking(opened.url) as client,
+    ):
+        (error,) = await client.turn()
+    assert (error["status"], error["error"]["message"]) == (403, "your plan has no such model")
 
 
 async def test_load_is_shed_by_turns() -> None:

@@ -18,9 +18,9 @@ The same in single steps, for other orders of them:
             async for data in reply.batches: ...
 
 Under aiohttp's server, `DownstreamResponse` and `send_proxy_stream` send the stream; `HijackRunner` runs an application
-whose long streams need less memory, and `AsgiServer` serves it as an ASGI application. The other names are for gateways,
-such as the server of this project, which imports only the names below. Importing this package does not import aiohttp:
-names that need it are loaded when they are used.
+whose long streams need less memory, and `AsgiServer` serves it as an ASGI application. The other names are for
+gateways, such as the server of this project, which imports only the names below. Importing this package does not import
+aiohttp: names that need it are loaded when they are used.
 
 May import all of `dragoman`; the rest of the engine does not import it. Start with `proxy_stream.py`, then
 `upstream/interface.py` and `downstream/response.py`.

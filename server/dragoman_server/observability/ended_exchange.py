@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect, Failure, LossCode, Usage
 from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
@@ -59,7 +59,7 @@ class EndedExchange:
         """True if `usage` has the counts of a reply that was not sent to its end."""
         return self.usage is not None and self.receipt.ended in NOT_COMPLETE
 
-    def record(self) -> ExchangeRecord:
+    def record(self) -> ExchangeRecord[Any]:
         """Return the record for the hook."""
         receipt, failure = self.receipt, self.failure
         upstream: Dialect | None = None

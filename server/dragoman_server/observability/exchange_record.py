@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
 
@@ -15,8 +15,12 @@ NOT_COMPLETE = ("failed", "abandoned")
 """The ends of exchanges whose reply was not sent to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+User_co = TypeVar("User_co", covariant=True)
+"""The type of an application's own users."""
+
+
+@dataclass(frozen=True)  # no slots: with them and `frozen`, Python 3.11 cannot make a `Principal[User](...)`
+class Principal(Generic[User_co]):
     """The user that the hook `authorize` returned for a request.
 
     `id` separates users: a receipt can be read only by the principal with the id that made the request. `data` is the
@@ -25,12 +29,12 @@ class Principal:
     """
 
     id: str
-    data: Any = None
+    data: User_co = None  # type: ignore[assignment]  # the default is for `Principal[None]`
     admin: bool = False
 
 
 @dataclass(slots=True)
-class ExchangeRecord:
+class ExchangeRecord(Generic[User_co]):
     """One ended exchange: a request to a proxied endpoint and its reply. It holds no text of either.
 
     `ended` is one of:
@@ -50,7 +54,7 @@ class ExchangeRecord:
     """The dialect of the client's request."""
     ended: str
     status: int
-    principal: Principal | None
+    principal: Principal[User_co] | None
     """The result of `authorize`; None without that hook."""
     model: str | None
     """The model name that the client sent."""

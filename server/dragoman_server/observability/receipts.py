@@ -195,7 +195,7 @@ class Receipt:
     """The pattern of the route, or the name of the rule, that chose the provider."""
     metrics: ReceiptCounter | None = field(default=None, repr=False)
     """The counters of the request, until it has ended."""
-    principal: Principal | None = None
+    principal: Principal[Any] | None = None
     """The user that the hook `authorize` found."""
     on_end: Callable[[Receipt, Failure | None], None] | None = field(default=None, repr=False)
     """Called once, when the exchange ends."""

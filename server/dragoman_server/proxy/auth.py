@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
 from dragoman_server.accounts.keys.record import KeyRecord
@@ -82,7 +82,7 @@ class Caller(NamedTuple):
 
     owner: bytes
     """The digest of its key or user, which separates clients; b"" if no keys are configured."""
-    principal: Principal | None = None
+    principal: Principal[Any] | None = None
     """The user that the hook `authorize` returned."""
     key: KeyRecord | None = None
     """The named key."""

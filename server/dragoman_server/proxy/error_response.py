@@ -12,6 +12,8 @@ from dragoman import Dialect, ErrorResponse, Failure, FailureKind, FailureOrigin
 from dragoman import error_response as engine_error
 
 _UNSUPPORTED = "unsupported_media_type"
+HOOK = "hook"
+"""The `Failure.reason` of an error that a hook raised. Its status is the client's in every dialect."""
 CLIENT_GONE = 499
 """Status of a response whose client has disconnected, as in nginx. Only middlewares and access logs see it."""
 SOFTWARE = "dragoman"
@@ -41,7 +43,11 @@ def web_response(error: ErrorResponse, client: Dialect, request_id: str) -> web.
     """Return an error response of the engine as an aiohttp response, with Dragoman's request id."""
     name = client.request_id_header
     headers = {name: error.headers.get(name, request_id), OWN_ID: request_id, **error.headers}
-    status = 415 if error.failure.code == _UNSUPPORTED else error.status
+    failure, status = error.failure, error.status
+    if failure.code == _UNSUPPORTED:
+        status = 415
+    elif failure.reason == HOOK and 400 <= failure.status < 600:
+        status = failure.status  # Messages has fewer
     return web.Response(status=status, body=error.body, content_type="application/json", headers=headers)
 
 

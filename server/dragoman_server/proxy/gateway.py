@@ -120,7 +120,7 @@ class Gateway:
         sender: str | None = None,
         siblings: PeerWorkers | None = None,
         lines: bool = False,
-        hooks: Hooks = NO_HOOKS,
+        hooks: Hooks[Any] = NO_HOOKS,
         prices: Prices | None = None,
     ) -> None:
         self.now = now

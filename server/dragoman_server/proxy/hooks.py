@@ -1,8 +1,11 @@
 """The hooks of an application that embeds the gateway: `authorize`, `choose` and `on_end`.
 
 `authorize` and `choose` are awaited within the request and are cancelled with it. To reject a request they raise an
-`aiohttp.web.HTTPException` such as `HTTPForbidden`, of which the client gets the status and `Retry-After` but no text,
-or a `DragomanError`, of which it gets the message. Any other exception is logged, and the client gets a 500.
+`aiohttp.web.HTTPException` such as `HTTPForbidden(text="…")`, of which the client gets the status, the text (or the
+reason) and `Retry-After`, or a `DragomanError`, of which it gets the status and the message. What looks like a key is
+masked in them. Any other exception is logged, and the client gets a 500.
+
+Their types have a parameter, the type of `Principal.data`.
 """
 
 from __future__ import annotations
@@ -12,21 +15,26 @@ import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Protocol
+from http import HTTPStatus
+from typing import Any, Generic, Protocol, TypeVar
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
+from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs, read_error, redact
 from dragoman.aio import DEFECT
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.ended_exchange import EndedExchange
-from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
+from dragoman_server.observability.exchange_record import ExchangeRecord, Principal, User_co
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.error_response import HOOK
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.router import Target as RoutedTarget
 
 log = logging.getLogger("dragoman")
+User = TypeVar("User")
+"""The type of `Principal.data`: an application's own users."""
+User_contra = TypeVar("User_contra", contravariant=True)
 _KINDS = {
     401: FailureKind.AUTHENTICATION,
     402: FailureKind.BILLING,
@@ -38,8 +46,7 @@ _KINDS = {
     503: FailureKind.OVERLOADED,
     504: FailureKind.TIMEOUT,
 }
-_HOOK = "hook"
-"""The reason of a failure that a hook raised."""
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _MESSAGES = {
     FailureKind.AUTHENTICATION: "the API key is missing or not valid",
     FailureKind.BILLING: "this account cannot be charged for the request",
@@ -64,28 +71,28 @@ class Target:
     knobs: Knobs | None = None
 
 
-class Authorize(Protocol):
+class Authorize(Protocol[User_co]):
     """Decides who may use the gateway, in place of `server.keys`."""
 
-    def __call__(self, request: web.Request, /) -> Awaitable[Principal | None]:
+    def __call__(self, request: web.Request, /) -> Awaitable[Principal[User_co] | None]:
         """Return the user of a request, or None for a 401. It must not read the request's body."""
         ...
 
 
-class Choose(Protocol):
+class Choose(Protocol[User_contra]):
     """Decides which provider and which model a request goes to."""
 
     def __call__(
-        self, request: web.Request, model: str, dialect: Dialect, principal: Principal | None, /
+        self, request: web.Request, model: str, dialect: Dialect, principal: Principal[User_contra] | None, /
     ) -> Awaitable[Target | None]:
         """Return the target of a request for `model` by a client of `dialect`, or None for that of the routes."""
         ...
 
 
-class OnEnd(Protocol):
+class OnEnd(Protocol[User_contra]):
     """Receives the record of each exchange."""
 
-    def __call__(self, record: ExchangeRecord, /) -> Awaitable[None] | None:
+    def __call__(self, record: ExchangeRecord[User_contra], /) -> Awaitable[None] | None:
         """Handle the record of an exchange that has ended; called exactly once for each.
 
         An awaitable that it returns runs in a task of its own, so a client that disconnects does not cancel it.
@@ -93,19 +100,19 @@ class OnEnd(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+@dataclass(frozen=True)
+class Hooks(Generic[User]):
     """The hooks of one gateway."""
 
-    authorize: Authorize | None = None
-    choose: Choose | None = None
-    on_end: OnEnd | None = None
+    authorize: Authorize[User] | None = None
+    choose: Choose[User] | None = None
+    on_end: OnEnd[User] | None = None
 
 
-NO_HOOKS = Hooks()
+NO_HOOKS: Hooks[Any] = Hooks()
 
 
-async def authorized(hook: Authorize, request: web.Request) -> tuple[bytes, Principal]:
+async def authorized(hook: Authorize[Any], request: web.Request) -> tuple[bytes, Principal[Any]]:
     """Return the digest that separates users, and the user of a request. Raises DragomanError."""
     try:
         principal = await hook(request)
@@ -117,7 +124,12 @@ async def authorized(hook: Authorize, request: web.Request) -> tuple[bytes, Prin
 
 
 async def chosen(
-    hook: Choose, request: web.Request, model: str, dialect: Dialect, principal: Principal | None, router: Router
+    hook: Choose[Any],
+    request: web.Request,
+    model: str,
+    dialect: Dialect,
+    principal: Principal[Any] | None,
+    router: Router,
 ) -> RoutedTarget | None:
     """Return the target that the hook chooses, None for that of the routes. Raises DragomanError."""
     try:
@@ -140,21 +152,30 @@ def _routed(target: Target, router: Router) -> RoutedTarget:
 def _rejection(error: Exception, hook: str, request: web.Request) -> DragomanError:
     """Return the error that the client gets for an exception of a hook."""
     if isinstance(error, DragomanError):
-        error.failure.origin, error.failure.reason = _origin(error.failure.status), _HOOK
+        error.failure.origin, error.failure.reason = _origin(error.failure.status), HOOK
         return error
     if isinstance(error, web.HTTPException) and error.status >= 400:
         failure = _failure(error.status)
+        failure.message = _text(error) or failure.message
         if (seconds := error.headers.get("retry-after")) is not None:
             failure.headers["retry-after"] = seconds
         return DragomanError(failure)
     log.error("the hook %s failed for %s %s", hook, request.method, request.path, exc_info=error)
-    return DragomanError(replace(DEFECT, reason=_HOOK))
+    return DragomanError(replace(DEFECT, reason=HOOK))
+
+
+def _text(error: web.HTTPException) -> str:
+    """Return the text of an exception, else its reason; empty if both are those of its class."""
+    body, reason = error.body, error.reason
+    if isinstance(body, bytes) and body.strip() and body != f"{error.status}: {reason}".encode():
+        return read_error(Dialect.CHAT, error.status, body, error.headers).message
+    return "" if reason in (None, "", _PHRASES.get(error.status)) else redact(reason)
 
 
 def _failure(status: int) -> Failure:
     kind = _KINDS.get(status) or (FailureKind.API if status >= 500 else FailureKind.INVALID_REQUEST)
     message = _MESSAGES.get(kind, "the request was rejected")
-    return Failure(kind, message, status, origin=_origin(status), reason=_HOOK)
+    return Failure(kind, message, status, origin=_origin(status), reason=HOOK)
 
 
 def _origin(status: int) -> FailureOrigin:
@@ -164,7 +185,7 @@ def _origin(status: int) -> FailureOrigin:
 class EndReporter:
     """Books the usage of each exchange, calls the hook `on_end`, and runs what that returns."""
 
-    def __init__(self, hook: OnEnd | None, usage: UsageBook) -> None:
+    def __init__(self, hook: OnEnd[Any] | None, usage: UsageBook) -> None:
         self._hook = hook
         self._usage = usage
         self._tasks: set[asyncio.Task[None]] = set()

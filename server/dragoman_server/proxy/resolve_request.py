@@ -84,7 +84,7 @@ class ResolvedRequest(NamedTuple):
 
 
 async def identify(
-    request: web.Request, loaded: LoadedConfig, hooks: Hooks, accounts: Accounts | None, now: Callable[[], float]
+    request: web.Request, loaded: LoadedConfig, hooks: Hooks[Any], accounts: Accounts | None, now: Callable[[], float]
 ) -> Caller:
     """Return the client of a request. `accounts` are those of a gateway with named keys; `now` returns Unix seconds.
 
@@ -115,7 +115,7 @@ async def resolve_request(
     receipt: Receipt,
     loaded: LoadedConfig,
     bodies: RequestBodies,
-    hooks: Hooks = NO_HOOKS,
+    hooks: Hooks[Any] = NO_HOOKS,
     *,
     complete: Complete | None = None,
     clock: Callable[[], float] | None = None,

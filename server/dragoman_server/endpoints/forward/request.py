@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
@@ -106,7 +106,7 @@ async def _read_form(
 
 
 async def choose_target(
-    request: web.Request, receipt: Receipt, loaded: LoadedConfig, hooks: Hooks, model: str
+    request: web.Request, receipt: Receipt, loaded: LoadedConfig, hooks: Hooks[Any], model: str
 ) -> Target:
     """Return the provider and the model's name there. Raises DragomanError.
 

@@ -110,7 +110,7 @@ async def test_a_key_can_be_captured_always(tmp_path: Path) -> None:
 
 
 async def test_users_of_an_application_are_no_admins(tmp_path: Path) -> None:
-    async def authorize(_: web.Request) -> Principal:
+    async def authorize(_: web.Request) -> Principal[Any]:
         return Principal("u1")
 
     async with ScriptedServer(ANSWER) as upstream:

@@ -90,7 +90,7 @@ async def test_a_key_is_needed_if_there_are_keys() -> None:
 
 @pytest.mark.parametrize("admin", [False, True])
 async def test_of_an_application_with_users_only_admins_may_use_it(admin: bool) -> None:
-    async def authorize(_: web.Request) -> Principal:
+    async def authorize(_: web.Request) -> Principal[Any]:
         return Principal("u", admin=admin)
 
     app = web.Application()

@@ -107,7 +107,7 @@ async def test_a_key_is_limited_to_its_models() -> None:
 
 
 async def test_the_exchange_is_in_receipt_record_metrics_and_log(caplog: pytest.LogCaptureFixture) -> None:
-    records: list[ExchangeRecord] = []
+    records: list[ExchangeRecord[Any]] = []
     caplog.set_level(logging.INFO, "dragoman")
     async with (
         ScriptedServer(answer(200, EMBEDDED)) as server,
