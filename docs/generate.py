@@ -296,7 +296,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "losses.md": losses,
     "metrics.md": metrics,
     "profiles.md": profiles,
-    "python-api.md": partial(python_api.page, _MADE),
+    **{f"python-api/{name}": page for name, page in python_api.pages(_MADE).items()},
     "state-machines.md": partial(state_machines.page, _MADE),
 }
 
@@ -309,6 +309,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{folder} is not a folder; run this in the project's root or name docs/reference", file=sys.stderr)
         return 2
     for name, page in PAGES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(page(), "utf-8")
         print(folder / name)
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from dragoman import BUILD
+from dragoman.gateway import BUILD
 
 # Before anybody imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
 _JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")

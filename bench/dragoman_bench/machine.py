@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from dragoman import BUILD
+from dragoman.gateway import BUILD
 
 _PACKAGES = ("dragoman", "aiohttp", "uvloop", "orjson", "httptools")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from dragoman import json_dumps
 from dragoman.threads import Node, RedisStore, SqliteStore, Store, Thread, ThreadLimits
+from dragoman.wire import json_dumps
 
 _ROUNDS = 30
 _AT_ONCE = (1, 16, 64)

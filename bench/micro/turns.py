@@ -28,7 +28,7 @@ from pathlib import Path
 
 import uvloop
 
-from dragoman import BUILD
+from dragoman.gateway import BUILD
 from dragoman_bench.agent_request import agent_request
 from dragoman_bench.gateways.dragoman import config
 from dragoman_bench.plan import Plan

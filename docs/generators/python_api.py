@@ -1,30 +1,52 @@
-"""Generates python-api.md: the public names of the packages, with their signatures and docstrings."""
+"""Generates python-api/: the public names of each package, with their signatures and docstrings."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from generators.docstrings import source_tree, variable_docstring, variables
 
-PACKAGES = ("dragoman", "dragoman.aio", "dragoman.threads", "dragoman_server", "dragoman_server.asgi")
-"""The packages whose `__all__` is public."""
+PACKAGES = (
+    "dragoman",
+    "dragoman.errors",
+    "dragoman.aio",
+    "dragoman.threads",
+    "dragoman.wire",
+    "dragoman.gateway",
+    "dragoman_server",
+    "dragoman_server.asgi",
+    "dragoman_server.config",
+)
+"""The packages and modules whose `__all__` is public, those first that most programs need."""
 
-_PAGE = """\
+_CONTENTS = """\
 # Python API
 
 {made}
 
-These names are public: `from dragoman import translate`. Names that are not listed here may change in any release. How
-to use them: [translate offline](../howto/translate-offline.md), [embed the gateway](../howto/embed-in-aiohttp.md).
+The names in these packages and modules are public. All others may change in any release. How to use them:
+[translate offline](../../howto/translate-offline.md), [in Starlette or FastAPI](../../howto/embed-in-starlette.md),
+[embed the gateway](../../howto/embed-in-aiohttp.md).
 
 {packages}
+"""
+_PAGE = """\
+# `{name}`
+
+{made}
+
+{summary}
+
+{groups}
 """
 _GROUPS = ("Functions", "Classes", "Exceptions", "Constants and types")
 
@@ -39,21 +61,39 @@ class Entry(NamedTuple):
     text: str
 
 
-def page(made: str) -> str:
-    """Return python-api.md."""
-    return _PAGE.format(made=made, packages="\n\n".join(map(_package, PACKAGES)))
+def pages(made: str) -> dict[str, Callable[[], str]]:
+    """Return the functions that return the pages, by file name: one for each package, and the contents."""
+    return {
+        "README.md": partial(_contents, made),
+        **{f"{name}.md": partial(_page, made, name) for name in PACKAGES},
+    }
 
 
-def _package(name: str) -> str:
+def _contents(made: str) -> str:
+    lines = [f"- [`{name}`]({name}.md): {_summary(import_module(name))}" for name in PACKAGES]
+    return _CONTENTS.format(made=made, packages="\n".join(lines))
+
+
+def _page(made: str, name: str) -> str:
     package = import_module(name)
-    summary, _, _ = (inspect.getdoc(package) or "").partition("\n")
-    entries = [_entry(package, public) for public in getattr(package, "__all__", ())]
-    sections = [f"## `{name}`", summary]
+    entries = [_entry(package, public) for public in _ordered(package)]
+    sections = []
     for group in _GROUPS:
         if members := [entry for entry in entries if entry.group == group]:
-            sections.append(f"### {group}")
-            sections += [f"#### `{entry.name}`\n\n{entry.text}" for entry in members]
-    return "\n\n".join(sections)
+            sections.append(f"## {group}")
+            sections += [f"### `{entry.name}`\n\n{entry.text}" for entry in members]
+    return _PAGE.format(made=made, name=name, summary=_summary(package), groups="\n\n".join(sections))
+
+
+def _ordered(package: ModuleType) -> list[str]:
+    """Return the public names: those that the package's docstring mentions in its order, then the others."""
+    text = inspect.getdoc(package) or ""
+    mentions = {name: re.search(rf"\b{name}\b", text) for name in package.__all__}
+    return sorted(package.__all__, key=lambda name: found.start() if (found := mentions[name]) else len(text))
+
+
+def _summary(package: ModuleType) -> str:
+    return (inspect.getdoc(package) or "").partition("\n")[0]
 
 
 def _entry(package: ModuleType, name: str) -> Entry:
@@ -164,8 +204,8 @@ def _method(node: Function, owner: str) -> str:
     text = _documented(ast.get_docstring(node) or "")
     if "property" in decorators or "cached_property" in decorators:
         returns = f": {ast.unparse(node.returns)}" if node.returns is not None else ""
-        return f"##### `{owner}.{node.name}{returns}`\n\n{text}".rstrip()
-    head = f"##### `{owner}.{node.name}`\n\n"
+        return f"#### `{owner}.{node.name}{returns}`\n\n{text}".rstrip()
+    head = f"#### `{owner}.{node.name}`\n\n"
     return f"{head}{_block(_signature(node, node.name, method='staticmethod' not in decorators))}\n\n{text}".rstrip()
 
 

@@ -21,6 +21,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+__all__ = (
+    "ClientRequestError",
+    "DragomanError",
+    "Failure",
+    "FailureKind",
+    "FailureOrigin",
+    "LimitExceeded",
+    "StreamTruncated",
+    "TooMany",
+    "Unsupported",
+    "UpstreamError",
+    "UpstreamProtocolError",
+    "UpstreamStatusError",
+    "UpstreamTimeout",
+    "UpstreamUnreachable",
+)
+
 Path = tuple[str | int, ...]
 """The place of a field in a JSON body, as keys and indexes: `("messages", 3, "content", 0)`."""
 

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 from aiohttp import hdrs, web
 from aiohttp.web import AbstractResource
 
-from dragoman import Dialect, DragomanError, FailureKind, vocabulary_installed
+from dragoman import Dialect, DragomanError
 from dragoman.aio import abandon_body, is_decompressed
+from dragoman.errors import FailureKind
+from dragoman.gateway import vocabulary_installed
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config

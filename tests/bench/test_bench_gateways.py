@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman import BUILD
+from dragoman.gateway import BUILD
 from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, measured_direction
 from dragoman_bench.gateways.dragoman import COMPILED_PYTHON, config
 from dragoman_bench.gateways.environments import ENVIRONMENTS, HOME_VARIABLE

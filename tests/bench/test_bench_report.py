@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import BUILD
+from dragoman.gateway import BUILD
 from dragoman_bench.charts import Bar, Dots, Panel, bars, dots, over_time
 from dragoman_bench.gateways import GATEWAYS
 from dragoman_bench.machine import Machine

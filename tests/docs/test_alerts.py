@@ -104,7 +104,7 @@ class Case:
     scripts: tuple[list[Step], ...] = (answer(200, dump(reply(CHAT))),)
     limits: tuple[tuple[str, Any], ...] = ()
     change: Callable[[Config], Config] = lambda config: config
-    hooks: Hooks = NO_HOOKS
+    hooks: Hooks[Any] = NO_HOOKS
     seen: tuple[str, str] = ("requests", "")
     """A counter that the traffic increases, and the value of one of its labels."""
 

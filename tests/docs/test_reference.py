@@ -39,7 +39,7 @@ def test_a_made_page_is_up_to_date(name: str) -> None:
 
 def test_main_writes_the_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(PAGES)
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*")) == sorted(PAGES)
     assert main([str(tmp_path / "nowhere")]) == 2
     assert "not a folder" in capsys.readouterr().err
 

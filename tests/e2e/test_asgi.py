@@ -30,7 +30,8 @@ from conformance.judges import CHAT_TOOLS, HI, MESSAGES_TOOLS
 from conformance.served import anthropic_sdk, openai_sdk
 from dragoman import Dialect, DragomanError
 from dragoman.aio import Timeouts
-from dragoman_server import Config, ConfigError, ExchangeRecord, Secret, WebSocketOptions, asgi, make_app
+from dragoman_server import Config, ConfigError, ExchangeRecord, Secret, asgi, make_app
+from dragoman_server.config import WebSocketOptions
 from dragoman_server.config.load import simulated_config
 from dragoman_server.simulator import REQUESTS, STREAMS
 from dragoman_server.workers.serve import listening
@@ -274,7 +275,7 @@ async def test_each_batch_is_one_message_as_it_comes() -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 async def test_a_client_that_leaves_cancels_its_upstream(wrapped: bool, caplog: pytest.LogCaptureFixture) -> None:
-    ended: list[ExchangeRecord] = []
+    ended: list[ExchangeRecord[Any]] = []
     simulator = strict_simulator(pace=3600)
     async with listening(simulator, "127.0.0.1", 0, drain=0.1) as url:
         application = asgi.app(simulated_config().with_simulator(url), on_end=_appends(ended))
@@ -290,8 +291,8 @@ async def test_a_client_that_leaves_cancels_its_upstream(wrapped: bool, caplog: 
     assert not [each for each in caplog.records if each.name.startswith("uvicorn.error") and each.levelno > 20]
 
 
-def _appends(ended: list[ExchangeRecord]) -> Any:
-    async def on_end(record: ExchangeRecord) -> None:
+def _appends(ended: list[ExchangeRecord[Any]]) -> Any:
+    async def on_end(record: ExchangeRecord[Any]) -> None:
         ended.append(record)
 
     return on_end

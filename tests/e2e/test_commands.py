@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import BUILD
 from dragoman.dialects import Dialect
+from dragoman.gateway import BUILD
 from dragoman_server.cli.main import _parser, main
 from dragoman_server.cli.starter_config import STARTER
 from dragoman_server.config.load import parse_config

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman import SSEParser
+from dragoman.wire import SSEParser
 from support.commands import command
 from support.fleet import fleet
 from support.gateways import CHAT, MESSAGES

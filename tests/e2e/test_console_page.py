@@ -18,7 +18,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from dragoman import DIRECTIONS, Dialect
+from dragoman import Dialect
+from dragoman.gateway import DIRECTIONS
 from dragoman_server.app import setup
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.load import simulated_config

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, Knobs
-from dragoman.errors import FailureOrigin
+from dragoman import Dialect, DragomanError, Failure, Knobs
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server import (
     Config,
     ExchangeRecord,

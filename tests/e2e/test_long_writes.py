@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from dragoman import parse_body, translate
+from dragoman import translate
 from dragoman.aio.batch_slices import WRITE_SLICE
 from dragoman.aio.downstream.hijack import HijackableConnection
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.dialects import Dialect
+from dragoman.gateway import parse_body
 from support import samples
 from support.gateways import config_for, gate
 from support.sockets import ScriptedServer, Send, Step, Wait, chunk, head, sse_head

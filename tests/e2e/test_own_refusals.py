@@ -15,9 +15,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, FailureKind
+from dragoman import DragomanError, Failure
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
+from dragoman.errors import FailureKind
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.schema import Config, Models
@@ -56,7 +57,7 @@ class Case:
     limits: dict[str, Any] = field(default_factory=dict)
     occupied: bool = False
     change: Callable[[Config], Config] = lambda config: config
-    hooks: Hooks = NO_HOOKS
+    hooks: Hooks[Any] = NO_HOOKS
     stopping: bool = False
     own: str = ""
     counts: bool = True

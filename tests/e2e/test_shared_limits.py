@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from dragoman import BUILD
 from dragoman.dialects import Dialect
+from dragoman.gateway import BUILD
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.redis import RedisStore

@@ -11,8 +11,8 @@ import openai
 import pytest
 from aiohttp import ClientSession, web
 
-from dragoman import BUILD
 from dragoman.dialects import Dialect
+from dragoman.gateway import BUILD
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Models, Route

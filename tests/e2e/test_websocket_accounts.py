@@ -10,8 +10,9 @@ from typing import Any
 from aiohttp import web
 
 from dragoman.dialects import Dialect
-from dragoman_server import ExchangeRecord, Overload, Principal
+from dragoman_server import ExchangeRecord, Principal
 from dragoman_server.accounts.usage.options import UsageOptions
+from dragoman_server.config import Overload
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route

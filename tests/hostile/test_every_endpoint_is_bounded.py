@@ -24,7 +24,8 @@ import aiohttp
 import orjson
 import pytest
 
-from dragoman import DEFAULT_LIMITS, Dialect
+from dragoman import Dialect
+from dragoman.gateway import DEFAULT_LIMITS
 from dragoman_server.config.state_options import StateOptions
 from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served

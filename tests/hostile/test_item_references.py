@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from dragoman import Limits, json_loads
+from dragoman import Limits
 from dragoman.dialects import Dialect
 from dragoman.threads import Node
 from dragoman.threads import node as node_module
 from dragoman.threads.item_reference import REFERENCES_MAX
+from dragoman.wire import json_loads
 from dragoman_server.config.state_options import StateOptions
 from support.stateful import Reads, Stateful, stateful
 from support.texts import sent_texts

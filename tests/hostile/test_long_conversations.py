@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from dragoman import Limits, json_dumps, json_loads
+from dragoman import Limits
 from dragoman.dialects import Dialect
 from dragoman.threads import Node, conversation_node
+from dragoman.wire import json_dumps, json_loads
 from dragoman_server.proxy.stored_history import LONG_READ, LONG_READS
 from support.stateful import Reads, Stateful, state_options, stateful
 

@@ -16,9 +16,10 @@ from typing import Any
 import orjson
 import pytest
 
-from dragoman import ClientFrame, Translation, threads
+from dragoman import Translation, threads
 from dragoman.aio import off_loop
 from dragoman.dialects import Dialect
+from dragoman.gateway import ClientFrame
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Route

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman import direction, json_dumps, json_loads, translate
+from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.threads import (
     Conversation,
@@ -40,6 +40,7 @@ from dragoman.threads import (
     read_head,
     sections_of,
 )
+from dragoman.wire import json_dumps, json_loads
 from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
 from support.thread_stores import assistant, opened, user

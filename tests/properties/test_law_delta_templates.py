@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Direction, ReplyPipeline, StreamMachine
+from dragoman import Direction, StreamMachine
+from dragoman.gateway import ReplyPipeline
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.sse import Parser
 from support.directions import CROSS, PASSTHROUGH, translated

@@ -18,10 +18,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dragoman import direction, json_dumps, json_loads, translate
+from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.reasoning.compacted_history import HEADING, summary_message
 from dragoman.threads import Compaction, NotStored, Store, StoreError, Thread, ThreadLimits
+from dragoman.wire import json_dumps, json_loads
 from support.redis_server import RedisServer, redis_server
 from support.stores import Clock
 from support.thread_stores import assistant, opened, user

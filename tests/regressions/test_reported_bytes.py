@@ -8,11 +8,12 @@ import zlib
 
 import pytest
 
-from dragoman import ReplyPipeline, direction
+from dragoman import direction
 from dragoman.aio.timeouts import Timeouts
 from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind
+from dragoman.gateway import ReplyPipeline
 from regressions.live import (
     CHAT,
     MESSAGES,

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dragoman import DIRECTIONS, Dialect, Direction, Knobs, Translation, builtin_profile, translate
+from dragoman import Dialect, Direction, Knobs, Translation, builtin_profile, translate
 from dragoman.dialects.all_codecs import CODECS
+from dragoman.gateway import DIRECTIONS
 from oracles.grammar import Accumulated, chat, messages, responses
 from oracles.grammar.responses_items import check_failure
 from oracles.grammar.sse import Item

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dragoman import DIRECTIONS, Dialect, Failure, json_loads, translate
+from dragoman import Dialect, Failure, translate
 from dragoman.aio import Timeouts, UpstreamRequest
+from dragoman.gateway import DIRECTIONS
+from dragoman.wire import json_loads
 from dragoman_server.observability.captures.document import CaptureDocument
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.store import Capture

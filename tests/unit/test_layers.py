@@ -41,7 +41,7 @@ LAYERS = (
     ("dragoman.translation",),
     ("dragoman.translate_request",),
     ("dragoman",),
-    ("dragoman.aio", "dragoman.threads"),
+    ("dragoman.aio", "dragoman.threads", "dragoman.gateway"),
 )
 """From the lowest to the highest. A module imports its own package and lower layers, never a neighbour in its layer.
 
@@ -119,7 +119,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         visit(name, ())
 
 
-@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 20), (SERVER, 14)], ids=["engine", "server"])
+@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 22), (SERVER, 14)], ids=["engine", "server"])
 def test_a_package_has_few_entries(folder: Path, most: int) -> None:
     entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= most, sorted(entries)

@@ -16,7 +16,12 @@ import pytest
 
 import dragoman
 import dragoman.aio
+import dragoman.errors
+import dragoman.gateway
 import dragoman.threads
+import dragoman.wire
+import dragoman_server
+import dragoman_server.config
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"dragoman": ROOT / "engine" / "dragoman", "dragoman_server": ROOT / "server" / "dragoman_server"}
@@ -58,97 +63,171 @@ def python(code: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, timeout=120).stdout
 
 
-def test_the_public_names() -> None:
-    assert dragoman.__all__ == (
-        "AUDIO_TOKENS",
-        "BUILD",
-        "BUILTIN_PROFILES",
-        "COUNT_ENDPOINTS",
-        "DEFAULT_KNOBS",
-        "DEFAULT_LIMITS",
-        "DIRECTIONS",
-        "EFFORTS",
-        "KNOBS",
-        "MODEL_LIST_PATH",
-        "PROFILE_FIELDS",
-        "RESPONSE_CREATE",
-        "RESPONSE_STEER",
-        "VENDOR_PROFILES",
-        "ClientFrame",
-        "ClientRequestError",
-        "CountEndpoint",
-        "Dialect",
-        "Direction",
-        "DragomanError",
-        "ErrorResponse",
-        "Event",
-        "Failure",
-        "FailureKind",
-        "FailureOrigin",
-        "FormField",
-        "ForwardedEvents",
-        "Json",
-        "Knobs",
-        "LimitExceeded",
-        "Limits",
-        "ListedModel",
-        "Loss",
-        "LossCode",
-        "Losses",
-        "ModelPage",
-        "OutputItems",
-        "Profile",
-        "PromptAgreement",
-        "PromptDigest",
-        "ReplyPipeline",
-        "SSEFrame",
-        "SSEParser",
-        "Stage",
-        "StoredReply",
-        "StreamMachine",
-        "StreamTruncated",
-        "TokenCounter",
-        "TokenEstimate",
-        "TooMany",
-        "Translation",
-        "Unsupported",
-        "UpstreamError",
-        "UpstreamProtocolError",
-        "UpstreamStatusError",
-        "UpstreamTimeout",
-        "UpstreamUnreachable",
-        "Usage",
-        "Violation",
-        "boundary_of",
-        "builtin_profile",
-        "conversation_digest",
-        "direction",
-        "error_frame",
-        "error_response",
-        "forward",
-        "is_secret",
-        "join_items",
-        "json_dumps",
-        "json_loads",
-        "model_list_query",
-        "parse_body",
-        "quote",
-        "read_error",
-        "read_model_list",
-        "redact",
-        "steer_failed_frame",
-        "stream_id_tail",
-        "tidy",
-        "translate",
-        "vocabulary_installed",
-        "warm_up_frames",
-    )
-    assert all(hasattr(dragoman, name) for name in dragoman.__all__)
-    named = {name for name, value in vars(dragoman).items() if not isinstance(value, ModuleType)}
-    helpers = {"Any", "Final", "TYPE_CHECKING", "import_module"}
-    assert set(dragoman.__all__) == {name for name in named if not name.startswith("_")} - helpers
+EMBEDDERS = (
+    "ClientRequestError",
+    "Dialect",
+    "Direction",
+    "DragomanError",
+    "ErrorResponse",
+    "Failure",
+    "Knobs",
+    "Limits",
+    "Loss",
+    "LossCode",
+    "Losses",
+    "Profile",
+    "StreamMachine",
+    "Translation",
+    "UpstreamError",
+    "Usage",
+    "builtin_profile",
+    "direction",
+    "error_response",
+    "translate",
+)
+ERRORS = (
+    "ClientRequestError",
+    "DragomanError",
+    "Failure",
+    "FailureKind",
+    "FailureOrigin",
+    "LimitExceeded",
+    "StreamTruncated",
+    "TooMany",
+    "Unsupported",
+    "UpstreamError",
+    "UpstreamProtocolError",
+    "UpstreamStatusError",
+    "UpstreamTimeout",
+    "UpstreamUnreachable",
+)
+WIRE = ("Json", "SSEFrame", "SSEParser", "json_dumps", "json_loads")
+GATEWAYS = (
+    "AUDIO_TOKENS",
+    "BUILD",
+    "BUILTIN_PROFILES",
+    "COUNT_ENDPOINTS",
+    "DEFAULT_KNOBS",
+    "DEFAULT_LIMITS",
+    "DIRECTIONS",
+    "EFFORTS",
+    "KNOBS",
+    "MODEL_LIST_PATH",
+    "PROFILE_FIELDS",
+    "RESPONSE_CREATE",
+    "RESPONSE_STEER",
+    "VENDOR_PROFILES",
+    "ClientFrame",
+    "CountEndpoint",
+    "Event",
+    "FormField",
+    "ForwardedEvents",
+    "ListedModel",
+    "ModelPage",
+    "OutputItems",
+    "PromptAgreement",
+    "PromptDigest",
+    "ReplyPipeline",
+    "Stage",
+    "StoredReply",
+    "TokenCounter",
+    "TokenEstimate",
+    "Violation",
+    "boundary_of",
+    "conversation_digest",
+    "error_frame",
+    "forward",
+    "is_secret",
+    "join_items",
+    "model_list_query",
+    "parse_body",
+    "quote",
+    "read_error",
+    "read_model_list",
+    "redact",
+    "steer_failed_frame",
+    "stream_id_tail",
+    "tidy",
+    "vocabulary_installed",
+    "warm_up_frames",
+)
+SERVERS = (
+    "Authorize",
+    "Choose",
+    "Config",
+    "ConfigError",
+    "Dialect",
+    "ExchangeRecord",
+    "Gateway",
+    "Hooks",
+    "OnEnd",
+    "Principal",
+    "Provider",
+    "Route",
+    "Secret",
+    "Server",
+    "Target",
+    "config_from_environment",
+    "load_config",
+    "make_app",
+    "parse_config",
+    "setup",
+)
+CONFIGS = (
+    "KeyHash",
+    "KeyLimits",
+    "KeyRecord",
+    "Overload",
+    "Prices",
+    "RetryOptions",
+    "RouteTarget",
+    "StoreOptions",
+    "Telemetry",
+    "WebSocketOptions",
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (dragoman, EMBEDDERS),
+        (dragoman.errors, ERRORS),
+        (dragoman.wire, WIRE),
+        (dragoman.gateway, GATEWAYS),
+        (dragoman_server, SERVERS),
+        (dragoman_server.config, CONFIGS),
+    ],
+    ids=lambda each: each.__name__ if isinstance(each, ModuleType) else "",
+)
+def test_the_public_names(module: ModuleType, names: tuple[str, ...]) -> None:
+    assert module.__all__ == names
+    assert all(getattr(module, name) is not None for name in names)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = dragoman.Nothing
+        _ = module.Nothing
+
+
+def test_an_embedder_needs_few_names() -> None:
+    for module in (dragoman, dragoman_server):
+        assert 12 <= len(module.__all__) <= 20
+        named = {name for name, value in vars(module).items() if not isinstance(value, ModuleType)}
+        helpers = {"Any", "Final", "TYPE_CHECKING", "import_module"}
+        assert {name for name in named if not name.startswith("_")} - helpers == set(module.__all__)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        *((dragoman, getattr(dragoman, module), name) for module, names in dragoman._MOVED.items() for name in names),
+        *((dragoman_server, dragoman_server.config, name) for name in CONFIGS),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_name_that_has_moved_can_be_imported_with_a_warning(old: ModuleType, new: ModuleType, name: str) -> None:
+    names: dict[str, object] = {}
+    with pytest.warns(DeprecationWarning, match=f"^{name} has moved: from {new.__name__} import {name}$") as warned:
+        exec(f"from {old.__name__} import {name}", names)
+    assert names[name] is getattr(new, name)
+    assert {each.filename for each in warned} == {"<string>"}, "it does not name the import"
 
 
 def test_the_version_is_that_of_the_installed_package_and_is_read_when_it_is_used() -> None:
@@ -283,11 +362,8 @@ print(*sys.modules)
 
 def test_the_server_imports_the_public_names_only() -> None:
     """The gateway is built on what any gateway can be built on."""
-    public = {
-        "dragoman": {*dragoman.__all__, "__version__"},
-        "dragoman.aio": set(dragoman.aio.__all__),
-        "dragoman.threads": set(dragoman.threads.__all__),
-    }
+    packages = (dragoman, dragoman.aio, dragoman.errors, dragoman.gateway, dragoman.threads, dragoman.wire)
+    public = {module.__name__: {*module.__all__, "__version__"} for module in packages}
     for name, path in modules("dragoman_server"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dragoman":

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Usage
+from dragoman import Dialect, DragomanError, Failure, Usage
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dragoman import BUILD, Dialect, DragomanError
+from dragoman import Dialect, DragomanError
+from dragoman.gateway import BUILD
 from dragoman_server.cli.describe_config import provider_line, target_of
 from dragoman_server.cli.installed_version import installed_version
 from dragoman_server.config.lint import remarks, warn_if_exposed

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from dragoman import json_dumps
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import written_moment
 from dragoman_server.cli.check_start import start_problems, start_remarks
 from dragoman_server.config.lint import remarks, warn_if_exposed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from dragoman import Dialect, DragomanError, quote
+from dragoman import Dialect, DragomanError
+from dragoman.gateway import quote
 from dragoman_server.cli.agents import Agent
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.list_models import UpstreamList

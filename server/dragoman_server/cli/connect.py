@@ -10,8 +10,9 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from dragoman import DragomanError, UpstreamError, read_error
+from dragoman import DragomanError, UpstreamError
 from dragoman.aio import AiohttpTransport, Http11Transport, StreamTimers, Transport, UpstreamRequest
+from dragoman.gateway import read_error
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url

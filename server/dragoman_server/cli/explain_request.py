@@ -8,18 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from dragoman import (
-    VENDOR_PROFILES,
-    Dialect,
-    Json,
-    Knobs,
-    Profile,
-    Translation,
-    direction,
-    json_dumps,
-    parse_body,
-    translate,
-)
+from dragoman import Dialect, Knobs, Profile, Translation, direction, translate
+from dragoman.gateway import VENDOR_PROFILES, parse_body
+from dragoman.wire import Json, json_dumps
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.request_body import read_model

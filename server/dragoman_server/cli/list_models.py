@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dragoman import Dialect, ListedModel, UpstreamError
+from dragoman import Dialect, UpstreamError
+from dragoman.gateway import ListedModel
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config

@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dragoman import BUILD, BUILTIN_PROFILES, KNOBS, Dialect, DragomanError, Knobs, Profile, builtin_profile
+from dragoman import Dialect, DragomanError, Knobs, Profile, builtin_profile
+from dragoman.gateway import BUILD, BUILTIN_PROFILES, KNOBS
 from dragoman_server.cli import shell_completion
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE, served_config, set_address, ways_to_configure

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dragoman import json_dumps
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import (
     KeyRecord,
     named,

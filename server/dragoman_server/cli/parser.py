@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from dragoman import tidy
+from dragoman.gateway import tidy
 from dragoman_server.config.toml_reader import choice_problem, closest, unknown
 
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number"}

@@ -22,7 +22,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dragoman import Dialect, DragomanError, quote
+from dragoman import Dialect, DragomanError
+from dragoman.gateway import quote
 from dragoman_server.cli.agents import AGENTS, Access, Agent
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import add_simulate

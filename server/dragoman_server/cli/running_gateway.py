@@ -10,7 +10,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
-from dragoman import json_loads, tidy
+from dragoman.gateway import tidy
+from dragoman.wire import json_loads
 from dragoman_server.cli.command_error import CommandError
 
 DEFAULT_URL = "http://127.0.0.1:8080"

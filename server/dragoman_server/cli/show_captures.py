@@ -8,7 +8,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dragoman import Json, json_dumps, quote
+from dragoman.gateway import quote
+from dragoman.wire import Json, json_dumps
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.capture_options import load_capture_options

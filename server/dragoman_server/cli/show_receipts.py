@@ -7,7 +7,8 @@ import sys
 from datetime import UTC, datetime
 from urllib.parse import quote as quoted
 
-from dragoman import Json, json_dumps, json_loads, quote
+from dragoman.gateway import quote
+from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import count
 from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_url, fetch

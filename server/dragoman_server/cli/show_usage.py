@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman import json_dumps
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import parse_moment
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import OFF, STDOUT, UsageOptions

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dragoman import (
-    ClientRequestError,
-    Dialect,
-    Failure,
-    Json,
-    Knobs,
-    Losses,
-    Profile,
-    Translation,
-    direction,
-    json_loads,
-    translate,
-)
+from dragoman import ClientRequestError, Dialect, Failure, Knobs, Losses, Profile, Translation, direction, translate
+from dragoman.wire import Json, json_loads
 
 KINDS = ("request", "reply", "stream")
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect
+from dragoman import Dialect
+from dragoman.gateway import BUILTIN_PROFILES, VENDOR_PROFILES
 
 COMPATIBLE = "compatible"
 """The profile of an upstream whose host is unknown."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from dragoman import EFFORTS
+from dragoman.gateway import EFFORTS
 from dragoman_server.config.key_descriptions import DESCRIPTIONS
 from dragoman_server.config.load import read_tables
 from dragoman_server.config.toml_reader import Table, join

@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman import BUILTIN_PROFILES, VENDOR_PROFILES, Dialect, Knobs, Limits, Profile, builtin_profile
+from dragoman import Dialect, Knobs, Limits, Profile, builtin_profile
 from dragoman.aio import PoolOptions, Timeouts
+from dragoman.gateway import BUILTIN_PROFILES, VENDOR_PROFILES
 from dragoman_server.config.accounts_tables import read_keys, read_prices, read_store, read_usage
 from dragoman_server.config.capture_options import read_capture_options
 from dragoman_server.config.forwarded_endpoints import GROUPS

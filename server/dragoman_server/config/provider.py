@@ -11,7 +11,8 @@ from hmac import compare_digest
 from math import isfinite
 from urllib.parse import urlsplit
 
-from dragoman import PROFILE_FIELDS, Dialect, Profile, builtin_profile
+from dragoman import Dialect, Profile, builtin_profile
+from dragoman.gateway import PROFILE_FIELDS
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.host_profiles import default_profile

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
-from dragoman import KNOBS, Dialect, Knobs, Limits
+from dragoman import Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
+from dragoman.gateway import KNOBS
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman import tidy
+from dragoman.gateway import tidy
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _OPAQUE = re.compile(r"[^\s/.:@?#]{16,}|(?:sk|key|token)[-_]\S{8,}", re.IGNORECASE)

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 from urllib.parse import quote, unquote
 
-from dragoman import EFFORTS, tidy
+from dragoman.gateway import EFFORTS, tidy
 from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
 
 Problem = tuple[str, str]

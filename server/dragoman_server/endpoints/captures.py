@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import web
 
-from dragoman import DragomanError, FailureKind, Json, json_dumps
+from dragoman import DragomanError
 from dragoman.aio import DEFECT
+from dragoman.errors import FailureKind
+from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway

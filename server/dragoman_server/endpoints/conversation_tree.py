@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, DragomanError, FailureKind, json_dumps
+from dragoman import ClientRequestError, DragomanError
+from dragoman.errors import FailureKind
 from dragoman.threads import (
     Lineage,
     Outline,
@@ -16,6 +17,7 @@ from dragoman.threads import (
     is_response_id,
     response_not_found,
 )
+from dragoman.wire import json_dumps
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure

@@ -7,7 +7,9 @@ from weakref import WeakValueDictionary
 
 from aiohttp import web
 
-from dragoman import DragomanError, Json, LimitExceeded, Limits, json_dumps, parse_body
+from dragoman import DragomanError, Limits
+from dragoman.errors import LimitExceeded
+from dragoman.gateway import parse_body
 from dragoman.threads import (
     Change,
     Conversation,
@@ -29,6 +31,7 @@ from dragoman.threads import (
     sections_of,
     shown_input,
 )
+from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.stored_history import check_size

@@ -18,23 +18,11 @@ from hashlib import blake2b
 
 from aiohttp import web
 
-from dragoman import (
-    COUNT_ENDPOINTS,
-    Dialect,
-    Direction,
-    DragomanError,
-    Failure,
-    FailureKind,
-    FailureOrigin,
-    Json,
-    TokenCounter,
-    Translation,
-    UpstreamError,
-    json_dumps,
-    json_loads,
-    quote,
-)
+from dragoman import Dialect, Direction, DragomanError, Failure, Translation, UpstreamError
 from dragoman.aio import DEFECT, ClientGone, LongJobs, UpstreamRequest
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import COUNT_ENDPOINTS, TokenCounter, quote
+from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS

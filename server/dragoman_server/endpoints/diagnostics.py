@@ -9,19 +9,11 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import (
-    VENDOR_PROFILES,
-    ClientRequestError,
-    Dialect,
-    DragomanError,
-    Failure,
-    FailureKind,
-    Json,
-    builtin_profile,
-    json_dumps,
-    parse_body,
-)
+from dragoman import ClientRequestError, Dialect, DragomanError, Failure, builtin_profile
 from dragoman.aio import DEFECT
+from dragoman.errors import FailureKind
+from dragoman.gateway import VENDOR_PROFILES, parse_body
+from dragoman.wire import Json, json_dumps
 from dragoman_server.config.provider import VENDOR_URL, Provider
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.endpoints.list_limit import read_limit

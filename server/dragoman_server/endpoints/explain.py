@@ -11,7 +11,9 @@ from typing import Any
 
 import orjson
 
-from dragoman import DEFAULT_KNOBS, ClientRequestError, Dialect, Json, Translation, json_loads
+from dragoman import ClientRequestError, Dialect, Translation
+from dragoman.gateway import DEFAULT_KNOBS
+from dragoman.wire import Json, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import loss_rows
 

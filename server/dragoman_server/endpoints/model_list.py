@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, json_dumps
+from dragoman import Dialect, DragomanError
+from dragoman.wire import json_dumps
 from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
 from dragoman_server.proxy.error_response import OWN_ID, error_response, infer_dialect
 from dragoman_server.proxy.gateway import Gateway

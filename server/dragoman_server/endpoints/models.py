@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from dragoman import ClientRequestError, Json
+from dragoman import ClientRequestError
+from dragoman.wire import Json
 from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.routing.model_names import KnownModel
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect, FailureKind
+from dragoman import Dialect
+from dragoman.errors import FailureKind
 from dragoman_server.proxy.error_response import client_failure, error_response
 
 _INSTEAD = "send the whole conversation as `input` with `store: false`, or enable [state] in the configuration"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import json_dumps
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.store.options import CLOSED
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.load_shedding import RETRY_AFTER

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, Dialect, DragomanError, json_dumps, json_loads
+from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import DEFECT, ClientGone
 from dragoman.threads import ItemPage, Node, deleted_response, in_thread, is_response_id, response_not_found
+from dragoman.wire import json_dumps, json_loads
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.background import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response

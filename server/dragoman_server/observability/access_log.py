@@ -10,21 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dragoman import (
-    Dialect,
-    DragomanError,
-    Failure,
-    FailureKind,
-    FailureOrigin,
-    LimitExceeded,
-    Losses,
-    Translation,
-    UpstreamTimeout,
-    UpstreamUnreachable,
-    Usage,
-    quote,
-    redact,
-)
+from dragoman import Dialect, DragomanError, Failure, Losses, Translation, Usage
+from dragoman.errors import FailureKind, FailureOrigin, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
+from dragoman.gateway import quote, redact
 from dragoman_server.observability.receipts import Receipt
 
 OWN_ERRORS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)

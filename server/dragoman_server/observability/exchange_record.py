@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dragoman import Dialect, FailureKind, FailureOrigin, LossCode, Usage
+from dragoman import Dialect, LossCode, Usage
+from dragoman.errors import FailureKind, FailureOrigin
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from dragoman import is_secret, redact
+from dragoman.gateway import is_secret, redact
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dragoman import Json
+from dragoman.wire import Json
 
 
 class Kind(StrEnum):

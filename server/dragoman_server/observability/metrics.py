@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from dragoman import DIRECTIONS, Failure, FailureOrigin, Translation
+from dragoman import Failure, Translation
+from dragoman.errors import FailureOrigin
+from dragoman.gateway import DIRECTIONS
 from dragoman_server.observability.end_counters import Endings, LabelledSeries
 from dragoman_server.observability.metric_families import (
     BUILD,

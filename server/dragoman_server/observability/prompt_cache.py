@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from dragoman import Json, PromptAgreement, PromptDigest, Translation
+from dragoman import Translation
+from dragoman.gateway import PromptAgreement, PromptDigest
+from dragoman.wire import Json
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 """Headers in which agents send the id of a session."""

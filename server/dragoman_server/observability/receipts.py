@@ -14,22 +14,11 @@ from hmac import compare_digest
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dragoman import (
-    ClientRequestError,
-    Dialect,
-    Failure,
-    FailureOrigin,
-    Json,
-    Losses,
-    StoredReply,
-    Translation,
-    Usage,
-    Violation,
-    json_dumps,
-    quote,
-    redact,
-)
+from dragoman import ClientRequestError, Dialect, Failure, Losses, Translation, Usage
 from dragoman.aio import UpstreamRequest
+from dragoman.errors import FailureOrigin
+from dragoman.gateway import StoredReply, Violation, quote, redact
+from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.exchange_record import Principal

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dragoman import Failure, FailureOrigin, quote, redact
+from dragoman import Failure
+from dragoman.errors import FailureOrigin
+from dragoman.gateway import quote, redact
 from dragoman_server.observability.access_log import error_word
 from dragoman_server.observability.known_secrets import configured_secrets
 from dragoman_server.observability.logs import log_request

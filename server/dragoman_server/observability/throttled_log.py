@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dragoman import Failure, FailureKind, FailureOrigin, Violation, quote, redact
+from dragoman import Failure
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import Violation, quote, redact
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.observability.receipts import Receipt
 

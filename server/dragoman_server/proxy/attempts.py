@@ -17,16 +17,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from dragoman import (
-    ClientRequestError,
-    DragomanError,
-    Failure,
-    FailureKind,
-    FailureOrigin,
-    UpstreamStatusError,
-    conversation_digest,
-    parse_body,
-)
+from dragoman import ClientRequestError, DragomanError, Failure
 from dragoman.aio import (
     StreamTimers,
     Transport,
@@ -35,6 +26,8 @@ from dragoman.aio import (
     first_failure,
     open_proxy_stream,
 )
+from dragoman.errors import FailureKind, FailureOrigin, UpstreamStatusError
+from dragoman.gateway import conversation_digest, parse_body
 from dragoman_server.config.provider import Auth
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import kind_of

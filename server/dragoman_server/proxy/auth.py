@@ -12,7 +12,8 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
+from dragoman import ClientRequestError, Dialect, DragomanError
+from dragoman.errors import FailureKind
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import PREFIX, id_of
 from dragoman_server.config.provider import Auth, Provider

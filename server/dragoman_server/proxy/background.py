@@ -14,8 +14,9 @@ from typing import Any
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Json, json_dumps, json_loads
+from dragoman import Dialect, DragomanError, Failure
 from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, StreamTimers, without_connection
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.threads import (
     StoredRequest,
     cancelled_response,
@@ -26,6 +27,7 @@ from dragoman.threads import (
     response_not_found,
     terminal_event,
 )
+from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID

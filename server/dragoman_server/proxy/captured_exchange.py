@@ -9,7 +9,7 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import Failure, Translation, is_secret
+from dragoman import Failure, Translation
 from dragoman.aio import (
     Downstream,
     DownstreamResponse,
@@ -20,6 +20,7 @@ from dragoman.aio import (
     open_proxy_stream,
     ping_of,
 )
+from dragoman.gateway import is_secret
 from dragoman_server.observability.captures.captures import HEADER, Captures
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.recording_transport import RecordingTransport

@@ -16,17 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman import (
-    ClientRequestError,
-    Dialect,
-    Json,
-    LossCode,
-    StoredReply,
-    conversation_digest,
-    json_dumps,
-    json_loads,
-)
+from dragoman import ClientRequestError, Dialect, LossCode
 from dragoman.aio import with_body
+from dragoman.gateway import StoredReply, conversation_digest
+from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.compaction_options import SHARE
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import UPSTREAM, StateOptions

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from dragoman import FailureKind
+from dragoman.errors import FailureKind
 from dragoman_server.proxy.error_response import client_failure, error_response, infer_dialect
 
 MAX_AGE = 600

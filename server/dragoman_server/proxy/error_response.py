@@ -8,8 +8,9 @@ from typing import Final
 from aiohttp import web
 from multidict import istr
 
-from dragoman import Dialect, ErrorResponse, Failure, FailureKind, FailureOrigin
+from dragoman import Dialect, ErrorResponse, Failure
 from dragoman import error_response as engine_error
+from dragoman.errors import FailureKind, FailureOrigin
 
 _UNSUPPORTED = "unsupported_media_type"
 HOOK = "hook"

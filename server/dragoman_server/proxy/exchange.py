@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 from multidict import istr
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, Losses, Translation, UpstreamError, quote
+from dragoman import Dialect, DragomanError, Failure, Losses, Translation, UpstreamError
 from dragoman.aio import (
     DEFECT,
     ClientGone,
@@ -28,6 +28,8 @@ from dragoman.aio import (
     send_proxy_stream,
     write_slices,
 )
+from dragoman.errors import FailureKind
+from dragoman.gateway import quote
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.logs import log_request

@@ -16,16 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from dragoman import (
-    BUILD,
-    Dialect,
-    DragomanError,
-    FailureKind,
-    FailureOrigin,
-    Json,
-    UpstreamUnreachable,
-    json_dumps,
-)
+from dragoman import Dialect, DragomanError
 from dragoman.aio import (
     STOPPING,
     ClientGone,
@@ -33,6 +24,9 @@ from dragoman.aio import (
     StreamTimers,
     Transport,
 )
+from dragoman.errors import FailureKind, FailureOrigin, UpstreamUnreachable
+from dragoman.gateway import BUILD
+from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY

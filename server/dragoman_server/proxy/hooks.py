@@ -20,8 +20,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs, read_error, redact
+from dragoman import Dialect, DragomanError, Failure, Knobs
 from dragoman.aio import DEFECT
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import read_error, redact
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.ended_exchange import EndedExchange

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dragoman import ClientRequestError, Json, LimitExceeded, json_dumps
+from dragoman import ClientRequestError
+from dragoman.errors import LimitExceeded
 from dragoman.threads import Node, find_items, in_thread, item_not_stored, response_of, with_items
+from dragoman.wire import Json, json_dumps
 from dragoman_server.proxy.stored_history import READ_MAX
 
 if TYPE_CHECKING:

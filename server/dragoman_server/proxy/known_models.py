@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from dragoman import Dialect, ListedModel
+from dragoman import Dialect
+from dragoman.gateway import ListedModel
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config

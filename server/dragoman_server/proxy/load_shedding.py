@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dragoman import DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman import DragomanError, Failure
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.observability.load_monitor import LoadMonitor
 from dragoman_server.observability.metric_families import SHED, Totals
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from dragoman import Dialect, is_secret
+from dragoman import Dialect
+from dragoman.gateway import is_secret
 from dragoman_server.accounts.usage.options import OFF
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config

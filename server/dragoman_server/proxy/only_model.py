@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from dragoman import quote
+from dragoman.gateway import quote
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.gateway import Gateway

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from dragoman import Dialect, PromptDigest, quote
+from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
+from dragoman.gateway import PromptDigest, quote
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange, OpenStream

@@ -13,8 +13,11 @@ from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import ContentEncodingError
 
-from dragoman import KNOBS, ClientRequestError, DragomanError, Failure, FailureKind, Json, Knobs, LimitExceeded
+from dragoman import ClientRequestError, DragomanError, Failure, Knobs
 from dragoman.aio import STOPPING, Decompressor, abandon_body, is_decompressed, next_turn, send_continue
+from dragoman.errors import FailureKind, LimitExceeded
+from dragoman.gateway import KNOBS
+from dragoman.wire import Json
 from dragoman_server.config.schema import Server
 from dragoman_server.proxy.error_response import (
     client_failure,

@@ -13,18 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 
-from dragoman import (
-    DIRECTIONS,
-    ClientRequestError,
-    Dialect,
-    Json,
-    Knobs,
-    Limits,
-    Translation,
-    conversation_digest,
-    parse_body,
-    translate,
-)
+from dragoman import ClientRequestError, Dialect, Knobs, Limits, Translation, translate
+from dragoman.gateway import DIRECTIONS, conversation_digest, parse_body
+from dragoman.wire import Json
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt, StoredTurn
 from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named, client_key_digest

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from dragoman import DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman import DragomanError, Failure
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.threads import NotStored, StoreError, Unreadable
 from dragoman_server.observability.metric_families import STATE_ERRORS, STATE_UP, Totals
 

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from dragoman import ClientRequestError, LimitExceeded
+from dragoman import ClientRequestError
+from dragoman.errors import LimitExceeded
 from dragoman.threads import (
     ConversationHead,
     Outline,

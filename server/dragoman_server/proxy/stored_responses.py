@@ -18,19 +18,9 @@ from typing import NamedTuple, TypeVar
 
 from aiohttp import web
 
-from dragoman import (
-    ClientRequestError,
-    Dialect,
-    DragomanError,
-    Failure,
-    FailureKind,
-    FailureOrigin,
-    Json,
-    LimitExceeded,
-    LossCode,
-    StoredReply,
-    json_dumps,
-)
+from dragoman import ClientRequestError, Dialect, DragomanError, Failure, LossCode
+from dragoman.errors import FailureKind, FailureOrigin, LimitExceeded
+from dragoman.gateway import StoredReply
 from dragoman.threads import (
     MemoryStore,
     Node,
@@ -44,6 +34,7 @@ from dragoman.threads import (
     relocate,
     with_history,
 )
+from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions

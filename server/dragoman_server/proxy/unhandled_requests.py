@@ -14,8 +14,9 @@ import time
 from aiohttp.http import HttpProcessingError
 from aiohttp.http_exceptions import LineTooLong
 
-from dragoman import Dialect, Failure, FailureKind, error_response
+from dragoman import Dialect, Failure, error_response
 from dragoman.aio import BadVersion, ConnectionLimits, HeadTimeout, PlainResponse, TooManyConnections
+from dragoman.errors import FailureKind
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import REFUSED_CONNECTIONS, Totals
 from dragoman_server.proxy.error_response import OWN_ID, SOFTWARE, dialect_of, new_request_id

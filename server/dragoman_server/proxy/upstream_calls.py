@@ -8,7 +8,6 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import UpstreamUnreachable
 from dragoman.aio import (
     Http11Transport,
     StreamTimers,
@@ -17,6 +16,7 @@ from dragoman.aio import (
     UpstreamRequest,
     UpstreamResponse,
 )
+from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.schema import Server
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.pools import add_pools

@@ -15,7 +15,8 @@ from ipaddress import ip_address
 
 from aiohttp import web
 
-from dragoman import DragomanError, FailureKind
+from dragoman import DragomanError
+from dragoman.errors import FailureKind
 from dragoman_server.config.forwarded_endpoints import FORM_TYPE, FORMS
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.cors import Cors

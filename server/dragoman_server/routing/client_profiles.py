@@ -12,7 +12,8 @@ from typing import Any
 
 from multidict import istr
 
-from dragoman import DEFAULT_KNOBS, KNOBS, Knobs
+from dragoman import Knobs
+from dragoman.gateway import DEFAULT_KNOBS, KNOBS
 
 AGENTS_KEPT = 256
 """Most user agents that are cached. They come from clients, so their number is not limited otherwise."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 from urllib.parse import urlsplit
 
-from dragoman import UpstreamError, UpstreamTimeout
+from dragoman import UpstreamError
+from dragoman.errors import UpstreamTimeout
 from dragoman_server.config.provider import Provider
 
 OLLAMA = 11434

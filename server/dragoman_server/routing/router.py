@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin, Knobs
+from dragoman import Dialect, DragomanError, Failure, Knobs
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route

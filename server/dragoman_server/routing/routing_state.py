@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from random import random as system_random
 
-from dragoman import DragomanError, Failure, FailureKind, FailureOrigin, json_dumps, json_loads
+from dragoman import DragomanError, Failure
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.wire import json_dumps, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.schema import Config

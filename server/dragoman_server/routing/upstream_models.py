@@ -13,16 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from dragoman import (
-    MODEL_LIST_PATH,
-    DragomanError,
-    ListedModel,
-    json_dumps,
-    json_loads,
-    model_list_query,
-    read_model_list,
-)
+from dragoman import DragomanError
 from dragoman.aio import Timeouts, UpstreamRequest
+from dragoman.gateway import MODEL_LIST_PATH, ListedModel, model_list_query, read_model_list
+from dragoman.wire import json_dumps, json_loads
 from dragoman_server.config.provider import Provider
 from dragoman_server.routing.list_problems import unreachable
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from dragoman import Json, json_dumps, json_loads
+from dragoman.wire import Json, json_dumps, json_loads
 
 FRAME_MAX = 16 << 20
 """Maximum size of a frame in bytes: enough for thousands of metric series, or for any receipt."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.observability.metric_families import Totals
 
 

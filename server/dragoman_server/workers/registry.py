@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.observability.metric_families import WORKER_UP, WORKERS_LEAVING, Totals
 from dragoman_server.observability.metrics import footprint, identify
 from dragoman_server.workers.ipc import Unanswered

@@ -21,8 +21,10 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, FailureKind, FailureOrigin, Json
+from dragoman import DragomanError, Failure
 from dragoman.aio import HijackRunner, HijackServer
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.wire import Json
 from dragoman_server.app import make_app
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.workers.ipc import IpcChannel
 from dragoman_server.workers.systemd import VARIABLE

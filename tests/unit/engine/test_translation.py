@@ -7,21 +7,10 @@ from typing import Any
 
 import pytest
 
-from dragoman import (
-    Dialect,
-    Direction,
-    Failure,
-    FailureKind,
-    FailureOrigin,
-    Knobs,
-    PromptDigest,
-    TokenCounter,
-    Translation,
-    builtin_profile,
-    error_response,
-    read_error,
-)
+from dragoman import Dialect, Direction, Failure, Knobs, Translation, builtin_profile, error_response
 from dragoman.canonical.events import Delta, Error, TextRun
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import PromptDigest, TokenCounter, read_error
 from oracles.grammar import chat
 from oracles.grammar.accumulated import Accumulated
 from support.directions import ALL, judge, translated

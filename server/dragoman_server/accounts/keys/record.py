@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from dragoman import Json, json_loads
+from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.limits.key_limits import NO_LIMITS, KeyLimits
 from dragoman_server.config.toml_reader import Problem

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from dragoman import Dialect, DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman import Dialect, DragomanError, Failure
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman_server.accounts.limits.claim import (
     CONCURRENCY,
     IN_COST,

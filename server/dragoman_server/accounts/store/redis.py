@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman import json_dumps
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import Amounts, BucketLimit, BudgetLimit, Claim, Outcome, Settlement
 from dragoman_server.accounts.store import redis_scripts as scripts

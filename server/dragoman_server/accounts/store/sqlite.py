@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from dragoman import json_dumps
 from dragoman.threads import SqliteThread
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import KeyState, decide, settle

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from dragoman import json_dumps
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.options import STDOUT
 from dragoman_server.accounts.usage.row import UsageRow
 

@@ -9,7 +9,8 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from dragoman import AUDIO_TOKENS, Usage
+from dragoman import Usage
+from dragoman.gateway import AUDIO_TOKENS
 from dragoman_server.config.toml_reader import Problem, join
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman import Json, json_loads
+from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.accounts.usage.row import COUNTS, cost_units

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman import SSEFrame, json_dumps, json_loads
+from dragoman.wire import SSEFrame, json_dumps, json_loads
 from dragoman_server.cli.demo.terminal import Line, Span, cells, wrap
 
 _SAME_EVERYWHERE = frozenset(

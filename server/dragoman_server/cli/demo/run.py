@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman import Dialect, LossCode, SSEFrame, SSEParser, json_loads
+from dragoman import Dialect, LossCode
 from dragoman.aio import Http11Transport, UpstreamRequest
+from dragoman.wire import SSEFrame, SSEParser, json_loads
 from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
 from dragoman_server.cli.demo.next_steps import next_steps
 from dragoman_server.cli.demo.recording_transport import RecordingTransport

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman import Dialect, SSEFrame, json_loads
+from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
+from dragoman.wire import SSEFrame, json_loads
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 
 NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}

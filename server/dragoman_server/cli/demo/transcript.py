@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman import Dialect, SSEFrame, json_dumps, json_loads
+from dragoman import Dialect
+from dragoman.wire import SSEFrame, json_dumps, json_loads
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import DragomanError, FailureKind
+from dragoman import DragomanError
+from dragoman.errors import FailureKind
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway

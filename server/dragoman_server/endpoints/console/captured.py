@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from dragoman import Json, SSEParser, json_loads
+from dragoman.wire import Json, SSEParser, json_loads
 from dragoman_server.endpoints.console.request_diff import BODY_MAX, request_diff
 
 TEXT_MAX = 200_000

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, Json, json_dumps
+from dragoman import Dialect, DragomanError
 from dragoman.aio import DEFECT
+from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.console.access import check_access
 from dragoman_server.endpoints.console.exchange_view import exchange_view, own_view
 from dragoman_server.endpoints.console.health import health, own_keys

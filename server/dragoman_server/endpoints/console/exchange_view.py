@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
-from dragoman import DragomanError, FailureKind, Json
+from dragoman import DragomanError
+from dragoman.errors import FailureKind
+from dragoman.wire import Json
 from dragoman_server.endpoints.console.captured import CaptureReader, captured_view
 from dragoman_server.endpoints.console.recorder import Recorder
 from dragoman_server.endpoints.console.rows import row_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from dragoman import SSEFrame, json_loads
+from dragoman.wire import SSEFrame, json_loads
 
 _WORD = re.compile(r"[a-z][a-z0-9_.]{0,63}\Z")
 _TYPED = ("delta", "content_block", "item", "part", "error")

@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.endpoints.console.rows import SCAN_MAX
 from dragoman_server.observability.metric_families import (
     BREAKERS_OPEN,

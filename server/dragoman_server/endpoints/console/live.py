@@ -13,7 +13,9 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from dragoman import DragomanError, FailureKind, Json, json_dumps
+from dragoman import DragomanError
+from dragoman.errors import FailureKind
+from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.console.rows import (
     Known,
     RowFilter,

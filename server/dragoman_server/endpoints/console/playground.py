@@ -9,7 +9,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, FailureKind, Json, json_loads
+from dragoman import Dialect, DragomanError
+from dragoman.errors import FailureKind
+from dragoman.wire import Json, json_loads
 from dragoman_server.endpoints.console.recorder import Recorder
 from dragoman_server.endpoints.console.request_diff import BODY_MAX, request_diff
 from dragoman_server.endpoints.diagnostics import Diagnostics

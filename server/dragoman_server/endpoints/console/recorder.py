@@ -12,8 +12,8 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import Json, SSEParser
 from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
+from dragoman.wire import Json, SSEParser
 from dragoman_server.endpoints.console.frame_shape import FrameShape, shape_of
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.exchange import Exchange

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any
 
-from dragoman import Json, json_dumps
+from dragoman.wire import Json, json_dumps
 
 Path = tuple[str | int, ...]
 BODY_MAX = 1 << 20

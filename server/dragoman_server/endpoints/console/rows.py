@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.observability.receipts import TEXT_MAX, Receipt
 
 ROWS_MAX = 200

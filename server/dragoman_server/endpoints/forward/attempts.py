@@ -12,8 +12,8 @@ from contextlib import aclosing
 
 from aiohttp import web
 
-from dragoman import LimitExceeded
 from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
+from dragoman.errors import LimitExceeded
 from dragoman_server.config.provider import Auth
 from dragoman_server.endpoints.forward.request import ClientBody, exchange_of, upstream_request
 from dragoman_server.observability.receipts import Receipt

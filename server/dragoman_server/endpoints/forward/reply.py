@@ -10,8 +10,9 @@ from functools import partial
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, ForwardedEvents, Translation, UpstreamError
+from dragoman import DragomanError, Failure, Translation, UpstreamError
 from dragoman.aio import DEFECT, ClientGone, SlicedResponse, StreamTimers, UpstreamResponse
+from dragoman.gateway import ForwardedEvents
 from dragoman_server.observability.receipts import Receipt, ended_by
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 from dragoman_server.proxy.long_bodies import compute

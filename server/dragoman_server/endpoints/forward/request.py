@@ -15,21 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
-from dragoman import (
-    ClientRequestError,
-    Dialect,
-    DragomanError,
-    FailureKind,
-    FormField,
-    Json,
-    Limits,
-    Translation,
-    boundary_of,
-    forward,
-    parse_body,
-    quote,
-)
+from dragoman import ClientRequestError, Dialect, DragomanError, Limits, Translation
 from dragoman.aio import Upload, UpstreamRequest
+from dragoman.errors import FailureKind
+from dragoman.gateway import FormField, boundary_of, forward, parse_body, quote
+from dragoman.wire import Json
 from dragoman_server.config.forwarded_endpoints import FORM_TYPE, FORMS, FORWARDED
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import check_model, client_key_digest

@@ -16,16 +16,10 @@ from typing import Any
 
 from aiohttp import WSCloseCode, web
 
-from dragoman import (
-    RESPONSE_CREATE,
-    RESPONSE_STEER,
-    ClientFrame,
-    ClientRequestError,
-    DragomanError,
-    FailureKind,
-    steer_failed_frame,
-)
+from dragoman import ClientRequestError, DragomanError
 from dragoman.aio import DEFECT, MaskedWebSocketResponse
+from dragoman.errors import FailureKind
+from dragoman.gateway import RESPONSE_CREATE, RESPONSE_STEER, ClientFrame, steer_failed_frame
 from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.endpoints.websocket.history import History, HistoryBudget
 from dragoman_server.endpoints.websocket.turn import Turns, failure_frame

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError, FailureKind
+from dragoman import Dialect, DragomanError
+from dragoman.errors import FailureKind
 from dragoman_server.endpoints.websocket.history import HistoryBudget
 from dragoman_server.observability.rejections import METHOD
 from dragoman_server.proxy.error_response import client_failure, error_response

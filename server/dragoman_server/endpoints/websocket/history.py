@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from dragoman import join_items
+from dragoman.gateway import join_items
 
 PATH_MAX = 4096
 """Most responses in a row. A client that gets further sends its whole conversation again, as one response."""

@@ -8,23 +8,11 @@ from dataclasses import replace
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman import (
-    ClientFrame,
-    ClientRequestError,
-    Dialect,
-    DragomanError,
-    Failure,
-    FailureKind,
-    LimitExceeded,
-    OutputItems,
-    error_frame,
-    error_response,
-    join_items,
-    json_loads,
-    stream_id_tail,
-    warm_up_frames,
-)
+from dragoman import ClientRequestError, Dialect, DragomanError, Failure, error_response
 from dragoman.aio import Downstream, StreamTimers, WebSocketStream, with_body
+from dragoman.errors import FailureKind, LimitExceeded
+from dragoman.gateway import ClientFrame, OutputItems, error_frame, join_items, stream_id_tail, warm_up_frames
+from dragoman.wire import json_loads
 from dragoman_server.endpoints.websocket.history import PreviousResponses
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
 from dragoman_server.proxy.gateway import Gateway

@@ -8,7 +8,7 @@ import time
 from asyncio import to_thread
 from collections.abc import Callable
 
-from dragoman import Json, json_loads
+from dragoman.wire import Json, json_loads
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.captures.recording import Recording

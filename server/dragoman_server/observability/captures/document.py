@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from dragoman import BUILD, Failure, Json, Translation, json_dumps, redact
+from dragoman import Failure, Translation
+from dragoman.gateway import BUILD, redact
+from dragoman.wire import Json, json_dumps
 from dragoman_server.observability.captures.hide_texts import Declared, declared, hide_texts
 from dragoman_server.observability.captures.mask_secrets import mask_secrets, shown_headers, shown_target
 from dragoman_server.observability.captures.recording import Pieces, RecordedAttempt, Recording

@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from dragoman import Dialect, json_dumps
+from dragoman import Dialect
+from dragoman.wire import json_dumps
 from dragoman_server.observability.captures.replay import NotReplayable, captured_upstream_reply, check_translated
 from dragoman_server.observability.captures.store import Capture
 

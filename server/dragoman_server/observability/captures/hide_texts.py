@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from dragoman import json_loads
+from dragoman.wire import json_loads
 from dragoman_server.observability.captures.overwrite import (
     DIGITS,
     STOP_SEQUENCE,

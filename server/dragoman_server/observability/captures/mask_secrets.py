@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from dragoman import json_dumps, redact
+from dragoman.gateway import redact
+from dragoman.wire import json_dumps
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.observability.captures.overwrite import DIGITS, SECRET, overwrite, overwrite_view, view
 

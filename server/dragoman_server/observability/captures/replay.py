@@ -11,21 +11,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dragoman import (
-    DIRECTIONS,
-    Dialect,
-    DragomanError,
-    Failure,
-    FailureKind,
-    FailureOrigin,
-    Json,
-    Knobs,
-    Limits,
-    Profile,
-    Translation,
-    translate,
-)
+from dragoman import Dialect, DragomanError, Failure, Knobs, Limits, Profile, Translation, translate
 from dragoman.aio import StreamTimers, Timeouts, open_proxy_stream
+from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import DIRECTIONS
+from dragoman.wire import Json
 from dragoman_server.observability.captures.document import body_of, pieces_of
 from dragoman_server.observability.captures.hide_texts import declared, hide_texts
 from dragoman_server.observability.captures.mask_secrets import header_of, mask_secrets

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dragoman import Json, json_loads
+from dragoman.wire import Json, json_loads
 
 SUFFIX: Final = ".capture"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")

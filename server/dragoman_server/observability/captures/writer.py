@@ -9,7 +9,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.observability.captures.document import CaptureDocument
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.store import CaptureStore

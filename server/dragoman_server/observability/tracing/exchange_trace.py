@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dragoman import Failure, FailureOrigin, quote
+from dragoman import Failure
 from dragoman.aio import UpstreamRequest
+from dragoman.errors import FailureOrigin
+from dragoman.gateway import quote
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.access_log import error_word
 from dragoman_server.observability.tracing.span import Span, SpanSink, Value

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from dragoman import ClientRequestError, Dialect, DragomanError, FailureKind
+from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import Downstream, StreamTimers, detached_request, numbered_ping_of
+from dragoman.errors import FailureKind
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
 from dragoman_server.proxy.exchange import event_stream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman import StoredReply
+from dragoman.gateway import StoredReply
 from dragoman.reply_context import ReplyContext
 from dragoman.threads import cancelled_response, failed_response, lagging_event, queued_response, terminal_event
 

@@ -131,7 +131,7 @@ async def test_the_payload_of_each_dialect() -> None:
 
 @pytest.mark.parametrize("dialect", list(Dialect))
 async def test_the_reply_of_each_dialect_can_be_appended(dialect: Dialect) -> None:
-    from dragoman import json_loads
+    from dragoman.wire import json_loads
 
     one = thread()
     translation = await one.translate(dialect, "m", input=[user("Hi")])

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from dragoman import ListedModel
+from dragoman.gateway import ListedModel
 from dragoman_server.cli.agents import AGENTS, Agent
 from dragoman_server.cli.choose_model import SHOWN_MAX, choices, choose, known_names, listed_windows
 from dragoman_server.cli.command_error import CommandError

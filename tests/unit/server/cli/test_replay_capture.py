@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import json_dumps
 from dragoman.dialects import Dialect
+from dragoman.wire import json_dumps
 from dragoman_server.cli.main import main
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.replay import replay

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Json, json_dumps
+from dragoman.wire import Json, json_dumps
 from dragoman_server.cli.main import main
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from dragoman import DIRECTIONS, Dialect, Failure, FailureKind, Usage, translate
+from dragoman import Dialect, Failure, Usage, translate
+from dragoman.errors import FailureKind
+from dragoman.gateway import DIRECTIONS
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.receipts import Facts, Receipt
 

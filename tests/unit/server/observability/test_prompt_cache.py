@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import PromptDigest
 from dragoman.dialects import Dialect
+from dragoman.gateway import PromptDigest
 from dragoman_server.config.provider import Secret
 from dragoman_server.observability.prompt_cache import SIDES, PromptCacheDiagnostics
 from support.gateways import ALL, CHAT, MESSAGES, Gate, config_for, gate

@@ -11,9 +11,10 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman import Dialect, DragomanError, UpstreamUnreachable, translate
+from dragoman import Dialect, DragomanError, translate
 from dragoman.aio import STOPPING, StreamTimers, Timeouts, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.dialects.directions import direction
+from dragoman.errors import UpstreamUnreachable
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route

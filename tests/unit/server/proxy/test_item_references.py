@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import ClientRequestError, LimitExceeded
+from dragoman import ClientRequestError
+from dragoman.errors import LimitExceeded
 from dragoman.threads import Node
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.metric_families import Totals

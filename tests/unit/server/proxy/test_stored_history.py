@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import ClientRequestError, DragomanError, LimitExceeded
+from dragoman import ClientRequestError, DragomanError
+from dragoman.errors import LimitExceeded
 from dragoman.threads import StoredRequest, conversation_node
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.metric_families import Totals

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from dragoman import LimitExceeded, UpstreamUnreachable
 from dragoman.aio import AiohttpTransport, Http11Transport, Timeouts, UpstreamRequest
+from dragoman.errors import LimitExceeded, UpstreamUnreachable
 from dragoman_server.config.schema import Server
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.upstream_calls import UpstreamCalls

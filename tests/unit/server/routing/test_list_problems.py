@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from dragoman import UpstreamTimeout, UpstreamUnreachable
+from dragoman.errors import UpstreamTimeout, UpstreamUnreachable
 from dragoman_server.config.provider import Provider
 from dragoman_server.routing.list_problems import SERVERS, port_of, unreachable
 from support.gateways import CHAT

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import FailureKind, LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
-from dragoman.errors import Failure
+from dragoman.errors import Failure, FailureKind, LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
 from dragoman_server.routing.backoff import RetryHints
 from dragoman_server.routing.outcomes import Blame, Scope, outcome_of_failure, outcome_of_status
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Dialect, Failure, FailureKind
+from dragoman import Dialect, Failure
+from dragoman.errors import FailureKind
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions
 from dragoman_server.config.schema import Config

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from dragoman import Translation, direction, forward, translate
+from dragoman import Translation, direction, translate
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import read_error_response
 from dragoman.errors import DragomanError, Failure, FailureKind, FailureOrigin
+from dragoman.gateway import forward
 from support.samples import request
 
 REFUSED = Failure(FailureKind.AUTHENTICATION, "Incorrect API key provided: sk-1234", 401, request_id="req_up")

@@ -7,9 +7,10 @@ import json
 import pytest
 from openai.types.responses import Response
 
-from dragoman import Failure, FailureKind, Knobs, direction, translate
+from dragoman import Failure, Knobs, direction, translate
 from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.dialects.responses.errors import response_error
+from dragoman.errors import FailureKind
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.sse import encode
 

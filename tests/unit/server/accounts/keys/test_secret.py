@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dragoman import redact
+from dragoman.gateway import redact
 from dragoman_server.accounts.keys.secret import KeyHash, id_of, new_key
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from dragoman import Failure, FailureKind, json_dumps
+from dragoman import Failure
+from dragoman.errors import FailureKind
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.row import COST_MAX, COUNTS, TEXT_MAX, cost_units, row_of
 from dragoman_server.observability.exchange_record import Principal

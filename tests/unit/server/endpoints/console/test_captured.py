@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.endpoints.console import captured
 from dragoman_server.endpoints.console.captured import captured_view
 from support.gateways import CHAT, MESSAGES

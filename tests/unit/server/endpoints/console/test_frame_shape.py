@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Dialect, SSEFrame, SSEParser
+from dragoman import Dialect
+from dragoman.wire import SSEFrame, SSEParser
 from dragoman_server.endpoints.console.frame_shape import SHAPED_MAX, FrameShape, shape_of
 from support import samples
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from dragoman import DIRECTIONS, Dialect, Usage, translate
+from dragoman import Dialect, Usage, translate
+from dragoman.gateway import DIRECTIONS
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config

@@ -12,7 +12,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, FailureKind, SSEParser
+from dragoman import DragomanError, Failure
+from dragoman.errors import FailureKind
+from dragoman.wire import SSEParser
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.console.live import VIEWERS_MAX, LiveTable
 from dragoman_server.endpoints.console.rows import RowFilter

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Json
+from dragoman.wire import Json
 from dragoman_server.endpoints.console.request_diff import EXCERPT_MAX, ROWS_MAX, request_diff
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

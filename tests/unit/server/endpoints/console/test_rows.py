@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import DIRECTIONS, Dialect, translate
+from dragoman import Dialect, translate
+from dragoman.gateway import DIRECTIONS
 from dragoman_server.endpoints.console.rows import (
     CHANGING,
     ROWS_MAX,

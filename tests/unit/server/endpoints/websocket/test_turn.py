@@ -6,7 +6,7 @@ import json
 
 from multidict import CIMultiDict
 
-from dragoman import FailureKind
+from dragoman.errors import FailureKind
 from dragoman_server.endpoints.websocket.turn import failure_frame, turn_headers
 from dragoman_server.proxy.error_response import client_failure
 

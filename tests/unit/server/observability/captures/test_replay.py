@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from dragoman import DragomanError, Failure, FailureKind, StreamTruncated, UpstreamUnreachable
+from dragoman import DragomanError, Failure
 from dragoman.dialects import Dialect
+from dragoman.errors import FailureKind, StreamTruncated, UpstreamUnreachable
 from dragoman_server.observability.captures.replay import (
     NotReplayable,
     captured_upstream_reply,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman import DIRECTIONS, Dialect, Profile, translate
+from dragoman import Dialect, Profile, translate
 from dragoman.dialects.chat.request.request_usage import request_usage
+from dragoman.gateway import DIRECTIONS
 
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": 'a "stream_options": {} }'}], "stream": True}
 ABSENT = object()

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import DIRECTIONS, Dialect, translate
+from dragoman import Dialect, translate
 from dragoman.canonical.events import Usage
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.usage_remover import UsageRemover
+from dragoman.gateway import DIRECTIONS
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter

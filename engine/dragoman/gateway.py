@@ -1,0 +1,148 @@
+"""Names for programs that are gateways: what the server of this project is built on, beyond `dragoman` itself.
+
+    requests       parse_body forward EFFORTS StoredReply
+    choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
+    profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
+    errors         read_error redact quote tidy is_secret
+    token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
+                   AUDIO_TOKENS
+    model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
+    prompt caches  PromptDigest PromptAgreement conversation_digest
+    stages         Stage ReplyPipeline Event Violation
+    forwarding     ForwardedEvents FormField boundary_of
+    WebSocket      ClientFrame RESPONSE_CREATE RESPONSE_STEER OutputItems join_items stream_id_tail error_frame
+                   warm_up_frames steer_failed_frame
+    this package   BUILD
+
+Some are imported when they are first used, as most gateways do not use them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.canonical.events import Event
+from dragoman.canonical.request import EFFORTS
+from dragoman.dialects.directions import DIRECTIONS
+from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
+from dragoman.dialects.http_errors import read_error
+from dragoman.dialects.openai.endpoint_usage import AUDIO_TOKENS
+from dragoman.dialects.shared.model_lists import (
+    MODEL_LIST_PATH,
+    ListedModel,
+    ModelPage,
+    model_list_query,
+    read_model_list,
+)
+from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
+from dragoman.knobs import DEFAULT_KNOBS, KNOBS
+from dragoman.limits import DEFAULT_LIMITS
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES
+from dragoman.reply_context import StoredReply
+from dragoman.stages.base import ReplyPipeline, Stage
+from dragoman.stages.violation import Violation
+from dragoman.translate_request import forward, parse_body
+from dragoman.wire import sse as _sse
+
+if TYPE_CHECKING:
+    from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
+    from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
+    from dragoman.dialects.openai.forwarded_events import ForwardedEvents
+    from dragoman.dialects.responses.websocket.client_frame import (
+        RESPONSE_CREATE,
+        RESPONSE_STEER,
+        ClientFrame,
+        join_items,
+    )
+    from dragoman.dialects.responses.websocket.output_items import OutputItems
+    from dragoman.dialects.responses.websocket.server_frames import (
+        error_frame,
+        steer_failed_frame,
+        stream_id_tail,
+        warm_up_frames,
+    )
+    from dragoman.tokens.by_vocabulary import vocabulary_installed
+    from dragoman.wire.multipart import FormField, boundary_of
+
+BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
+"""`compiled` if the engine's modules are compiled to C extensions, else `pure`."""
+
+__all__ = (
+    "AUDIO_TOKENS",
+    "BUILD",
+    "BUILTIN_PROFILES",
+    "COUNT_ENDPOINTS",
+    "DEFAULT_KNOBS",
+    "DEFAULT_LIMITS",
+    "DIRECTIONS",
+    "EFFORTS",
+    "KNOBS",
+    "MODEL_LIST_PATH",
+    "PROFILE_FIELDS",
+    "RESPONSE_CREATE",
+    "RESPONSE_STEER",
+    "VENDOR_PROFILES",
+    "ClientFrame",
+    "CountEndpoint",
+    "Event",
+    "FormField",
+    "ForwardedEvents",
+    "ListedModel",
+    "ModelPage",
+    "OutputItems",
+    "PromptAgreement",
+    "PromptDigest",
+    "ReplyPipeline",
+    "Stage",
+    "StoredReply",
+    "TokenCounter",
+    "TokenEstimate",
+    "Violation",
+    "boundary_of",
+    "conversation_digest",
+    "error_frame",
+    "forward",
+    "is_secret",
+    "join_items",
+    "model_list_query",
+    "parse_body",
+    "quote",
+    "read_error",
+    "read_model_list",
+    "redact",
+    "steer_failed_frame",
+    "stream_id_tail",
+    "tidy",
+    "vocabulary_installed",
+    "warm_up_frames",
+)
+
+_MODULES: Final = {
+    "RESPONSE_CREATE": "dialects.responses.websocket.client_frame",
+    "RESPONSE_STEER": "dialects.responses.websocket.client_frame",
+    "ClientFrame": "dialects.responses.websocket.client_frame",
+    "FormField": "wire.multipart",
+    "ForwardedEvents": "dialects.openai.forwarded_events",
+    "OutputItems": "dialects.responses.websocket.output_items",
+    "PromptAgreement": "dialects.common_prompt_prefix",
+    "PromptDigest": "dialects.common_prompt_prefix",
+    "TokenCounter": "dialects.count_tokens",
+    "TokenEstimate": "dialects.count_tokens",
+    "boundary_of": "wire.multipart",
+    "conversation_digest": "dialects.common_prompt_prefix",
+    "error_frame": "dialects.responses.websocket.server_frames",
+    "join_items": "dialects.responses.websocket.client_frame",
+    "steer_failed_frame": "dialects.responses.websocket.server_frames",
+    "stream_id_tail": "dialects.responses.websocket.server_frames",
+    "vocabulary_installed": "tokens.by_vocabulary",
+    "warm_up_frames": "dialects.responses.websocket.server_frames",
+}
+"""The modules of the names that most gateways do not use. Each is imported when one of its names is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of `_MODULES` (PEP 562)."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"dragoman.{module}"), name)
+    return value
