@@ -21,6 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from dragoman.short_repr import short_repr
+
 __all__ = (
     "ClientRequestError",
     "DragomanError",
@@ -99,23 +101,29 @@ class Failure:
     """
 
     kind: FailureKind
-    message: str
+    message: str = field(repr=False)
     status: int
-    native_type: str | None = None
-    code: str | None = None
-    param: str | None = None
-    request_id: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
+    native_type: str | None = field(default=None, repr=False)
+    code: str | None = field(default=None, repr=False)
+    param: str | None = field(default=None, repr=False)
+    request_id: str | None = field(default=None, repr=False)
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
     origin: FailureOrigin = FailureOrigin.UPSTREAM
     reason: str | None = None
 
 
 class DragomanError(Exception):
-    """Base class of all errors that the engine raises on purpose. `failure` holds the details."""
+    """Base class of all errors that the engine raises on purpose. `failure` holds the details.
+
+    `str(error)` is the message for the client; `repr(error)` has no text.
+    """
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.failure.status, self.failure.kind)
 
 
 class ClientRequestError(DragomanError):

@@ -3,7 +3,7 @@
     requests       parse_body forward EFFORTS StoredReply
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
-    errors         read_error redact quote tidy is_secret
+    errors         read_error redact quote tidy is_secret short_repr changed_fields
     token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
                    AUDIO_TOKENS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
@@ -38,6 +38,7 @@ from dragoman.knobs import DEFAULT_KNOBS, KNOBS
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES
 from dragoman.reply_context import StoredReply
+from dragoman.short_repr import changed_fields, short_repr
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.violation import Violation
 from dragoman.translate_request import forward, parse_body
@@ -98,6 +99,7 @@ __all__ = (
     "TokenEstimate",
     "Violation",
     "boundary_of",
+    "changed_fields",
     "conversation_digest",
     "error_frame",
     "forward",
@@ -109,6 +111,7 @@ __all__ = (
     "read_error",
     "read_model_list",
     "redact",
+    "short_repr",
     "steer_failed_frame",
     "stream_id_tail",
     "tidy",

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from dragoman.limits import documented
 from dragoman.profiles.check_choices import add_choices, check_choices
+from dragoman.short_repr import changed_fields
 
 
 def _number_knob(word: str, kind: type, least: float, most: float, form: str, doc: str, *others: str) -> Any:
@@ -29,6 +30,8 @@ class Knobs:
 
     Raises ValueError for a value that is not allowed.
     """
+
+    __repr__ = changed_fields
 
     on_loss: Literal["record", "reject"] = documented(
         "record",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.short_repr import changed_fields
+
 MIB = 1024 * 1024
 
 
@@ -20,6 +22,8 @@ def documented(default: Any, doc: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits. Each is in bytes unless its documentation (field metadata `doc`) names another unit."""
+
+    __repr__ = changed_fields
 
     request_body: int = documented(32 * MIB, "request body (Anthropic's own limit is 32 MB)")
     reply_body: int = documented(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from dragoman.errors import Path, Unsupported, dotted
 from dragoman.limits import DEFAULT_LIMITS
+from dragoman.short_repr import short_repr
 
 
 class LossCode(StrEnum):
@@ -131,6 +132,9 @@ class Loss(NamedTuple):
     def __str__(self) -> str:
         return f"{self.code} at {self.path}: {self.done}" if self.path else f"{self.code}: {self.done}"
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.code)
+
 
 class Losses:
     """The losses of one request and its reply: at most `keep` rows, and an exact count by code.
@@ -201,6 +205,9 @@ class Losses:
     def header(self) -> str:
         """Returns codes and counts for a header such as `x-dragoman-loss`: `cache_hint=3, top_k=1`."""
         return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
+
+    def __repr__(self) -> str:
+        return short_repr(self, len(self), self.header())
 
     def __iter__(self) -> Iterator[Loss]:
         return iter(self.rows)

@@ -14,6 +14,7 @@ from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
+from dragoman.short_repr import short_repr
 from dragoman.stages.violation import Violation
 from dragoman.tools.bridge import OriginalTool
 
@@ -30,21 +31,21 @@ class StoredReply:
     Without it the reply is not stored.
     """
 
-    fields: Json
-    keep: Callable[[bytes, Mapping[LossCode, int]], Awaitable[bool]] | None = None
-    final: bytes | None = None
+    fields: Json = field(repr=False)
+    keep: Callable[[bytes, Mapping[LossCode, int]], Awaitable[bool]] | None = field(default=None, repr=False)
+    final: bytes | None = field(default=None, repr=False)
     """The JSON of the finished object, from the end of the reply until it is stored."""
     losses: Losses = field(default_factory=Losses)
     """The losses of the request and its reply."""
-    compaction: str = ""
+    compaction: str = field(default="", repr=False)
     """The wrapped history in the `compaction` item that begins the output, or empty."""
-    summarised: Callable[[str], str] | None = None
+    summarised: Callable[[str], str] | None = field(default=None, repr=False)
     """Returns the wrapped history for the text of the reply, which is its summary. The item then is all output."""
-    shaped: Callable[[Json], Json] | None = None
+    shaped: Callable[[Json], Json] | None = field(default=None, repr=False)
     """Returns the body of a whole reply for its Response object; None if they are the same."""
     stream: bool = False
     """True if the client gets the reply as a stream although it is requested whole."""
-    evicted: Sequence[tuple[LossCode, Path, str]] = ()
+    evicted: Sequence[tuple[LossCode, Path, str]] = field(default=(), repr=False)
     """The losses of the compaction: code, path, and what was done."""
 
 
@@ -103,3 +104,6 @@ class ReplyContext:
     """The characters of a translated stream so far: texts, reasoning and arguments (see `tokens.stream_usage`)."""
     response_id: str | None = None
     """The id of the response in a reply of the Responses API that passes through, once it is known; else None."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.request_id)

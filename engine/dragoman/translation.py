@@ -25,6 +25,7 @@ from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext, StoredReply
+from dragoman.short_repr import short_repr
 from dragoman.stages.base import EventBatch, ReplyPipeline, Stage, transform
 from dragoman.stages.null_arguments import trim_reply
 from dragoman.stages.passthrough import Passthrough
@@ -60,6 +61,9 @@ class Translation:
     """True if a request of the upstream's own dialect was read and written again (profile `rewrite`)."""
     _answered: ErrorResponse | None = None
     """The last response that `error` returned."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.direction, f"{len(self.body)} bytes", "stream" if self.stream else "")
 
     @classmethod
     def for_reply(
@@ -324,7 +328,7 @@ class Translation:
         context, upstream = self.context, self.direction.upstream
         payload = _json_object(body, loads_exact)
         if payload.get("error"):
-            raise UpstreamStatusError(read_error_response(200, body, headers or {}, upstream.dialect))
+            raise UpstreamStatusError(read_error(upstream.dialect, 200, body, headers or {}, secrets=context.secrets))
         reply: Reply = upstream.read_reply(payload, context)
         if context.tools:
             restore_reply(reply, context.tools, context.losses)

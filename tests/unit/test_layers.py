@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 ENGINE, SERVER = ROOT / "engine" / "dragoman", ROOT / "server" / "dragoman_server"
 
 LAYERS = (
+    ("dragoman.short_repr",),
     ("dragoman.errors", "dragoman.limits"),
     ("dragoman.losses",),
     ("dragoman.canonical",),

@@ -23,6 +23,7 @@ from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import TEXTS, Error, Event, Ping
 from dragoman.dialects import Dialect
+from dragoman.dialects.errors.read import redact_failure
 from dragoman.errors import (
     DragomanError,
     Failure,
@@ -33,6 +34,7 @@ from dragoman.errors import (
     UpstreamStatusError,
 )
 from dragoman.reply_context import ReplyContext, StoredReply
+from dragoman.short_repr import short_repr
 from dragoman.stages.base import EventBatch, Stage, TransformingWriter
 from dragoman.stages.passthrough import Observer, Passthrough
 from dragoman.translate_request import Translation
@@ -84,6 +86,9 @@ class ProxyStream:
     last_stage: Stage[Never, object]
     error_tail: Callable[[Failure], bytes]
     on_arrival: OnArrival | None
+
+    def __repr__(self) -> str:
+        return short_repr(self, "done" if self.last_stage.done else "")
 
 
 class Downstream(HeartbeatSink, Protocol):
@@ -157,7 +162,10 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         parser = LoggedStage(parser, f"{context.request_id} parser")
         reader = LoggedStage(reader, f"{context.request_id} reader")
         encoder = LoggedStage(encoder, f"{context.request_id} encoder")
-    events = await _first_events(source, parser, reader)
+    try:
+        events = await _first_events(source, parser, reader)
+    except UpstreamStatusError as error:
+        raise UpstreamStatusError(redact_failure(error.failure, context.secrets)) from None
     timers.stream_started()
     write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
     tools = ToolStallDetector(timers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dragoman.limits import documented
+from dragoman.short_repr import changed_fields
 
 KIB = 1024
 
@@ -16,6 +17,8 @@ class Timeouts:
     `connect`, `first_byte`, `idle` and `tool_stall` limit the upstream, `write` and `body` the client. `heartbeat` is
     an interval. `head` and `keep_alive` are for the connections of a server such as `dragoman serve`.
     """
+
+    __repr__ = changed_fields
 
     connect: float = documented(10.0, "opening a connection to the upstream")
     first_byte: float = documented(300.0, "from the request sent to the reply's first event")
@@ -40,6 +43,8 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
     """The options of a transport's connection pools: counts, seconds and bytes, each for one upstream."""
+
+    __repr__ = changed_fields
 
     limit: int = documented(0, "connections open at once; a request waits timeouts.connect for one; 0 = no limit")
     idle: int = documented(512, "connections kept open for later requests; 0 = none")

@@ -11,6 +11,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
+from dragoman.short_repr import short_repr
 from dragoman.stages.output_validator import Validator
 from dragoman.stages.passthrough import Observer, Passthrough
 
@@ -57,3 +58,6 @@ class Codec:
     it has one or cannot have one. None if streams of the dialect always have counts."""
     usage_remover: type[Passthrough] = Passthrough
     """The stage that forwards a stream without the counts that `request_usage` requested."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.dialect)

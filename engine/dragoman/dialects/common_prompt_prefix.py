@@ -17,6 +17,7 @@ from zlib import crc32
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
+from dragoman.short_repr import short_repr
 from dragoman.wire.json_codec import dumps, loads
 
 _MARK = re.compile(rb'(,)?"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}(?(1)|,?)')
@@ -36,6 +37,9 @@ class PromptDigest:
     system: tuple[int, int]
     turns: array[int]
     sizes: array[int]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.dialect, f"{len(self.turns)} turns")
 
     @classmethod
     def of(cls, dialect: Dialect, body: bytes) -> PromptDigest:

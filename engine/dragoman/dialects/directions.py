@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.lazy_mapping import LazyMapping
+from dragoman.short_repr import short_repr
 
 if TYPE_CHECKING:
     from dragoman.dialects.codec import Codec
@@ -35,6 +36,9 @@ class Direction:
 
     def __str__(self) -> str:
         return self.client.dialect + "→" + self.upstream.dialect
+
+    def __repr__(self) -> str:
+        return short_repr(self, self)
 
 
 def _make(dialects: tuple[Dialect, Dialect]) -> Direction:

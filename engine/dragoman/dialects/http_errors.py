@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
@@ -17,8 +17,8 @@ class ErrorResponse:
     """A response that reports an error: its status, headers and JSON body, and the failure that it was made from."""
 
     status: int
-    headers: dict[str, str]
-    body: bytes
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
     failure: Failure
 
 

@@ -15,6 +15,7 @@ from dragoman.limits import documented as flag
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
 from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS
+from dragoman.short_repr import changed_fields
 
 _LONGEST_KNOWN: Final = 128
 
@@ -31,6 +32,8 @@ class Profile:
 
     Raises ValueError for a value that is not allowed.
     """
+
+    __repr__ = changed_fields
 
     family: str = flag(
         "",

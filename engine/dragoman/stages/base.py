@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from dragoman.canonical.events import Event
+from dragoman.short_repr import short_repr
 from dragoman.wire.sse import FrameBatch
 
 In = TypeVar("In", contravariant=True)
@@ -55,6 +56,9 @@ class ReplyPipeline:
     """Writes the events as frames of the client's dialect."""
     encoder: Stage[FrameBatch, bytes]
     """Encodes the frames, and validates them if the translation does."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, type(self.reader).__name__, type(self.writer).__name__)
 
 
 def transform(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from dragoman.short_repr import short_repr
 from dragoman.wire.json_codec import loads
 
 SHOWN_MAX: Final = 600
@@ -43,6 +44,9 @@ class Violation(NamedTuple):
     event: str = ""
     position: int = 0
     frame: str = ""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.rule)
 
     def __str__(self) -> str:
         where = f" ({self.event or 'frame'} at {self.position}: {self.frame})" if self.frame else ""

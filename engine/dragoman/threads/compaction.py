@@ -77,13 +77,13 @@ class Compaction:
     losses.
     """
 
-    instructions: list[Any] = field(default_factory=list)
-    asked: list[Any] = field(default_factory=list)
-    newest: list[Any] = field(default_factory=list)
+    instructions: list[Any] = field(default_factory=list, repr=False)
+    asked: list[Any] = field(default_factory=list, repr=False)
+    newest: list[Any] = field(default_factory=list, repr=False)
     summarised: int = 0
-    record: str = ""
-    rows: list[Row] = field(default_factory=list)
-    covered: frozenset[str] = frozenset()
+    record: str = field(default="", repr=False)
+    rows: list[Row] = field(default_factory=list, repr=False)
+    covered: frozenset[str] = field(default=frozenset(), repr=False)
 
     def request(self, model: str) -> Json:
         """Returns the Responses request for the summary."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError
+from dragoman.short_repr import changed_fields
 from dragoman.threads.node import Node
 
 LIMIT_MAX: Final = 100
@@ -27,6 +28,8 @@ _PREFIXES: Final = {
 @dataclass(frozen=True, slots=True)
 class ItemPage:
     """One page of a list: `limit` items, those after the item `after`, in `order`."""
+
+    __repr__ = changed_fields
 
     limit: int = _LIMIT
     order: str = "desc"

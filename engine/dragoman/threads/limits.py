@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dragoman.short_repr import changed_fields
+
 DAY = 86_400.0
 
 
@@ -16,6 +18,8 @@ class ThreadLimits:
     `size` (bytes) are for all owners together, `owner_size` is for one of them. `depth` is the largest number of
     responses on one path, `tree` the largest number of a conversation with all its branches.
     """
+
+    __repr__ = changed_fields
 
     ttl: float = 30 * DAY
     nodes: int = 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.request import Json
@@ -25,13 +25,13 @@ class Node:
     object of what is known of the exchange; empty if nothing is.
     """
 
-    owner: str
+    owner: str = field(repr=False)
     id: str
     parent: str | None
     created: int
-    input: bytes
-    reply: bytes
-    notes: bytes = b""
+    input: bytes = field(repr=False)
+    reply: bytes = field(repr=False)
+    notes: bytes = field(default=b"", repr=False)
 
     @property
     def size(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dragoman.canonical.request import Json
@@ -30,10 +30,10 @@ class StoredRequest:
     response is to be stored, which is the API's default. `input` is the JSON array of its own input items.
     """
 
-    previous: str | None
-    conversation: str | None
+    previous: str | None = field(repr=False)
+    conversation: str | None = field(repr=False)
     store: bool
-    input: bytes
+    input: bytes = field(repr=False)
 
     @classmethod
     def read(cls, payload: Json) -> StoredRequest | None:

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.short_repr import short_repr
 from dragoman.wire.sse_field_names import BEGINNINGS, is_damaged
 
 _BOM = b"\xef\xbb\xbf"
@@ -59,8 +60,7 @@ class Frame:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        odd = [f"{name}={value!r}" for name in ("id", "retry", "fault") if (value := getattr(self, name)) is not None]
-        return f"Frame({', '.join([repr(self.event), repr(self.data), *odd])})"
+        return short_repr(self, "comment" if self.data is None else f"{len(self.data)} bytes")
 
 
 FrameBatch = bytes | Sequence[Frame | bytes]

@@ -12,7 +12,7 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 from dragoman import Dialect, Profile, builtin_profile
-from dragoman.gateway import PROFILE_FIELDS
+from dragoman.gateway import PROFILE_FIELDS, short_repr
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.host_profiles import default_profile
@@ -108,6 +108,9 @@ class Provider:
     endpoints: tuple[str, ...] | None = None
     prices: Mapping[str, Price] = field(default_factory=dict, repr=False, hash=False)
     state: str = "upstream"
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.name, self.dialect, shown_url(self.base_url))
 
     def __post_init__(self) -> None:
         fill = object.__setattr__

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
 
+from dragoman.gateway import changed_fields
 from dragoman_server.config.toml_reader import Problem, documented, unknown
 
 BALANCES = ("sticky", "least-busy", "weighted")
@@ -52,6 +53,8 @@ def target_problems(at: str, targets: Sequence[RouteTarget], providers: Mapping[
 @dataclass(frozen=True)
 class RetryOptions:
     """The table `[retries]`: further attempts of a request, and pauses of providers that fail. Times are in seconds."""
+
+    __repr__ = changed_fields
 
     attempts: int = documented(
         0,

@@ -17,7 +17,7 @@ from typing import Any
 
 from dragoman import Dialect, Knobs, Limits
 from dragoman.aio import PoolOptions, Timeouts
-from dragoman.gateway import KNOBS
+from dragoman.gateway import KNOBS, changed_fields
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
@@ -52,6 +52,8 @@ class Route:
     With `targets`, a request goes to one of several providers, shared by `balance` between those of the same priority,
     and `provider` is the first of them. `attempts` is the most upstream requests for one request.
     """
+
+    __repr__ = changed_fields
 
     model: str
     provider: str = ""
@@ -223,6 +225,8 @@ class Server:
     from one address (0: no limit). With `ui`, the console is served (`endpoints.console`).
     """
 
+    __repr__ = changed_fields
+
     host: str = "127.0.0.1"
     port: int = 8080
     keys: tuple[Secret, ...] = ()
@@ -325,6 +329,8 @@ class Config:
 
     `keys` are the named keys of clients, by name, in addition to `server.keys` and to those in the `store`.
     """
+
+    __repr__ = changed_fields
 
     providers: Mapping[str, Provider] = field(default_factory=dict)
     routes: Sequence[Route] = ()

@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.gateway import changed_fields
 from dragoman_server.accounts.store.options import is_prefix, is_redis_url
 from dragoman_server.config.compaction_options import CompactionOptions, read_compaction
 from dragoman_server.config.provider import Secret
@@ -47,6 +48,8 @@ class StateOptions:
     response `background_bytes` are kept until `background_events` seconds after its end. `background_total_bytes` are
     kept of all clients together: events, and the requests and states of those that run.
     """
+
+    __repr__ = changed_fields
 
     kind: str = OFF
     path: str = ""

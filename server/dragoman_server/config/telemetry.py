@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
+from dragoman.gateway import changed_fields
 from dragoman_server.config.toml_reader import Problem, Table
 
 QUEUE_MAX = 1_000_000
@@ -24,9 +25,11 @@ class Telemetry:
     `metrics`, the metrics are sent every `interval` seconds. `headers` may hold a key.
     """
 
+    __repr__ = changed_fields
+
     traces: bool = False
     metrics: bool = False
-    endpoint: str = ""
+    endpoint: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     service_name: str = "dragoman"
     sample: float = 1.0

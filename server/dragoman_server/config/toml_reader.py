@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 from urllib.parse import quote, unquote
 
-from dragoman.gateway import EFFORTS, tidy
+from dragoman.gateway import EFFORTS, short_repr, tidy
 from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
 
 Problem = tuple[str, str]
@@ -54,6 +54,9 @@ class ConfigError(ValueError):
 
     `file` is the file that the paths are in, if they are in one.
     """
+
+    def __repr__(self) -> str:
+        return short_repr(self, len(self.problems), "problems")
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any
 
+from dragoman.gateway import changed_fields
+
 _MIB = 1024 * 1024
 _LEAST = {"concurrent": 1, "queue": 1, "responses": 1, "history": 1024, "total_history": 1024}
 
@@ -18,6 +20,8 @@ def _option(default: Any, doc: str) -> Any:
 @dataclass(frozen=True)
 class WebSocketOptions:
     """The WebSocket of `/v1/responses`. `enabled` applies at once, the other options to new connections."""
+
+    __repr__ = changed_fields
 
     enabled: bool = _option(True, "offer the WebSocket; false answers 426, after which clients use POST")
     max_age: float = _option(3600.0, "seconds after which a connection starts no more responses, and is closed")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect, Failure, LossCode, Usage
+from dragoman.gateway import short_repr
 from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
 from dragoman_server.observability.receipts import CostOf, Receipt
 
@@ -33,6 +34,9 @@ class EndedExchange:
     """Seconds from the request's arrival to the first event of a streamed reply."""
     attempts: int
     """The number of requests that were prepared for an upstream."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.receipt)
 
     @classmethod
     def of(cls, receipt: Receipt, failure: Failure | None, cost_of: CostOf) -> EndedExchange:

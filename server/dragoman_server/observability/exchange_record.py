@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dragoman import Dialect, LossCode, Usage
 from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import short_repr
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -29,8 +30,8 @@ class Principal(Generic[User_co]):
     open the console, which shows the requests of all users.
     """
 
-    id: str
-    data: User_co = None  # type: ignore[assignment]  # the default is for `Principal[None]`
+    id: str = field(repr=False)
+    data: User_co = field(default=None, repr=False)  # type: ignore[assignment]  # the default is for `Principal[None]`
     admin: bool = False
 
 
@@ -90,6 +91,9 @@ class ExchangeRecord(Generic[User_co]):
     """The cost of `usage` by the price table; None if the model has no price there."""
     endpoint: str = ""
     """The path of an endpoint that is forwarded without translation, such as `embeddings`; else empty."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.request_id, self.client, self.ended, self.status)
 
     @property
     def partial(self) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from dragoman import ClientRequestError, Dialect, Failure, Losses, Translation, Usage
 from dragoman.aio import UpstreamRequest
 from dragoman.errors import FailureOrigin
-from dragoman.gateway import StoredReply, Violation, quote, redact
+from dragoman.gateway import StoredReply, Violation, quote, redact, short_repr
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
@@ -210,6 +210,9 @@ class Receipt:
     """Seconds from the arrival of a request to its end, if it was translated and has ended."""
     facts: Facts | None = field(default=None, repr=False)
     """The facts of the translation, once the reply has ended."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.request_id, self.client, self.ended, self.status)
 
     @property
     def losses(self) -> Losses | None:

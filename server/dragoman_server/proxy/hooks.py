@@ -23,7 +23,7 @@ from aiohttp import web
 from dragoman import Dialect, DragomanError, Failure, Knobs
 from dragoman.aio import DEFECT
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.gateway import read_error, redact
+from dragoman.gateway import changed_fields, read_error, redact
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.ended_exchange import EndedExchange
@@ -68,6 +68,8 @@ class Target:
     for the configuration's, with what the client's profile changes.
     """
 
+    __repr__ = changed_fields
+
     provider: Provider | str
     upstream_model: str
     knobs: Knobs | None = None
@@ -105,6 +107,8 @@ class OnEnd(Protocol[User_contra]):
 @dataclass(frozen=True)
 class Hooks(Generic[User]):
     """The hooks of one gateway."""
+
+    __repr__ = changed_fields
 
     authorize: Authorize[User] | None = None
     choose: Choose[User] | None = None

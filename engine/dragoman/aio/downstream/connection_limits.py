@@ -11,6 +11,7 @@ from typing import Protocol
 from aiohttp.http import HttpProcessingError
 
 from dragoman.aio.downstream.lingering_close import LingeringClose
+from dragoman.short_repr import changed_fields
 
 GRACE = 1.0
 """Seconds that a new connection has for its first request before it may be closed for a newer connection."""
@@ -34,8 +35,8 @@ class PlainResponse:
     """A response that is made without a handler."""
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
     def encode(self) -> bytes:
         """Return the complete response as sent. The connection is closed after it."""
@@ -76,6 +77,8 @@ class ConnectionLimits:
     `refuse` makes the response to a request that no handler gets, from the error and the first bytes of the request. It
     is called once for each refused connection, though some are dropped without the response.
     """
+
+    __repr__ = changed_fields
 
     head: float = 30.0
     keep_alive: float = 660.0

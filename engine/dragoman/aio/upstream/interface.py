@@ -10,7 +10,7 @@ Two transports implement it and pass the same tests: `Http11Transport` on plain 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from dragoman.aio.stream_timers import StreamTimers
@@ -25,9 +25,9 @@ class UpstreamRequest:
     `method` is `POST`, or `GET` with an empty `body`.
     """
 
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
     stream: bool
     timeouts: Timeouts
     method: str = "POST"
@@ -40,7 +40,7 @@ class Upload:
     An exception of `pieces` cuts the request, so that the upstream does not act on it, and is raised by `open_upload`.
     """
 
-    pieces: AsyncIterable[bytes]
+    pieces: AsyncIterable[bytes] = field(repr=False)
     length: int | None
 
 

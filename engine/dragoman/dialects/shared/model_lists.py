@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from dragoman.dialects import Dialect
+from dragoman.short_repr import short_repr
 
 MODEL_LIST_PATH = "models"
 """Below the vendor's base URL."""
@@ -39,12 +40,18 @@ class ListedModel(NamedTuple):
     title: str = ""
     context_window: int = 0
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.name)
+
 
 class ModelPage(NamedTuple):
     """One answer. `after` is the cursor of the next page, or None."""
 
     models: list[ListedModel]
     after: str | None
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{len(self.models)} models", "and more" if self.after else "")
 
 
 def model_list_query(dialect: Dialect, after: str | None = None) -> str:

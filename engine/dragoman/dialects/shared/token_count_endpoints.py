@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.dialects import Dialect
+from dragoman.short_repr import short_repr
 
 Json = dict[str, Any]
 
@@ -18,6 +19,9 @@ class CountEndpoint:
     fields: frozenset[str]
     named: str | None
     """The response's `object`, if the dialect has one."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.path)
 
     def question(self, request: Json) -> Json:
         """Returns the request to count for a complete request of the dialect."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
+from dragoman.gateway import changed_fields
 from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.limits.key_limits import NO_LIMITS, KeyLimits
@@ -30,6 +31,8 @@ class KeyRecord:
     for all. `expires` is in Unix seconds. An `admin` may use the endpoints that show the gateway's state. With
     `capture`, all exchanges of the key are captured, if captures are configured.
     """
+
+    __repr__ = changed_fields
 
     name: str
     hash: KeyHash

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isfinite
 
+from dragoman.gateway import changed_fields
 from dragoman_server.accounts.limits.claim import (
     IN_COST,
     IN_REQUESTS,
@@ -34,6 +35,8 @@ DAILY_TOKENS, MONTHLY_TOKENS, DAILY_COST, MONTHLY_COST = "daily_tokens", "monthl
 @dataclass(frozen=True)
 class KeyLimits:
     """The limits of one key; 0 stands for no limit. Days and months are those of UTC."""
+
+    __repr__ = changed_fields
 
     requests_per_minute: int = 0
     tokens_per_minute: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
+from dragoman.gateway import changed_fields
 from dragoman_server.config.toml_reader import Problem, unknown
 
 MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis"
@@ -26,6 +27,8 @@ class StoreOptions:
     answer: `open` admits them, `closed` rejects them. With `keys`, clients' keys are read from the store too, every
     `refresh` seconds.
     """
+
+    __repr__ = changed_fields
 
     kind: str = MEMORY
     path: str = "dragoman.db"

@@ -14,6 +14,7 @@ from orjson import Fragment
 
 from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError
+from dragoman.short_repr import short_repr
 from dragoman.wire.json_codec import dumps, loads_exact
 
 RESPONSE_CREATE: Final = "response.create"
@@ -37,6 +38,9 @@ class ClientFrame(NamedTuple):
     kind: str
     stream_id: str | None
     payload: Json
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{len(self.payload)} members")
 
     @classmethod
     def read(cls, data: bytes) -> ClientFrame:
