@@ -3,15 +3,14 @@
 A response is stored with its own input and a reference to the response before it, so a conversation is a tree: two
 responses after the same one are two branches. The whole input of a response is that of its path from the root.
 
-    store = SqliteStore("threads.db")               # or MemoryStore()
-    await store.open()
-    thread = Thread(store, owner="alice")
-    payload = await thread.payload("chat", "gpt-5.2", input=[{"role": "user", "content": "Hi"}])
-    ...                                             # send it; read the reply
-    await thread.append([{"role": "user", "content": "Hi"}], output)
-    branch = await thread.fork()                    # both continue from here
-    await thread.rollback()                         # the branch keeps the last response
-    await branch.compact(summarise, threshold=150_000)  # once it is that long
+    async with SqliteStore("threads.db") as store:      # or MemoryStore()
+        thread = Thread(store, owner="alice")
+        payload = await thread.payload("chat", "gpt-5.2", input=[{"role": "user", "content": "Hi"}])
+        ...                                             # send it; read the reply
+        await thread.append([{"role": "user", "content": "Hi"}], output)
+        branch = await thread.fork()                    # both continue from here
+        await thread.rollback()                         # the branch keeps the last response
+        await branch.compact(summarise, threshold=150_000)  # once it is that long
 
 Items are those of the Responses API. `payload` writes a path for an upstream of any dialect. Each owner reads only its
 own responses.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from dragoman.threads.node import Node, Outline
 
@@ -20,6 +20,25 @@ class NotStored(StoreError):
 
 class Unreadable(StoreError):
     """A stored response cannot be read, although the store works: it is encrypted with another key."""
+
+
+class OpenedByWith:
+    """Opens a store at the start of its `async with`, and closes it at the end. A base class of the stores."""
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the store."""
+        raise NotImplementedError
 
 
 class Store(Protocol):

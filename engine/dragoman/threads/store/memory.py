@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dragoman.threads.forest import Forest
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node, Outline
-from dragoman.threads.store.interface import ANY_DEPTH
+from dragoman.threads.store.interface import ANY_DEPTH, OpenedByWith
 
 
-class MemoryStore:
+class MemoryStore(OpenedByWith):
     """The store in memory. `clock` returns Unix seconds."""
 
     def __init__(self, limits: ThreadLimits = DEFAULT_THREAD_LIMITS, clock: Callable[[], float] = time.time) -> None:

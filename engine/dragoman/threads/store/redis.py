@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node, Outline, batches
 from dragoman.threads.store import redis_scripts as scripts
-from dragoman.threads.store.interface import ANY_DEPTH, NotStored
+from dragoman.threads.store.interface import ANY_DEPTH, NotStored, OpenedByWith
 from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.redis_connection import RedisConnection
 
@@ -28,7 +28,7 @@ _REMOVED_AT_ONCE = 16
 """Most conversations that one script removes."""
 
 
-class RedisStore:
+class RedisStore(OpenedByWith):
     """The store in Redis, in keys whose names begin with `{prefix:responses}`.
 
     Args:

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 
 from dragoman.threads.limits import DEFAULT_THREAD_LIMITS, ThreadLimits
 from dragoman.threads.node import Node, Outline, batches
-from dragoman.threads.store.interface import ANY_DEPTH, NotStored, StoreError
+from dragoman.threads.store.interface import ANY_DEPTH, NotStored, OpenedByWith, StoreError
 from dragoman.threads.store.node_data import DataCodec, PlainData
 from dragoman.threads.store.sqlite_reader import SqliteReader
 from dragoman.threads.store.sqlite_thread import FULL, IN_MEMORY, SqliteThread
@@ -70,7 +70,7 @@ _OLDEST = "SELECT owner, root FROM trees ORDER BY used LIMIT 1"
 _OLDEST_OF_OWNER = "SELECT owner, root FROM trees WHERE owner = ? ORDER BY used LIMIT 1"
 
 
-class SqliteStore:
+class SqliteStore(OpenedByWith):
     """The store in the file at `path`, which is created for this user only, or in `:memory:`.
 
     A commit waits for the disk, and responses that are stored at the same time share one. Writes have one thread, reads

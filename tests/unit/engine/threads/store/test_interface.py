@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.threads import NotStored, Store, ThreadLimits
 from support.stores import Clock
-from support.thread_stores import KINDS, ids, node, opened
+from support.thread_stores import KINDS, ids, made, node, opened
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def url(request: pytest.FixtureRequest, kind: str) -> str:
 
 @pytest.fixture
 async def store(kind: str, clock: Clock, tmp_path: Path, url: str) -> AsyncIterator[Store]:
-    async with opened(kind, clock, tmp_path, url=url) as made:
-        yield made
+    async with opened(kind, clock, tmp_path, url=url) as opened_store:
+        yield opened_store
 
 
 async def test_a_response_is_returned_as_it_was_stored(store: Store) -> None:
@@ -40,6 +41,26 @@ async def test_a_response_is_returned_as_it_was_stored(store: Store) -> None:
     assert await store.get("a", "r1") == first
     assert await store.get("a", "r2") is None
     assert await store.path("a", "r2") is None
+
+
+async def test_a_store_is_opened_and_closed_by_async_with(
+    kind: str, clock: Clock, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+    store: Any = made(kind, clock, tmp_path, url=url)
+    close = store.close
+
+    async def counted(self: object) -> None:
+        closed.append(self)
+        await close()
+
+    monkeypatch.setattr(type(store), "close", counted)
+    async with store as opened_store:
+        assert opened_store is store
+        await store.put(node("a", "r1"))
+        assert await store.get("a", "r1") == node("a", "r1")
+        assert closed == []
+    assert closed == [store]
 
 
 async def test_a_path_leads_from_the_root_through_its_own_branch_only(store: Store) -> None:
