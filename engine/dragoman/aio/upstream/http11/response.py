@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
+from io import BytesIO
 from typing import cast
 
 from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
-from dragoman.aio.upstream.http11.decompress import Decompressor, decompressor
+from dragoman.aio.upstream.http11.decompress import PIECE, Decompressor, decompressor
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.aio.upstream.interface import CloseOnExit
 from dragoman.errors import LimitExceeded, StreamTruncated
@@ -27,8 +28,8 @@ class _Parking:
 
 
 _PARKED = cast("Awaitable[None]", _Parking())
-_PIECES_PER_TURN = 4
-"""Decompressed pieces that are read in one turn of the event loop."""
+_PIECE_COST = PIECE // 64
+"""The cost of beginning a piece or a member of gzip, in decompressed bytes."""
 
 
 class Http11Response(CloseOnExit):
@@ -57,7 +58,7 @@ class Http11Response(CloseOnExit):
 
     async def read(self, limit: int) -> bytes:
         """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
-        pieces: list[bytes] = []
+        body = BytesIO()  # a list of pieces of two bytes would take 24 times as much memory
         size = 0
         async with aclosing(self._body(sliced=False)) as batches:
             async for piece in batches:
@@ -65,13 +66,10 @@ class Http11Response(CloseOnExit):
                 if size > limit:
                     self._over_limit = True
                     raise LimitExceeded("reply_body", limit, upstream=True)
-                pieces.append(piece)
-                if len(pieces) % _PIECES_PER_TURN == 0:
-                    await asyncio.sleep(0)  # decompressing does not wait for the network: let other tasks run
-        body = b"".join(pieces)
+                body.write(piece)
         if size > LONG_BODY:
             await asyncio.sleep(0)
-        return body
+        return body.getvalue()
 
     def batches(self) -> AsyncGenerator[bytes, None]:
         """Yield the decompressed body, one batch per network read; a long read is yielded in slices."""
@@ -82,14 +80,20 @@ class Http11Response(CloseOnExit):
 
     async def _decompressed(self, encoding: str, sliced: bool) -> AsyncGenerator[bytes, None]:
         expander: Decompressor | None = decompressor(encoding)
+        cost = 0
         async with aclosing(self._received(sliced)) as received:
             async for data in received:
                 if expander is None:
                     yield data
                     continue
                 for piece in expander.feed(data):
+                    cost += len(piece) + _PIECE_COST
+                    if cost > PIECE:  # decompressing does not wait for the network: let other tasks run
+                        cost = 0
+                        await next_turn()
                     if not sliced or len(piece) <= SMALL:
-                        yield piece
+                        if piece:
+                            yield piece
                         continue
                     start = 0
                     while start < len(piece):
