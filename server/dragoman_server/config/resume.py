@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-_LEAST = {"bytes": 1024, "streams": 1, "streams_per_client": 1}
+_LEAST = {"bytes": 1024, "total_bytes": 256 * 1024, "streams": 1, "streams_per_client": 1}
 
 
 def _option(default: Any, doc: str) -> Any:
@@ -21,6 +21,11 @@ class ResumeOptions:
     seconds: float = _option(0.0, "seconds for which such a stream goes on without its client; 0 = none can be resumed")
     kept: float = _option(60.0, "seconds after its end for which a stream can be resumed")
     bytes: int = _option(2 * 1024 * 1024, "bytes of its newest events that are kept, in memory")
+    total_bytes: int = _option(
+        256 * 1024 * 1024,
+        "the same for all streams together, of which one client (its key) may have a fourth. Above it, the stream that "
+        "ended first is dropped, then the oldest events of those that run, and new ones are streamed as usual",
+    )
     streams: int = _option(256, "streams that can be resumed at once, open and ended; others are streamed as usual")
     streams_per_client: int = _option(32, "the same for one client (its key)")
 

@@ -30,33 +30,49 @@ class LogBudget:
     """The bytes that several logs keep, at most `limit`; `used` are those that they keep now.
 
     Above the limit, the log that ended first drops everything; if none has ended, a log drops its oldest events when it
-    adds one. Owners may count other bytes too.
+    adds one. Owners may count other bytes too. What is counted here is also counted in `whole`, the budget of several.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, whole: LogBudget | None = None) -> None:
         self.limit = limit
         self.used = 0
-        self._ended: OrderedDict[EventLog, None] = OrderedDict()
+        self._whole = whole
+        self._ended: OrderedDict[EventLog, int] = OrderedDict()
+        """With the bytes that each log keeps."""
+        self._ended_bytes = 0
 
     @property
     def exceeded(self) -> bool:
         """True if more than the limit is kept."""
-        return self.used > self.limit
+        return self.used > self.limit or (self._whole is not None and self._whole.exceeded)
+
+    def has_room(self, size: int) -> bool:
+        """True if so many more bytes can be kept when logs that have ended are dropped."""
+        fits = self.used - self._ended_bytes + size <= self.limit
+        return fits and (self._whole is None or self._whole.has_room(size))
 
     def spend(self, size: int) -> None:
         """Count `size` bytes more, or less if it is negative."""
         self.used += size
-        while self.exceeded and self._ended:
+        if self._whole is not None:
+            self._whole.spend(size)
+        while self.used > self.limit and self._ended:
             next(iter(self._ended)).clear()
 
     def add_ended(self, log: EventLog) -> None:
         """Record that a log has ended."""
-        self._ended[log] = None
+        self.forget(log)
+        self._ended[log] = log.size
+        self._ended_bytes += log.size
+        if self._whole is not None:
+            self._whole.add_ended(log)
         self.spend(0)
 
     def forget(self, log: EventLog) -> None:
-        """Stop tracking a log that keeps nothing."""
-        self._ended.pop(log, None)
+        """Stop tracking a log that keeps nothing, or must not be dropped."""
+        self._ended_bytes -= self._ended.pop(log, 0)
+        if self._whole is not None:
+            self._whole.forget(log)
 
 
 class EventLog:
@@ -79,6 +95,7 @@ class EventLog:
         self.written = 0
         """Bytes of all events so far."""
         self.closed = False
+        self._held = False
 
     @property
     def end(self) -> int:
@@ -117,10 +134,26 @@ class EventLog:
 
     def close(self) -> None:
         """End the log: no event follows."""
-        if self._budget is not None and self._size and not self.closed:
-            self._budget.add_ended(self)
-        self.closed = True
+        if not self.closed:
+            self.closed = True
+            self._offer()
         self._wake()
+
+    def hold(self) -> None:
+        """Let nothing be dropped for other logs once the log has ended: a reader needs it."""
+        self._held = True
+        if self._budget is not None:
+            self._budget.forget(self)
+
+    def release(self) -> None:
+        """End `hold`."""
+        self._held = False
+        self._offer()
+
+    def _offer(self) -> None:
+        """Let the log be dropped for others if it has ended."""
+        if self._budget is not None and self._size and self.closed and not self._held:
+            self._budget.add_ended(self)
 
     def clear(self) -> None:
         """Drop all events."""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from dragoman.aio import ClientGone, Downstream, EventLog, NumberedStream, StreamTimers
+from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, NumberedStream, StreamTimers
 
 if TYPE_CHECKING:
     from dragoman_server.observability.receipts import Receipt
+
+_UNREAD = 64 * 1024
+"""Bytes that a stream that cannot be resumed may be ahead of its client."""
 
 
 class ResumableStream:
@@ -35,6 +38,7 @@ class ResumableStream:
         """Done once there is a stream, and not an error or a whole reply."""
         self._reader: web.Request | None = None
         self._limit = limit
+        self._budget: LogBudget | None = None
         self._seen = 0
         """Bytes of the log that the reader has read; 0 until it has read for the first time."""
         self._read = asyncio.Event()
@@ -45,11 +49,16 @@ class ResumableStream:
         """True while a client reads the stream."""
         return self._reader is not None
 
-    def open(self, timers: StreamTimers, headers: Mapping[str, str], *, numbered: bool) -> Downstream:
-        """Return the log as the receiver of the stream."""
-        self._timers, self.headers = timers, headers
+    def open(self, timers: StreamTimers, headers: Mapping[str, str], budget: LogBudget | None) -> Downstream:
+        """Return the log as the receiver of the stream. Without a budget, the stream cannot be resumed."""
+        self._timers, self.headers, self._budget = timers, headers, budget
+        if budget is None:
+            self._limit = min(self._limit, _UNREAD)
+        self.log = EventLog(self._limit, budget)
+        if self.is_read:
+            self.log.hold()
         self.opened.set_result(None)
-        prefix = f"{self.request_id}." if numbered else ""
+        prefix = f"{self.request_id}." if budget is not None else ""
         return NumberedStream(self.log, timers, prefix.encode(), self)
 
     def end(self, _: object = None) -> None:
@@ -71,6 +80,7 @@ class ResumableStream:
     def attach(self, reader: web.Request) -> None:
         """Set the client that reads. The connection of the one before is closed: it is most likely a broken one."""
         before, self._reader, self._seen = self._reader, reader, 0
+        self.log.hold()
         self._read.set()
         if self.leaving is not None:
             self.leaving.cancel()
@@ -84,6 +94,7 @@ class ResumableStream:
             return False
         self._reader = None
         self._read.set()
+        self.log.release()
         return True
 
     async def follow(self, reader: web.Request, number: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
@@ -111,7 +122,9 @@ class ResumableStream:
     def must_wait(self, size: int) -> bool:
         """True if an event of this size must wait: with it, the log would drop what the client has not read."""
         unread = self.log.written - self._seen
-        return self._reader is not None and unread > 0 and unread + size > self._limit
+        if self._reader is None or unread <= 0:
+            return False
+        return unread + size > self._limit or (self._budget is not None and not self._budget.has_room(size))
 
     async def wait(self, size: int) -> None:
         """Wait until the client has read, or has left."""

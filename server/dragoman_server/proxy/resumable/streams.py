@@ -11,12 +11,13 @@ import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
 from dragoman import ClientRequestError, Dialect, DragomanError
-from dragoman.aio import Downstream, StreamTimers, detached_request, numbered_ping_of
+from dragoman.aio import Downstream, LogBudget, StreamTimers, detached_request, numbered_ping_of
 from dragoman.errors import FailureKind
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 _LOOK_EVERY = 1.0
 """Seconds between two checks for a client that has left before the response, on servers that do not cancel handlers."""
+_SHARE = 4
+"""The part of all bytes that one client's streams may keep: a fourth."""
+_ROOM = 64 * 1024
+"""Bytes that can be kept if a further stream is."""
 
 
 class ResumableStreams:
@@ -42,6 +47,9 @@ class ResumableStreams:
         self._options = gateway.config.server.resume
         self._streams: dict[tuple[str, str], ResumableStream] = {}
         """By owner and request id, oldest first."""
+        self._budget = LogBudget(self._options.total_bytes)
+        self._shares: WeakValueDictionary[str, LogBudget] = WeakValueDictionary()
+        """By owner."""
         self._tasks: set[asyncio.Task[web.StreamResponse]] = set()
         self._stopping = False
 
@@ -116,31 +124,49 @@ class ResumableStreams:
     ) -> Downstream:
         """Keep a stream that begins, if there is room for it."""
         owner = owner_of(receipt.owner, receipt.key)
-        if kept := self._make_room(owner):
+        budget = self._make_room(owner)
+        if budget is not None:
             headers[RESUME] = stream.request_id
             stream.owner = owner
             self._streams[owner, stream.request_id] = stream
-        return stream.open(timers, event_stream(headers).headers, numbered=kept)
+        return stream.open(timers, event_stream(headers).headers, budget)
 
-    def _make_room(self, owner: str) -> bool:
-        """Return whether a further stream can be kept. Those that ended first are forgotten for it."""
+    def _make_room(self, owner: str) -> LogBudget | None:
+        """Return the budget of a further stream, or None if it cannot be kept. Those that ended first are forgotten."""
+        budget = self._shares.get(owner)
+        if budget is None:  # without keys, all clients have the same owner
+            limit = self._budget.limit // _SHARE if owner else self._budget.limit
+            budget = self._shares[owner] = LogBudget(limit, self._budget)
+        if not budget.has_room(min(_ROOM, self._options.bytes)):
+            return None
         ended = [key for key, stream in self._streams.items() if stream.log.closed and not stream.is_read]
         own = sum(key[0] == owner for key in self._streams)
         if own >= self._options.streams_per_client:
             ended = [key for key in ended if key[0] == owner]
         elif len(self._streams) < self._options.streams:
-            return True
-        if ended:
-            del self._streams[ended[0]]
-        return bool(ended)
+            return budget
+        if not ended:
+            return None
+        self._forget(ended[0])
+        return budget
 
     def _ended(self, stream: ResumableStream, task: asyncio.Task[web.StreamResponse]) -> None:
         stream.end()
         self._tasks.discard(task)
-        if stream.owner is not None:
+        if stream.owner is None:
+            return
+        key = stream.owner, stream.request_id
+        if key in self._streams:
             # The key and not the stream: one that made room for another must not stay in memory until then.
-            key = stream.owner, stream.request_id
-            asyncio.get_running_loop().call_later(self._options.kept, self._streams.pop, key, None)
+            asyncio.get_running_loop().call_later(self._options.kept, self._forget, key)
+        else:
+            stream.log.clear()
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        """Let a stream be resumed no longer. A client that reads it reads on."""
+        stream = self._streams.pop(key, None)
+        if stream is not None and stream.log.closed and not stream.is_read:
+            stream.log.clear()
 
     # --- a client that connects again --------------------------------------------------------------------------------
 
@@ -186,9 +212,12 @@ class ResumableStreams:
 
         A client that leaves before the response does not know the id by which it could resume it.
         """
-        if not stream.detach(request) or stream.log.closed:
+        if not stream.detach(request):
             return
-        if stream.owner is None or self._stopping:
+        if stream.log.closed:
+            if stream.owner is not None and (stream.owner, stream.request_id) not in self._streams:
+                stream.log.clear()
+        elif stream.owner is None or self._stopping:
             stream.stop()
         else:
             later = asyncio.get_running_loop().call_later
@@ -197,7 +226,7 @@ class ResumableStreams:
     def _give_up(self, stream: ResumableStream) -> None:
         log.info("%s ends: its client did not come back within %g s", stream.request_id, self._options.seconds)
         if stream.owner is not None:
-            self._streams.pop((stream.owner, stream.request_id), None)
+            self._forget((stream.owner, stream.request_id))
         stream.stop()
 
 
@@ -207,4 +236,5 @@ def _unknown(request_id: str) -> str:
 
 def _not_kept(stream: ResumableStream, position: Position) -> str:
     first, end = stream.log.first, stream.log.end
-    return f"the stream cannot be resumed at its event {position.number}: events {first} to {end - 1} are kept"
+    kept = f"events {first} to {end - 1} are kept" if first < end else "no event is kept any longer"
+    return f"the stream cannot be resumed at its event {position.number}: {kept}"

@@ -10,9 +10,9 @@ from dragoman_server.config.schema import Server
 
 
 def test_options_are_read() -> None:
-    table = {"seconds": 30, "kept": 5.5, "bytes": 4096, "streams": 9, "streams_per_client": 3}
+    table = {"seconds": 30, "kept": 5.5, "bytes": 4096, "total_bytes": 300000, "streams": 9, "streams_per_client": 3}
     config = parse_config({"server": {"resume": table}}, {})
-    assert config.server.resume == ResumeOptions(30.0, 5.5, 4096, 9, 3)
+    assert config.server.resume == ResumeOptions(30.0, 5.5, 4096, 300000, 9, 3)
     assert not parse_config({"server": {}}, {}).server.resume.seconds
 
 
@@ -23,6 +23,7 @@ def test_options_are_read() -> None:
         (ResumeOptions(seconds=float("inf")), "seconds"),
         (ResumeOptions(kept=-1), "kept"),
         (ResumeOptions(bytes=1), "bytes"),
+        (ResumeOptions(total_bytes=1), "total_bytes"),
         (ResumeOptions(streams=0), "streams"),
         (ResumeOptions(streams_per_client=0), "streams_per_client"),
     ],

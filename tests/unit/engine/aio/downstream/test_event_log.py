@@ -115,3 +115,32 @@ async def test_a_stream_is_logged_event_by_event() -> None:
     assert log.read(0) == b'event: a\ndata: {"n":1}\n\nevent: b\ndata: 2\n\nevent: c\ndata: 3\n\n'
     assert log.read(2) == b"event: c\ndata: 3\n\n"
     timers.stop()
+
+
+def test_a_log_that_is_read_is_not_dropped_for_others() -> None:
+    budget = LogBudget(30)
+    read, other = EventLog(1000, budget), EventLog(1000, budget)
+    read.append(frame(0))
+    read.hold()
+    read.close()
+    assert not budget.has_room(19)
+    other.append(frame(0))
+    other.append(frame(1))
+    assert (read.has(0), other.has(0), budget.used) == (True, False, 24)
+    read.release()
+    assert budget.has_room(18)
+    other.append(frame(2))
+    assert (read.has(0), other.has(1), budget.used) == (False, True, 24)
+
+
+def test_a_budget_may_be_a_part_of_another() -> None:
+    whole = LogBudget(50)
+    mine, theirs = LogBudget(25, whole), LogBudget(40, whole)
+    first, second, third = EventLog(1000, mine), EventLog(1000, theirs), EventLog(1000, theirs)
+    for log in (first, first, first, second, second):
+        log.append(frame(0))
+    assert (mine.used, theirs.used, whole.used) == (24, 24, 48)
+    first.close()
+    assert (theirs.has_room(16), theirs.has_room(17), mine.has_room(26)) == (True, False, False)
+    third.append(frame(0))
+    assert (mine.used, theirs.used, whole.used, whole.exceeded) == (0, 36, 36, False)

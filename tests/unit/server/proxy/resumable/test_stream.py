@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Dialect
-from dragoman.aio import Downstream, StreamTimers, Timeouts
+from dragoman.aio import Downstream, LogBudget, StreamTimers, Timeouts
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.resumable.stream import ResumableStream
 from support.waiting import turns
@@ -27,7 +27,7 @@ class Connection:
 
 def opened(limit: int = 1000) -> tuple[ResumableStream, Downstream, StreamTimers]:
     stream, timers = ResumableStream(Receipt("req_1", Dialect.CHAT, 7), limit), StreamTimers(Timeouts())
-    return stream, stream.open(timers, {}, numbered=True), timers
+    return stream, stream.open(timers, {}, LogBudget(10**6)), timers
 
 
 def event(number: int, size: int = 1) -> bytes:
