@@ -20,13 +20,14 @@ from dragoman import Translation, threads
 from dragoman.aio import off_loop
 from dragoman.dialects import Dialect
 from dragoman.gateway import ClientFrame
+from dragoman.threads.store import stored_items
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Route
 from dragoman_server.config.state_options import StateOptions
-from dragoman_server.endpoints import conversations, diagnostics
+from dragoman_server.endpoints import conversations, diagnostics, stored_responses
 from dragoman_server.endpoints.forward import request as forwarded
-from dragoman_server.proxy import attempts, resolve_request
+from dragoman_server.proxy import attempts, item_references, long_bodies, resolve_request
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
@@ -58,6 +59,8 @@ class Held:
         self._loop = asyncio.get_running_loop()
         self._answered = threading.Event()
         self.begun = asyncio.Event()
+        self.threads: set[str] = set()
+        """The names of the threads that call them."""
         self.waited: list[bool] = []
         """True for each call during which the other client was answered."""
 
@@ -68,6 +71,7 @@ class Held:
         def held(*args: Any, **options: Any) -> Any:
             result = inner(*args, **options)
             if which(*args, **options):
+                self.threads.add(threading.current_thread().name)
                 self._loop.call_soon_threadsafe(self.begun.set)
                 self.waited.append(self._answered.wait(SECONDS))
             return result
@@ -107,6 +111,7 @@ async def another(held: Held, up: Gate) -> AsyncIterator[None]:
         tasks.create_task(held.answer_another(up))
         yield
     assert held.waited[0]
+    assert held.threads == {"long-jobs_0"}, "clients take turns in one thread"
 
 
 async def post(up: Gate, path: str, body: bytes) -> int:
@@ -171,6 +176,40 @@ async def test_it_is_so_for_a_compaction(held: Held) -> None:
     held.hold(threads, "checked_items")
     async with served() as up, another(held, up):
         assert await post(up, PATHS[RESPONSES], dump(body)) == 200
+
+
+@pytest.mark.parametrize("read", ["continued", "listed", "referred to", "shown as a tree", "cancelled"])
+async def test_it_is_so_for_what_is_stored(read: str, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_bodies, "LONG_BODY", 0)
+    async with served() as up:
+        body = orjson.loads(history(RESPONSES, 1_000_000))
+        async with up.session.post(up.url + PATHS[RESPONSES], data=BytesIO(dump(body))) as response:
+            stored = (await response.json())["id"]
+        url = f"{up.url}{PATHS[RESPONSES]}/{stored}"
+        place, name = {
+            "continued": (stored_items, "_sent"),
+            "listed": (stored_items, "_shown"),
+            "referred to": (item_references, "_found"),
+            "shown as a tree": (threads.Lineage, "add"),
+            "cancelled": (stored_responses, "json_loads"),
+        }[read]
+        given: Any = "Go on"
+        if read == "referred to":
+            async with up.session.get(f"{url}/input_items?limit=1") as response:
+                given = [{"type": "item_reference", "id": (await response.json())["data"][0]["id"]}]
+        held.hold(place, name)
+        async with another(held, up):
+            if read == "cancelled":
+                call = up.session.post(url + "/cancel")
+            elif read == "shown as a tree":
+                call = up.session.get(f"{up.url}/v1/dragoman/conversations/{stored}/tree")
+            elif read == "listed":
+                call = up.session.get(f"{url}/input_items")
+            else:
+                sent = {"model": "m", "input": given, **({} if given != "Go on" else {"previous_response_id": stored})}
+                call = up.session.post(up.url + PATHS[RESPONSES], data=dump(sent))
+            async with asyncio.timeout(3 * SECONDS), call as response:
+                assert response.status == (400 if read == "cancelled" else 200), await response.text()
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "replayed"])

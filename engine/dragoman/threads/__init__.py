@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from dragoman.threads.store.redis import RedisStore
     from dragoman.threads.store.sqlite import SqliteStore
     from dragoman.threads.store.sqlite_thread import SqliteThread
-    from dragoman.threads.store.stored_items import Section, StoredItems, in_thread, read_head, sections_of
+    from dragoman.threads.store.stored_items import Section, StoredItems, read_head, sections_of
     from dragoman.threads.stored_request import (
         StoredRequest,
         deleted_response,
@@ -139,7 +139,6 @@ __all__ = (
     "find_item",
     "find_items",
     "history",
-    "in_thread",
     "input_items",
     "input_tokens",
     "is_conversation",
@@ -216,7 +215,6 @@ _MODULES: Final = {
     "find_item": "item_reference",
     "find_items": "item_reference",
     "history": "node",
-    "in_thread": "store.stored_items",
     "input_items": "item_list",
     "input_tokens": "compaction",
     "is_conversation": "conversation",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from aiohttp import web
 
 from dragoman import ClientRequestError, DragomanError
@@ -12,7 +14,6 @@ from dragoman.threads import (
     as_mermaid,
     batches,
     conversation_not_found,
-    in_thread,
     is_conversation,
     is_response_id,
     response_not_found,
@@ -22,6 +23,7 @@ from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import READ_MAX
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_named, owner_of
 
@@ -66,7 +68,7 @@ class ConversationTree:
                 read += size
                 if read > READ_MAX:
                     break
-                await in_thread(size, lineage.add, await self._stored.nodes(owner, batch))
+                await compute(size, partial(lineage.add, await self._stored.nodes(owner, batch)), owner)
             shown = lineage.as_json()
             return json_dumps(shown) if form == JSON else as_mermaid(shown).encode()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -23,7 +24,6 @@ from dragoman.threads import (
     conversation_not_found,
     deleted_conversation,
     deleted_item,
-    in_thread,
     is_conversation,
     item_not_found,
     new_metadata,
@@ -34,6 +34,7 @@ from dragoman.threads import (
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import check_size
 from dragoman_server.proxy.stored_responses import StoredResponses
 
@@ -52,8 +53,11 @@ class ConversationEndpoints:
 
         async def make(owner: str, request_id: str) -> bytes:
             body = await self._body(request)
-            root, *added = await in_thread(
-                len(body), lambda: conversation_nodes(owner, request_id, self._now(), self._payload(body))
+            root, *added = await compute(
+                len(body),
+                lambda: conversation_nodes(owner, request_id, self._now(), self._payload(body)),
+                owner,
+                request,
             )
             await self._stored.change(root)
             for change in added:
@@ -80,7 +84,7 @@ class ConversationEndpoints:
         async def make(owner: str, request_id: str) -> bytes:
             body = await self._body(request)
             head = _head(await self._members(owner, request, changes=True))
-            payload = await in_thread(len(body), self._payload, body)
+            payload = await compute(len(body), partial(self._payload, body), owner, request)
             await self._stored.change(new_metadata(owner, head, *self._change(request_id, Change.UPDATED), payload))
             head.metadata = payload.get("metadata") or {}
             return json_dumps(head.as_json())
@@ -116,11 +120,13 @@ class ConversationEndpoints:
             body = await self._body(request)
             async with self._locks.setdefault((owner, request.match_info["id"]), asyncio.Lock()):
                 members = await self._members(owner, request, changes=True)
-                change = await in_thread(
+                change = await compute(
                     len(body),
                     lambda: added_items(
                         owner, _head(members), *self._change(request_id, Change.ADDED), self._payload(body)
                     ),
+                    owner,
+                    request,
                 )
                 await self._check_room(owner, self._items(owner, members), len(change.input))
                 await self._stored.change(change)

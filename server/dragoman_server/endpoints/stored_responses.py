@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import DEFECT, ClientGone
-from dragoman.threads import ItemPage, Node, deleted_response, in_thread, is_response_id, response_not_found
+from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.background import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
 
 log = logging.getLogger("dragoman")
@@ -68,7 +70,7 @@ class ResponsesEndpoints:
                 if run.state:
                     return run.state
             node = await self._stored_response(owner, response_id)
-            reply = await in_thread(len(node.reply), json_loads, node.reply)
+            reply = await compute(len(node.reply), partial(json_loads, node.reply), owner, request)
             if reply.get("background") is not True:
                 raise ClientRequestError("", "only a response that was created with `background` can be cancelled")
             return node.reply

@@ -25,6 +25,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import UPSTREAM, StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.resolve_request import CONTINUED
 from dragoman_server.proxy.upstream_request import COMPACT
 from dragoman_server.routing.router import Target
@@ -186,11 +187,11 @@ class Compactions:
         self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json, size: int
     ) -> Json:
         """Return the request for the summary of a conversation, and let its reply be that of a request to compact."""
-        from dragoman.threads import compacted_response, in_thread, plan  # imported here: few gateways need it
+        from dragoman.threads import compacted_response, plan  # imported here: few gateways need it
 
         model = self._options.model or payload["model"]
         room = int(self._window(model, target) * SHARE)
-        compaction = await in_thread(size, lambda: plan(_checked(payload, receipt, loaded), room=room))
+        compaction = await compute(size, lambda: plan(_checked(payload, receipt, loaded), room=room), receipt.owner)
         reply = _reply_of(receipt)
         reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
         wrap, owner = compaction.wrapped_window if step.whole else compaction.wrapped, _owner(receipt)
@@ -236,9 +237,8 @@ class Compactions:
 
         `whole` is the input of the request, of which the items are the beginning.
         """
-        from dragoman.threads import in_thread
-
-        total, compaction, wrapped = await in_thread(request.size, _planned, request, items, whole, threshold)
+        job = partial(_planned, request, items, whole, threshold)
+        total, compaction, wrapped = await compute(request.size, job, request.receipt.owner, request.incoming)
         if total < threshold or wrapped:
             return wrapped, compaction.rows if compaction is not None else ()
         if compaction is None:

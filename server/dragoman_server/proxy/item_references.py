@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dragoman import ClientRequestError
 from dragoman.errors import LimitExceeded
-from dragoman.threads import Node, find_items, in_thread, item_not_stored, response_of, with_items
+from dragoman.threads import Node, find_items, item_not_stored, response_of, with_items
 from dragoman.wire import Json, json_dumps
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import READ_MAX
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ async def with_stored_items(
                 message = f"refers to responses of more than {READ_MAX} bytes in all: send the items themselves"
                 raise ClientRequestError("input", message)
             async with stored.history.reading(owner, node.size):
-                found = await in_thread(node.size, _found, node, wanted)
+                found = await compute(node.size, partial(_found, node, wanted), owner)
             for item_id, (item, length) in found.items():
                 size += length * times[item_id]
                 items[item_id] = item

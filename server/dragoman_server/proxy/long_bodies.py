@@ -18,11 +18,12 @@ Translating 384 KiB takes 1 to 4 ms, and with parts of one letter 35 ms. While a
 """
 
 
-async def compute(size: int, job: Callable[[], T], owner: bytes, request: web.Request | None = None) -> T:
+async def compute(size: int, job: Callable[[], T], owner: bytes | str, request: web.Request | None = None) -> T:
     """Return the result of `job`, which works on a body of `size` bytes: in a thread if it is long.
 
-    Clients take turns; they differ by `owner`, the digest of their key, or without keys by their addresses. A job must
-    change nothing that is used if its request is cancelled. Raises what the job raises.
+    Clients take turns; they differ by `owner`, the digest of their key or the owner of stored responses, or without
+    keys by their addresses. A job must change nothing that is used if its request is cancelled. Raises what the job
+    raises.
     """
     if size <= LONG_BODY:
         return job()

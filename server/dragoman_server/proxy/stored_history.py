@@ -28,6 +28,7 @@ from dragoman.threads import (
     response_not_found,
     sections_of,
 )
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.store_health import unavailable
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class StoredHistory:
 
     def items(self, owner: str, sections: Sequence[Section]) -> StoredItems:
         """Return the items of these sections."""
-        return StoredItems(partial(self._stored.nodes, owner), sections)
+        return StoredItems(partial(self._stored.nodes, owner), sections, partial(compute, owner=owner))
 
     @asynccontextmanager
     async def reading(self, owner: str, size: int) -> AsyncIterator[None]:

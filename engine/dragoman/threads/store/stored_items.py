@@ -1,14 +1,14 @@
 """The items of a stored path or conversation, read in parts: a page, one item, or all of them up to a limit.
 
 The outlines of the nodes are known before. Of their contents only what is needed is read and parsed, a part at a time,
-and what takes long is parsed in a thread.
+and the caller decides what is parsed in a thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 from dragoman.canonical.request import Json
 from dragoman.errors import LimitExceeded
@@ -26,11 +26,10 @@ from dragoman.threads.node import READ_NODES, Node, Outline, batches
 from dragoman.threads.store.interface import StoreError
 from dragoman.wire.json_codec import dumps, loads
 
-T = TypeVar("T")
 Load = Callable[[Sequence[Outline]], Awaitable[list[Node]]]
 """Returns nodes, as `Store.nodes` does for one owner."""
-THREAD_FROM: Final = 256 * 1024
-"""Bytes above which a thread parses: 0.2 to 0.8 ms, by the number of items. The turn of a thread costs 0.03 ms."""
+Compute = Callable[[int, Callable[[], Any]], Awaitable[Any]]
+"""Calls a job that parses so many bytes, and returns its result: in a thread, if they are many."""
 
 
 class Section(NamedTuple):
@@ -53,14 +52,20 @@ def sections_of(path: Sequence[Outline], tree: Sequence[Outline] = (), *, output
 _Read = tuple[Section, Node]
 
 
+async def _at_once(_: int, job: Callable[[], Any]) -> Any:
+    return job()
+
+
 class StoredItems:
     """The items of these sections, oldest first, without those that the conversation has deleted.
 
-    `load` reads nodes; `size` is the number of bytes of all of them. The methods raise StoreError.
+    `load` reads nodes, and `compute` calls what parses them, by default at once; `size` is the number of bytes of all
+    of them. The methods raise StoreError.
     """
 
-    def __init__(self, load: Load, sections: Sequence[Section]) -> None:
+    def __init__(self, load: Load, sections: Sequence[Section], compute: Compute = _at_once) -> None:
         self._load = load
+        self._compute = compute
         self._sections = [each for each in sections if not each.outline.id.startswith(WITHOUT_ITEMS)]
         self._deletions = [each.outline for each in sections if each.outline.id.startswith(MAY_DELETE)]
         self.size = sum([each.outline.size for each in sections])
@@ -71,7 +76,7 @@ class StoredItems:
         deleted, length = await self._deleted(), 0
         for sections in _parts(self._sections):
             part = await self._read(sections)
-            items, size = await _call_for(part, _sent, part, deleted, self.size > most)
+            items, size = await self._call_for(part, _sent, part, deleted, self.size > most)
             length += size
             if length > most:
                 raise LimitExceeded("request_body", most, upstream=False)
@@ -98,7 +103,7 @@ class StoredItems:
         found: list[Json] = []
         for some in _parts(sections, page.limit + 1):
             part = await self._read(some)
-            found += await _call_for(part, _shown, part, deleted, descends)
+            found += await self._call_for(part, _shown, part, deleted, descends)
             if skipped is not None:  # it is in the first part
                 ids = [item["id"] for item in found]
                 found, skipped = found[ids.index(skipped) + 1 :], None
@@ -125,12 +130,15 @@ class StoredItems:
             part = await self._read(sections)
             likely = {place: each for place, each in zip(places[seen:], part, strict=False) if _may_have(each, item_id)}
             seen += len(part)
-            items = await _call_for([*likely.values()], _shown_by_section, [*likely.values()], deleted)
+            items = await self._call_for([*likely.values()], _shown_by_section, [*likely.values()], deleted)
             for place, shown in zip(likely, items, strict=True):
                 for item in shown:
                     if item.get("id") == item_id:
                         return place, item
         return None
+
+    async def _call_for(self, part: Sequence[_Read], work: Callable[..., Any], *args: Any) -> Any:
+        return await self._compute(sum([section.outline.size for section, _ in part]), partial(work, *args))
 
     async def _deleted(self) -> frozenset[str]:
         """Return the ids of the deleted items."""
@@ -163,15 +171,6 @@ async def read_head(load: Load, tree: Sequence[Outline]) -> ConversationHead:
                 if reply["object"] in (Change.UPDATED, Change.CREATED):
                     return ConversationHead(tree[0].id, tree[0].created, reply["metadata"], len(tree))
     raise StoreError("a conversation was deleted while it was read")
-
-
-async def _call_for(part: Sequence[_Read], work: Callable[..., T], *args: Any) -> T:
-    return await in_thread(sum([section.outline.size for section, _ in part]), work, *args)
-
-
-async def in_thread(size: int, work: Callable[..., T], *args: Any) -> T:
-    """Call `work`, which parses `size` bytes: in a thread, unless that is done at once."""
-    return await asyncio.to_thread(work, *args) if size > THREAD_FROM else work(*args)
 
 
 def _may_have(read: _Read, item_id: str) -> bool:

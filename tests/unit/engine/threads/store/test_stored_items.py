@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +24,6 @@ from dragoman.threads import (
     change_id,
     conversation_node,
     deleted_item,
-    in_thread,
     input_items,
     new_metadata,
     page_of,
@@ -33,7 +32,6 @@ from dragoman.threads import (
     sections_of,
 )
 from dragoman.threads.store import stored_items
-from dragoman.threads.store.stored_items import THREAD_FROM
 from support.thread_stores import assistant, user
 
 HEAD = ConversationHead("conv_1", 0, {})
@@ -173,28 +171,32 @@ async def test_a_response_that_is_deleted_while_it_is_read() -> None:
             await work
 
 
-async def test_much_is_parsed_in_a_thread() -> None:
-    main = threading.get_ident()
-    assert await in_thread(THREAD_FROM, threading.get_ident) == main
-    assert await in_thread(THREAD_FROM + 1, threading.get_ident) != main
+async def test_the_caller_decides_where_parts_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    called: list[str] = []
 
+    async def compute(size: int, job: Callable[[], Any]) -> Any:
+        sizes.append(size)
+        before = len(called)
+        result = job()
+        assert len(called) > before
+        return result
 
-async def test_what_is_long_is_parsed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    idents: list[int] = []
     for name in ("_sent", "_shown", "_shown_by_section"):
-        monkeypatch.setattr(stored_items, name, recorded(getattr(stored_items, name), idents))
-    store = await stored(response("1", None, THREAD_FROM))
-    items = items_of(store, await store.path_outline("k", "resp_1"))
+        monkeypatch.setattr(stored_items, name, recorded(getattr(stored_items, name), called))
+    store = await stored(response("1", None, 300_000))
+    outlines = await store.path_outline("k", "resp_1") or ()
+    items = StoredItems(lambda part: store.nodes("k", part), sections_of(outlines), compute)
     await items.history(10**6)
     await items.page(ItemPage())
     await items.item("msg_1_0")
-    assert len(idents) >= 3
-    assert threading.get_ident() not in idents
+    assert len(sizes) == 3
+    assert set(sizes) == {items.size}
 
 
-def recorded(function: Any, idents: list[int]) -> Any:
+def recorded(function: Any, called: list[str]) -> Any:
     def call(*args: Any) -> Any:
-        idents.append(threading.get_ident())
+        called.append(function.__name__)
         return function(*args)
 
     return call
