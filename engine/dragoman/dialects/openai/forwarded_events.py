@@ -1,14 +1,21 @@
-"""Event streams that are forwarded: token counts are read, and secrets in errors are masked."""
+"""Event streams that are forwarded: token counts are read, secrets in errors are masked.
+
+An error about the caller's own key ends the stream.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dragoman.canonical.events import Usage
+from dragoman.dialects import Dialect
+from dragoman.dialects.errors.own_key import for_client
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import redact
 from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
+from dragoman.errors import Failure
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Parser
@@ -27,13 +34,17 @@ class ForwardedEvents:
     `usage` are the token counts of the last event with any, `written` is about the number of characters of the texts of
     `completions`: a client may leave before the counts. `done` is True once the stream has sent `[DONE]`, after
     which clients read nothing. An event that exceeds `limits.sse_frame` is not held back any longer.
+
+    With `own_key` (`ReplyContext.own_key`), an error about the caller's own key is not forwarded, nor what follows it:
+    `failure` is that error.
     """
 
-    __slots__ = ("_held", "_limits", "_secrets", "_size", "_tail", "done", "usage", "written")
+    __slots__ = ("_held", "_limits", "_own_key", "_secrets", "_size", "_tail", "done", "failure", "usage", "written")
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, secrets: Sequence[str] = (), own_key: str = "") -> None:
         self._limits = limits
         self._secrets = secrets
+        self._own_key = own_key
         self._held: list[bytes] = []
         """The beginning of an event."""
         self._size = 0
@@ -42,6 +53,7 @@ class ForwardedEvents:
         self.usage: Usage | None = None
         self.written = 0
         self.done = False
+        self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Returns the bytes of the events that `data` completes."""
@@ -64,6 +76,8 @@ class ForwardedEvents:
 
     def _read(self, whole: bytes) -> bytes:
         """Read the events in `whole`, and return them without secrets in errors."""
+        if self.failure is not None:
+            return b""
         if b'"usage"' in whole:
             for frame in Parser(self._limits).parse(whole):
                 if frame.data and b'"usage"' in frame.data:
@@ -73,8 +87,32 @@ class ForwardedEvents:
         if _DONE.search(whole) is not None:
             self.done = True
         if b'"error"' in whole:
-            return b"".join([self._masked(event) for event in _SEPARATOR.split(whole)])
+            return b"".join(self._clean(_SEPARATOR.split(whole)))
         return whole
+
+    def _clean(self, events: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield the events, up to an error about the caller's own key."""
+        for event in events:
+            if b'"error"' in event:
+                if self._own_key and self._is_about_own_key(event):
+                    return
+                event = redact(event.decode("utf-8", "surrogateescape"), self._secrets).encode(
+                    "utf-8", "surrogateescape"
+                )
+            yield event
+
+    def _is_about_own_key(self, event: bytes) -> bool:
+        for frame in Parser(self._limits).parse(event + b"\n\n"):
+            try:
+                payload = loads(frame.data or b"")
+            except ValueError:
+                continue
+            if type(payload) is dict and (payload.get("error") or payload.get("type") == "error"):
+                failure = read_error_payload(payload, Dialect.CHAT)
+                if for_client(failure, self._own_key) is not failure:
+                    self.failure = failure
+                    return True
+        return False
 
     def _read_usage(self, data: bytes) -> None:
         try:
@@ -83,8 +121,3 @@ class ForwardedEvents:
             return
         if found is not None:
             self.usage = found
-
-    def _masked(self, event: bytes) -> bytes:
-        if b'"error"' not in event:
-            return event
-        return redact(event.decode("utf-8", "surrogateescape"), self._secrets).encode("utf-8", "surrogateescape")

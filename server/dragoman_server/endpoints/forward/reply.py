@@ -88,7 +88,7 @@ class ForwardedReply:
         """Send the body while it arrives. The upstream is read no faster than the client reads."""
         events = content_type.lower().startswith(EVENTS)
         context = self.translation.context
-        stream = ForwardedEvents(context.limits, context.secrets) if events else None
+        stream = ForwardedEvents(context.limits, context.secrets, context.own_key) if events else None
         headers = self._headers(answer, content_type)
         if events:
             headers["Cache-Control"] = "no-cache"
@@ -111,12 +111,17 @@ class ForwardedReply:
                         timers.writing()
                         await response.write(data)
                         timers.written()
-                    if stream is not None and stream.done:
+                    if stream is not None and (stream.done or stream.failure is not None):
                         break
                     data = await anext(batches, b"")
                 timers.upstream_done()
                 timers.writing()
-                await response.write_eof(stream.finish() if stream is not None else b"")
+                rest = stream.finish() if stream is not None else b""
+                if stream is not None and stream.failure is not None:
+                    if rest:
+                        await response.write(rest)
+                    return await self._cut(response, client, stream.failure, events=True)
+                await response.write_eof(rest)
                 timers.written()
             except (ClientGone, ConnectionError):
                 raise

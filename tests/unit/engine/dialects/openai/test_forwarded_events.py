@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dragoman.canonical.events import Usage
 from dragoman.dialects.openai.forwarded_events import ForwardedEvents
+from dragoman.errors import FailureKind
 from dragoman.limits import Limits
 
 SECRET = "the-upstreams-own-key"
@@ -53,3 +56,24 @@ def test_T75_texts_of_completions_are_counted() -> None:
     chunk = b'data: {"choices":[{"index":0,"text":"say \\"hi\\""},{"text": ""}]}\n\n'
     assert forwarded(chunk, chunk)[1].written == 2 * len(b'say \\"hi\\"')
     assert forwarded(b'data: {"type":"transcript.text.done","text":"hi"}\n\n')[1].written == 0
+
+
+REFUSED = b'data: {"error":{"message":"Incorrect API key provided: sk-1","code":"invalid_api_key"}}\n\n'
+FLAT = b'event: error\ndata: {"type":"error","code":"invalid_api_key","message":"bad key"}\n\n'
+
+
+@pytest.mark.parametrize("error", [REFUSED, FLAT, REFUSED[:-2]])
+def test_an_error_about_the_callers_own_key_ends_the_stream(error: bytes) -> None:
+    before = b'data: {"type":"transcript.text.delta","delta":"the \\"error\\""}\n\ndata: {"x":1,"error":null}\n\n'
+    whole = before + error + (b"data: more\n\n" if error.endswith(b"\n\n") else b"")
+    for at in range(len(whole)):
+        events = ForwardedEvents(own_key="up")
+        assert events.feed(whole[:at]) + events.feed(whole[at:]) + events.finish() == before
+        assert events.failure is not None
+        assert events.failure.kind is FailureKind.AUTHENTICATION
+    theirs = ForwardedEvents()
+    assert theirs.feed(whole) + theirs.finish() == whole.replace(b"sk-1", b"***")
+    assert theirs.failure is None
+    other = b'data: {"error":{"message":"overloaded","type":"server_error"}}\n\n'
+    events = ForwardedEvents(own_key="up")
+    assert (events.feed(other), events.failure) == (other, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -11,6 +12,7 @@ import pytest
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman.dialects.openai.forwarded_events import ForwardedEvents
+from dragoman_server.config.provider import Auth, Secret
 from support.gateways import config_for, gate, until, with_limits
 from support.sockets import Close, ScriptedServer, Send, Stall, Step, answer, chunk, head, stream
 
@@ -73,6 +75,34 @@ async def test_events_that_break_off_end_in_an_error() -> None:
     assert body.startswith(EVENT)
     assert b'"error"' in body
     assert b"upstream connection broke" in body
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["then more", "without its end"])
+async def test_an_event_about_the_gateways_own_key_is_none_about_the_clients(last: bool) -> None:
+    error = b'data: {"error":{"message":"Incorrect API key provided: sk-1","code":"invalid_api_key"}}'
+    events = [EVENT, error] if last else [EVENT, error + b"\n\n", EVENT]
+    async with ScriptedServer(stream(events)) as upstream:
+        for auth in (Auth.CONFIGURED, Auth.PASSTHROUGH):
+            config = config_for(upstream.url, CHAT)
+            key = Secret("sk-1") if auth is Auth.CONFIGURED else None
+            provider = replace(config.providers["up"], api_key=key, auth=auth)
+            async with (
+                gate(replace(config, providers={"up": provider})) as entrance,
+                asyncio.timeout(20),
+                entrance.session.post(
+                    f"{entrance.url}/v1/completions", json={"model": "m"}, headers={"authorization": "Bearer k"}
+                ) as response,
+            ):
+                body = await response.read()
+                (receipt,) = entrance.gateway.receipts.newest()
+            assert body.startswith(EVENT)
+            if auth is Auth.CONFIGURED:
+                assert b"the provider up refused the credential that this gateway has for it" in body
+                assert b"API key" not in body
+                assert body.count(EVENT) == 1
+                assert receipt.ended == "failed"
+            else:
+                assert b"Incorrect API key provided" in body
 
 
 async def test_bytes_that_break_off_break_off_for_the_client() -> None:
