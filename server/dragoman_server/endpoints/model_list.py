@@ -32,7 +32,8 @@ class ModelList:
                 model = gateway.known_models.one(loaded, name, client, headers)
                 body = anthropic_model(model) if messages else openai_model(model)
             else:
-                models = await gateway.known_models.all(loaded, client, headers)
+                owner = caller.owner or request.remote or ""
+                models = await gateway.known_models.all(loaded, client, headers, owner)
                 if (key := caller.key) is not None and key.models:
                     models = [model for model in models if key.permits(model.name)]
                 body = anthropic_models(models, request.query) if messages else openai_models(models)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from dragoman import Dialect
 from dragoman.gateway import ListedModel
@@ -49,10 +49,15 @@ class KnownModels:
         models = self._upstreams.known(provider, self._headers(provider, {}, None))
         return [model.name for model in models if key is None or key.permits(model.name)]
 
-    async def all(self, loaded: LoadedConfig, client: Dialect, headers: Mapping[str, str]) -> Sequence[KnownModel]:
-        """Return the models for a client of this dialect with these headers, those of the configuration first."""
+    async def all(
+        self, loaded: LoadedConfig, client: Dialect, headers: Mapping[str, str], owner: Hashable
+    ) -> Sequence[KnownModel]:
+        """Return the models for a client of this dialect with these headers, those of the configuration first.
+
+        Clients that differ by `owner` take turns in fetching lists.
+        """
         providers = _listing_providers(loaded.config, headers)
-        lists = await self._upstreams.lists([(each, self._headers(each, headers, client)) for each in providers])
+        lists = await self._upstreams.lists([(each, self._headers(each, headers, client)) for each in providers], owner)
         # OpenAI's two dialects share one list.
         clients = (client,) if client is Dialect.MESSAGES else (Dialect.CHAT, Dialect.RESPONSES)
         last = loaded.listings.get(clients)

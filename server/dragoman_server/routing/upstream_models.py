@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from weakref import WeakValueDictionary
 
 from dragoman import DragomanError
 from dragoman.aio import Timeouts, UpstreamRequest
@@ -36,10 +37,14 @@ BODY_MAX = 4 * 1024 * 1024
 """Most bytes of one page."""
 PAGES_MAX = 5
 KEPT = 64
-"""Most lists that are cached; the least recently used one is dropped first. Clients with keys of their own have a list
-for each key."""
+"""Most lists that are cached; the least recently used one is dropped first, and before it those that are empty. Clients
+with keys of their own have a list for each key, and may invent keys."""
 FETCHES_MAX = 8
 """Most requests for lists at the same time."""
+CLIENT_FETCHES = 4
+"""Most of them for one client."""
+CLIENT_WAITING = 16
+"""Most requests for lists of one client that run or wait for others; beyond it, a list is empty."""
 
 Fetch = Callable[[UpstreamRequest], Awaitable[tuple[int, bytes]]]
 """Sends a request and returns status and body. Raises UpstreamError."""
@@ -83,6 +88,16 @@ class _List:
     refresh: asyncio.Task[None] | None = None
 
 
+class _Turns:
+    """The fetches of one client: `waiting` of them run or wait."""
+
+    __slots__ = ("__weakref__", "slots", "waiting")
+
+    def __init__(self, most: int) -> None:
+        self.slots = asyncio.Semaphore(most)
+        self.waiting = 0
+
+
 class UpstreamModels:
     """The lists of a gateway's upstreams. `clock` returns seconds from any origin; `wait` is in seconds."""
 
@@ -93,46 +108,54 @@ class UpstreamModels:
         self._lists: dict[bytes, _List] = {}
         self._refreshes: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(FETCHES_MAX)
+        self._of_client: WeakValueDictionary[Hashable, _Turns] = WeakValueDictionary()
 
     def known(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...]:
         """Return the cached list of a provider for requests with these headers, empty if it was not fetched."""
         found = self._lists.get(_key(provider, headers))
         return (found.models or ()) if found is not None else ()
 
-    def refresh(
-        self, providers: Iterable[tuple[Provider, Mapping[str, str]]], *, early: bool = False
-    ) -> list[asyncio.Task[None]]:
-        """Fetch the lists that are due in the background; with `early`, also those that could not be reached.
-
-        Returns the tasks that fetch a list for the first time.
-        """
-        first = []
+    def refresh(self, providers: Iterable[tuple[Provider, Mapping[str, str]]]) -> None:
+        """Fetch the lists that are due in the background, for the gateway itself."""
         for provider, headers in providers:
-            key = _key(provider, headers)
-            entry = self._lists.pop(key, None) or _List()
-            self._lists[key] = entry
-            if len(self._lists) > KEPT:
-                del self._lists[next(iter(self._lists))]
-            due = self._clock() >= entry.due or (early and not entry.reached)
-            if entry.refresh is None and due and len(self._refreshes) < KEPT:
-                entry.refresh = task = asyncio.create_task(self._refresh_one(entry, provider, headers))
+            self._refreshed(provider, headers)
+
+    def _refreshed(
+        self, provider: Provider, headers: Mapping[str, str], client: Hashable = None, *, early: bool = False
+    ) -> _List:
+        """Return a list, which is fetched in the background if it is due; with `early`, also if it was not reached."""
+        key = _key(provider, headers)
+        entry = self._lists.pop(key, None) or _List()
+        if len(self._lists) >= KEPT:
+            empty = (each for each, old in self._lists.items() if not old.models)
+            del self._lists[next(empty, next(iter(self._lists)))]
+        self._lists[key] = entry
+        due = self._clock() >= entry.due or (early and not entry.reached)
+        if entry.refresh is None and due and len(self._refreshes) < KEPT:
+            most = FETCHES_MAX if client is None else CLIENT_FETCHES
+            turns = self._of_client.setdefault(client, _Turns(most))
+            if turns.waiting < CLIENT_WAITING or client is None:
+                turns.waiting += 1
+                entry.refresh = task = asyncio.create_task(self._refresh_one(entry, provider, headers, turns))
                 self._refreshes.add(task)
                 task.add_done_callback(self._refreshes.discard)
-            if entry.refresh is not None and entry.models is None:
-                first.append(entry.refresh)
-        return first
+        return entry
 
-    async def lists(self, providers: Iterable[tuple[Provider, Mapping[str, str]]]) -> list[tuple[ListedModel, ...]]:
-        """Return the list of each provider; empty for one that has none, or does not send it in time."""
-        wanted = list(providers)
-        if first := self.refresh(wanted):
-            await asyncio.wait(set(first), timeout=self._wait)
-        return [self.known(provider, headers) for provider, headers in wanted]
+    async def lists(
+        self, providers: Iterable[tuple[Provider, Mapping[str, str]]], client: Hashable = None
+    ) -> list[tuple[ListedModel, ...]]:
+        """Return the list of each provider; empty for one that has none, or does not send it in time.
+
+        Clients take turns. None is the gateway itself.
+        """
+        entries = [self._refreshed(provider, headers, client) for provider, headers in providers]
+        if first := {each.refresh for each in entries if each.refresh is not None and each.models is None}:
+            await asyncio.wait(first, timeout=self._wait)
+        return [each.models or () for each in entries]
 
     async def fetched(self, provider: Provider, headers: Mapping[str, str]) -> tuple[ListedModel, ...] | None:
         """Return the list of a provider after a fetch, or None if the provider cannot be reached."""
-        self.refresh([(provider, headers)], early=True)
-        entry = self._lists[_key(provider, headers)]
+        entry = self._refreshed(provider, headers, early=True)
         if entry.refresh is not None:
             await asyncio.wait({entry.refresh})
         return (entry.models or ()) if entry.reached else None
@@ -144,9 +167,9 @@ class UpstreamModels:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _refresh_one(self, entry: _List, provider: Provider, headers: Mapping[str, str]) -> None:
+    async def _refresh_one(self, entry: _List, provider: Provider, headers: Mapping[str, str], turns: _Turns) -> None:
         try:
-            async with self._slots, asyncio.timeout(TIMEOUT):
+            async with turns.slots, self._slots, asyncio.timeout(TIMEOUT):
                 entry.models = await fetch_models(self._fetch, provider, headers)
             entry.failed, entry.reached, entry.due = False, True, self._clock() + FRESH
         except (DragomanError, TimeoutError, ValueError) as error:
@@ -159,6 +182,7 @@ class UpstreamModels:
             log.exception("the models of provider %s could not be read", provider.name)
         finally:
             entry.refresh = None
+            turns.waiting -= 1
 
 
 def _reason(provider: Provider, error: Exception) -> str:
