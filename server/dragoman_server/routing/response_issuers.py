@@ -14,7 +14,10 @@ from typing import Final, NamedTuple
 from dragoman_server.routing.plan import Candidate
 
 RESPONSES_MAX: Final = 50_000
-"""Most responses and conversations that are known, of 400 bytes each; the one unused for longest is forgotten."""
+"""Most responses and conversations that are known, of 400 to 650 bytes each: beyond it, the client that used none for
+longest loses one."""
+_SHARE: Final = 4
+"""The part of them that one client may have: a fourth. Its own that was unused for longest is forgotten."""
 _DIGEST: Final = 16
 _OWNER_MAX: Final = 64
 
@@ -41,24 +44,39 @@ class ResponseIssuers:
 
     def __init__(self, limit: int = RESPONSES_MAX) -> None:
         self._limit = limit
-        self._known: OrderedDict[bytes, Issuer] = OrderedDict()
+        self._known: OrderedDict[bytes, OrderedDict[bytes, Issuer]] = OrderedDict()
+        """By owner."""
+        self._size = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        return self._size
 
     def add(self, owner: bytes, given: str, issuer: Issuer) -> None:
         """Keep the issuer of the response or conversation with the id `given`, for the client `owner` only."""
-        known, digest = self._known, _digest(owner, given)
-        known[digest] = issuer
-        known.move_to_end(digest)
-        if len(known) > self._limit:
-            known.popitem(last=False)
+        own = self._known.setdefault(owner, OrderedDict())
+        self._known.move_to_end(owner)
+        before = len(own)
+        digest = _digest(owner, given)
+        own[digest] = issuer
+        own.move_to_end(digest)
+        self._size += len(own) - before
+        if owner and len(own) > self._limit // _SHARE:  # without keys, all clients have the same owner
+            own.popitem(last=False)
+            self._size -= 1
+        elif self._size > self._limit:
+            first, idle = next(iter(self._known.items()))
+            idle.popitem(last=False)
+            self._size -= 1
+            if not idle:
+                del self._known[first]
 
     def find(self, owner: bytes, given: str) -> Issuer | None:
         """Return the issuer of a response or conversation, or None if it is not known for this client."""
-        issuer = self._known.get(digest := _digest(owner, given))
-        if issuer is not None:
-            self._known.move_to_end(digest)
+        own = self._known.get(owner)
+        if own is None or (issuer := own.get(digest := _digest(owner, given))) is None:
+            return None
+        own.move_to_end(digest)
+        self._known.move_to_end(owner)
         return issuer
 
     def eligible(self, ranking: list[Candidate], owner: bytes, payload: Mapping[str, object]) -> list[Candidate]:

@@ -77,7 +77,7 @@ def test_clients_are_separate() -> None:
 
 
 def test_the_one_that_was_not_used_longest_is_forgotten() -> None:
-    issuers = ResponseIssuers(3)
+    issuers = ResponseIssuers(12)
     for number in range(3):
         issuers.add(OWNER, f"resp_{number}", issuer_of(OTHER))
     assert issuers.find(OWNER, "resp_0") is not None
