@@ -155,13 +155,15 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         if vocabulary_installed():
             await counting.create().warm()
         gateway.open()
-        await gateway.named_keys.open()
-        if gateway.stored is not None:
-            await gateway.stored.open()
-        yield
-        if gateway.resumable is not None:
-            await gateway.resumable.close()
-        await gateway.close()
+        try:
+            await gateway.named_keys.open()
+            if gateway.stored is not None:
+                await gateway.stored.open()
+            yield
+        finally:  # also if a store cannot be opened, and if the loop ends without a cleanup of the application
+            if gateway.resumable is not None:
+                await gateway.resumable.close()
+            await gateway.close()
 
     async def stop(_: web.Application) -> None:
         if gateway.resumable is not None:
