@@ -27,7 +27,8 @@ from dragoman_server.config.schema import Route
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.endpoints import conversations, diagnostics, stored_responses
 from dragoman_server.endpoints.forward import request as forwarded
-from dragoman_server.proxy import attempts, item_references, long_bodies, resolve_request
+from dragoman_server.proxy import attempts, background, item_references, long_bodies, resolve_request
+from dragoman_server.proxy import stored_responses as kept
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
@@ -158,6 +159,28 @@ async def test_it_is_so_for_a_frame_of_a_websocket(held: Held) -> None:
         assert (await client.rest())[-1]["type"] == "response.completed"
 
 
+@pytest.mark.parametrize("name", ["items", "body"])
+async def test_it_is_so_for_the_request_of_a_frame(name: str, held: Held) -> None:
+    frame = {"type": "response.create", **orjson.loads(history(RESPONSES, 1_000_000))}
+    held.hold(ClientFrame, name)
+    async with served() as up, another(held, up), speaking(up.url) as client:
+        await client.socket.send_str(orjson.dumps(frame).decode())
+        assert (await client.rest())[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("name", ["read", "written", "streamed"])
+async def test_it_is_so_for_a_response_in_the_background(name: str, held: Held) -> None:
+    place, function = {
+        "read": (threads.StoredRequest, "read"),
+        "written": (kept, "json_dumps"),
+        "streamed": (background, "_streamed"),
+    }[name]
+    held.hold(place, function)
+    async with served() as up, another(held, up):
+        body = orjson.loads(history(RESPONSES, 1_000_000)) | {"background": True}
+        assert await post(up, PATHS[RESPONSES], dump(body)) == 200
+
+
 async def test_it_is_so_for_the_next_provider(held: Held) -> None:
     held.hold(attempts, "parse_body", lambda body, _: is_long(body))
     async with ScriptedServer(answer(503, b"{}")) as failing, ScriptedServer(answer(200, dump(reply(CHAT)))) as works:
@@ -178,7 +201,7 @@ async def test_it_is_so_for_a_compaction(held: Held) -> None:
         assert await post(up, PATHS[RESPONSES], dump(body)) == 200
 
 
-@pytest.mark.parametrize("read", ["continued", "listed", "referred to", "shown as a tree", "cancelled"])
+@pytest.mark.parametrize("read", ["continued", "written", "listed", "referred to", "shown as a tree", "cancelled"])
 async def test_it_is_so_for_what_is_stored(read: str, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_bodies, "LONG_BODY", 0)
     async with served() as up:
@@ -188,6 +211,7 @@ async def test_it_is_so_for_what_is_stored(read: str, held: Held, monkeypatch: p
         url = f"{up.url}{PATHS[RESPONSES]}/{stored}"
         place, name = {
             "continued": (stored_items, "_sent"),
+            "written": (kept, "json_dumps"),
             "listed": (stored_items, "_shown"),
             "referred to": (item_references, "_found"),
             "shown as a tree": (threads.Lineage, "add"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -32,6 +33,7 @@ from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.exchange import OpenStream, event_stream
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.resolve_request import CLIENT_REQUEST, RunInBackground
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
 
@@ -213,13 +215,7 @@ class BackgroundRuns:
         streamed = payload.get("stream") is True
         run = BackgroundRun(wanted.stored, self._options.background_bytes, self._budget, streamed=streamed)
         receipt.background = run
-        headers = CIMultiDict(request.headers)
-        for name in _DROPPED:
-            headers.popall(name, None)
-        copy = without_connection(request, headers, json_dumps({**payload, "stream": True}))
-        run.task = asyncio.get_running_loop().create_task(
-            self._answer(copy, run.open_stream, Dialect.RESPONSES, receipt)
-        )
+        run.task = asyncio.get_running_loop().create_task(self._run(run, request, payload, receipt))
         run.task.add_done_callback(lambda _: run.settle())
         key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
         self._runs[key] = run
@@ -235,6 +231,19 @@ class BackgroundRuns:
         ids = {"x-request-id": receipt.request_id, OWN_ID: receipt.request_id}
         state = run.state or await self._stored_state(key)  # it may have ended already
         return web.Response(body=state, content_type="application/json", headers=ids)
+
+    async def _run(
+        self, run: BackgroundRun, request: web.Request, payload: Json, receipt: Receipt
+    ) -> web.StreamResponse:
+        """Answer the request. Neither the client's connection nor `payload` is kept meanwhile."""
+        headers = CIMultiDict(request.headers)
+        for name in _DROPPED:
+            headers.popall(name, None)
+        assert run.request is not None
+        body = await compute(len(run.request.input), partial(_streamed, payload), receipt.owner, request)
+        copy = without_connection(request, headers, body)
+        del request, payload, body
+        return await self._answer(copy, run.open_stream, Dialect.RESPONSES, receipt)
 
     async def send(self, request: web.Request, run: BackgroundRun, after: int, request_id: str) -> web.StreamResponse:
         """Send the events of a run after this number, and those to come. A client that leaves ends nothing."""
@@ -296,6 +305,11 @@ class BackgroundRuns:
     def _forget(self, key: tuple[str, str]) -> None:
         if (run := self._runs.pop(key, None)) is not None:
             run.forget()
+
+
+def _streamed(payload: Json) -> bytes:
+    """Return a request for a stream."""
+    return json_dumps({**payload, "stream": True})
 
 
 def _no_room(message: str) -> DragomanError:

@@ -51,8 +51,11 @@ class StoredHistory:
         self._long_of_owner: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Those who wait here keep no others from reading."""
 
-    async def of_request(self, owner: str, request: StoredRequest, limit: int) -> list[Any]:
-        """Return the items that a request continues, if their JSON has `limit` bytes at most. Raises DragomanError."""
+    async def of_request(self, owner: str, request: StoredRequest, limit: int) -> tuple[list[Any], int]:
+        """Return the items that a request continues, and the bytes of what was read for them.
+
+        Raises LimitExceeded if the JSON of the items has more than `limit` bytes, and other DragomanErrors.
+        """
         path: Sequence[Outline]
         if request.conversation is not None:
             path = await self.members(owner, request.conversation)
@@ -69,7 +72,7 @@ class StoredHistory:
         try:
             check_size(items, limit)
             async with self.reading(owner, items.size):
-                return await items.history(limit)
+                return await items.history(limit), items.size
         except LimitExceeded as error:
             error.failure.message = (
                 f"{request.field}: the conversation exceeds the limit request_body = {limit}: compact it, or begin "

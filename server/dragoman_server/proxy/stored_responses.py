@@ -41,6 +41,7 @@ from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.resolve_request import CONTINUED, RunInBackground
 from dragoman_server.proxy.store_health import StoreHealth, unavailable
 from dragoman_server.proxy.stored_history import StoredHistory
@@ -126,19 +127,21 @@ class StoredResponses:
             owner = owner_of(receipt.owner, receipt.key)
             payload = await with_stored_items(self, owner, payload, places, limit)
             body = self._written(payload, limit)
-        request = StoredRequest.read(payload)
+        request = await compute(len(body), partial(StoredRequest.read, payload), receipt.owner, incoming)
         background = payload.get("background") is True
         if background:
             self._check_background(incoming, receipt, payload, request)
             payload = {key: value for key, value in payload.items() if key != "background"}
-            body = self._written(payload, limit)
+            job = partial(self._written, payload, limit)
+            body = await compute(len(body), job, receipt.owner, incoming)
         if request is None:
             return payload, body
         owner, items = owner_of(receipt.owner, receipt.key), 0
         if request.parent is not None:
-            before = await self.history.of_request(owner, request, limit)
+            before, size = await self.history.of_request(owner, request, limit)
             items, payload = len(before), with_history(payload, before)
-            body = self._written(payload, limit)
+            job = partial(self._written, payload, limit)
+            body = await compute(size + len(body), job, receipt.owner, incoming)
         fields = request.reply_fields(store=request.store)
         if (continued := incoming.get(CONTINUED)) is not None:
             fields["previous_response_id"] = continued.previous

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -16,6 +17,7 @@ from dragoman.wire import json_loads
 from dragoman_server.endpoints.websocket.history import PreviousResponses
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import read_model
 from dragoman_server.proxy.resolve_request import CONTINUED, Continued
 
@@ -65,7 +67,7 @@ class Turns:
         Returns the error frame, which is to be sent, if the request has failed before its first event. Raises
         ClientRequestError for a malformed request, LimitExceeded, and ConnectionError if the client has disconnected.
         """
-        previous, own = frame.previous, frame.items()
+        previous, own = frame.previous, await compute(frame.size, frame.items, b"", self._request)
         # The history has no items of conversations, so it cannot have a response that continues one either.
         elsewhere = frame.payload.get("conversation") is not None
         before = None if previous is None or elsewhere else await self._history.find(previous)
@@ -82,11 +84,13 @@ class Turns:
             raise LimitExceeded("request_body", most, upstream=False)
         # An upstream of the same dialect may know a response that is unknown here, if it stored it.
         items = None if before is None else join_items(before, own)
-        request = with_body(self._request, self._headers, frame.body(items))
+        size = frame.size if items is None else len(items)
+        body = await compute(size, partial(frame.body, items), b"", self._request)
+        request = with_body(self._request, self._headers, body)
         if previous is not None and items is not None:
             request[CONTINUED] = Continued(previous, frame.length)
         # Free the input, which may be large, for the duration of the reply.
-        del items, before
+        del items, before, body
         frame.payload.clear()
         output = OutputItems(self._limit)
         lane, tail = frame.stream_id, stream_id_tail(frame.stream_id)

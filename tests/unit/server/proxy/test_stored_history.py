@@ -10,6 +10,7 @@ import pytest
 from dragoman import ClientRequestError, DragomanError
 from dragoman.errors import LimitExceeded
 from dragoman.threads import StoredRequest, conversation_node
+from dragoman.wire import json_dumps
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.stored_responses import StoredResponses
@@ -31,7 +32,8 @@ def continuing(previous: str | None = None, *, store: bool = True, conversation:
 
 
 async def test_the_history_of_a_request(stored: StoredResponses) -> None:
-    found = await stored.history.of_request("k", continuing("resp_2"), 10_000)
+    found, size = await stored.history.of_request("k", continuing("resp_2"), 10_000)
+    assert size > len(json_dumps(found))
     assert found == [user("resp_1"), assistant("RESP_1"), user("resp_2"), assistant("RESP_2")]
     with pytest.raises(ClientRequestError, match="previous_response_id"):
         await stored.history.of_request("other", continuing("resp_2"), 10_000)
@@ -49,7 +51,8 @@ async def test_a_history_above_the_limit_names_the_field_and_the_way_out(stored:
 
 async def test_only_a_response_that_is_stored_makes_a_path_longer(stored: StoredResponses) -> None:
     await stored.change(node("k", "resp_3", "resp_2"))
-    assert len(await stored.history.of_request("k", continuing("resp_3", store=False), 10_000)) == 6
+    found, _ = await stored.history.of_request("k", continuing("resp_3", store=False), 10_000)
+    assert len(found) == 6
     with pytest.raises(ClientRequestError, match="the most are 3"):
         await stored.history.of_request("k", continuing("resp_3"), 10_000)
     with pytest.raises(ClientRequestError, match="the most are 3"):

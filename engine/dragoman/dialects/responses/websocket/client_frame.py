@@ -32,12 +32,14 @@ _OWN: Final = frozenset({"type", "stream_id", "generate", "stream", "background"
 class ClientFrame(NamedTuple):
     """A frame of a client.
 
-    `kind` is its type, `stream_id` the lane that it belongs to (None: the default lane), `payload` the whole object.
+    `kind` is its type, `stream_id` the lane that it belongs to (None: the default lane), `payload` the whole object, of
+    `size` bytes.
     """
 
     kind: str
     stream_id: str | None
     payload: Json
+    size: int = 0
 
     def __repr__(self) -> str:
         return short_repr(self, f"{len(self.payload)} members")
@@ -57,7 +59,7 @@ class ClientFrame(NamedTuple):
         kind = payload.get("type")
         if type(kind) is not str:
             raise ClientRequestError(("type",), f'is required: send "{RESPONSE_CREATE}"')
-        return cls(kind, stream_id, payload)
+        return cls(kind, stream_id, payload, len(data))
 
     @property
     def previous(self) -> str | None:
