@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 
 from aiohttp import hdrs, web
 from aiohttp.web import AbstractResource
@@ -198,7 +199,8 @@ def _record_rejection(gateway: Gateway, request: web.Request, response: web.Stre
     failure = response.get(REJECTION)
     if failure is not None:
         own_id = response.headers.get(OWN_ID, "")
-        gateway.rejections.record(request.method, request.path, response.status, failure, own_id)
+        caller = partial(gateway.named_keys.name_in, request.headers)
+        gateway.rejections.record(request.method, request.path, response.status, failure, own_id, caller)
 
 
 def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:

@@ -177,3 +177,19 @@ async def test_requests_with_receipts_are_not_counted_twice(caplog: pytest.LogCa
             assert response.status == 200
         assert counted(entrance.gateway) == 0
     assert len(caplog.records) == 2
+
+
+async def test_a_limit_of_a_key_is_named_with_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    key, record = made("alice", requests_per_minute=1)
+    headers = {"authorization": f"Bearer {key}"}
+    async with gate(keyed(AWAY, CHAT, record), now=lambda: 1_795_000_000.0) as entrance:
+        statuses = []
+        for _ in range(2):
+            async with entrance.session.get(f"{entrance.url}/v1/models", headers=headers) as response:
+                statuses.append(response.status)
+        assert statuses[1] == 429
+        assert counted(entrance.gateway, reason="requests") == 1
+    (line,) = [each for each in caplog.records if "/v1/models rejected" in each.getMessage()]
+    assert (line.levelname, " rejected status=429 key=alice limit=requests: " in line.getMessage()) == ("INFO", True)
+    fields = json.loads(JsonFormatter().format(line))
+    assert (fields["key"], fields["limit"], fields["error"]) == ("alice", "requests", "rate_limit_exceeded")

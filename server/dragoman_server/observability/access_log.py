@@ -157,11 +157,11 @@ def request_line(
         None if error is None else error_word(error),
         cause or ("" if error is None else _own_message(error)),
         note,
-        "" if error is None else _limit_of(error),
+        "" if error is None else limit_of(error),
     )
 
 
-def _limit_of(failure: Failure) -> str:
+def limit_of(failure: Failure) -> str:
     """Return the name of the limit of a key that a request is rejected for; else an empty text."""
     own = failure.origin is FailureOrigin.CLIENT and failure.kind is FailureKind.RATE_LIMIT
     return (failure.reason or "") if own else ""

@@ -133,8 +133,9 @@ MALFORMED = Family(
 REJECTED = Family(
     "dragoman_rejected_requests_total",
     Kind.COUNTER,
-    "Requests that were rejected without a receipt, and are in no other number of requests: `path` (it does not exist),"
-    " `method` (the path does not have it), or at the other endpoints the kind of the error, such as `authentication`.",
+    "Requests that were rejected without a receipt, and are not in `dragoman_requests_total`: `path` (it does not"
+    " exist), `method` (the path does not have it), or at the other endpoints the limit of the key, or the kind of"
+    " the error, such as `authentication`.",
     ("reason",),
 )
 REFUSED_CONNECTIONS = Family(

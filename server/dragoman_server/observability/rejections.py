@@ -15,7 +15,7 @@ from typing import Any, Final
 from dragoman import Failure
 from dragoman.errors import FailureOrigin
 from dragoman.gateway import quote, redact
-from dragoman_server.observability.access_log import error_word
+from dragoman_server.observability.access_log import error_word, limit_of
 from dragoman_server.observability.known_secrets import configured_secrets
 from dragoman_server.observability.logs import log_request
 from dragoman_server.observability.metric_families import GATEWAY_ERRORS, REJECTED, Totals
@@ -45,15 +45,19 @@ class RejectionLine:
     error: str
     cause: str
     note: str
+    key: str
+    limit: str
 
     def __str__(self) -> str:
-        text = f"{self.request_id} {self.method} {self.path} rejected status={self.status}: {self.cause}{self.note}"
-        return text.lstrip()
+        key = f" key={self.key}" if self.key else ""
+        limit = f" limit={self.limit}" if self.limit else ""
+        text = f"{self.request_id} {self.method} {self.path} rejected status={self.status}{key}{limit}: {self.cause}"
+        return f"{text.lstrip()}{self.note}"
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields for JSON."""
-        return {
+        fields = {
             "event": "request",
             "request_id": self.request_id,
             "ended": "rejected",
@@ -63,6 +67,7 @@ class RejectionLine:
             "error": self.error,
             "message": f"{self.cause}{self.note}",
         }
+        return fields | {name: text for name, text in (("key", self.key), ("limit", self.limit)) if text}
 
 
 class Rejections:
@@ -72,8 +77,13 @@ class Rejections:
         self._totals = totals
         self._lines = LinesPerMinute(LINES_MAX, clock)
 
-    def record(self, method: str, path: str, status: int, failure: Failure, request_id: str) -> None:
-        """Count and log a request that was answered with the failure."""
+    def record(
+        self, method: str, path: str, status: int, failure: Failure, request_id: str, caller: Callable[[], str]
+    ) -> None:
+        """Count and log a request that was answered with the failure.
+
+        `caller` returns the name of its key. It is called if a limit of the key is the reason.
+        """
         reason = failure.reason or failure.kind
         self._totals.add(REJECTED, (reason,))
         if failure.origin is FailureOrigin.PROXY:
@@ -84,8 +94,9 @@ class Rejections:
         more = self._lines.suppressed()
         note = f"; {more} more were rejected, of which no line was written" if more else ""
         method, path = quote(method, _METHOD_MAX), _shown(path)
-        line = RejectionLine(request_id, method, path, status, error_word(failure), _shown(failure.message), note)
-        log_request(logging.INFO, line)
+        limit = limit_of(failure)
+        facts = error_word(failure), _shown(failure.message), note, caller() if limit else "", limit
+        log_request(logging.INFO, RejectionLine(request_id, method, path, status, *facts))
 
 
 def _shown(text: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
+from dragoman_server.proxy.auth import inbound_key
 
 if TYPE_CHECKING:
     from dragoman_server.accounts.accounts import Accounts
@@ -46,6 +47,12 @@ class NamedKeys:
     def keys_known(self) -> bool:
         """False as long as the keys in the store were never read."""
         return self.accounts is None or self.accounts.keys_known
+
+    def name_in(self, headers: Mapping[str, str]) -> str:
+        """Return the name of the named key in a request's headers, or an empty text."""
+        presented = inbound_key(headers)
+        record = self.accounts.find(presented) if self.accounts is not None and presented is not None else None
+        return record.name if record is not None else ""
 
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""

@@ -211,7 +211,8 @@ class WebSocketConnection:
     async def _reject(self, error: DragomanError, lane: str | None) -> None:
         """Record a message that has no receipt, and send its error."""
         failure, gateway = error.failure, self._gateway
-        gateway.rejections.record("WebSocket", self._request.path, failure.status, failure, gateway.new_id())
+        caller = partial(gateway.named_keys.name_in, self._request.headers)
+        gateway.rejections.record("WebSocket", self._request.path, failure.status, failure, gateway.new_id(), caller)
         await self._send(failure_frame(failure, lane))
 
     async def _send(self, frame: bytes) -> None:
