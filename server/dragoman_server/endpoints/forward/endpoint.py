@@ -118,7 +118,8 @@ class ForwardedEndpoints:
         if failure is not None:
             level, note = self._gateway.loaded.upstream_warnings.level(receipt.provider, failure)
         if log.isEnabledFor(level) and receipt.translation is not None:
-            how = {"refused": f"refused with {status}", "failed": "failed in the reply"}.get(sent.ended, sent.ended)
+            refused = f"refused with {status if failure is None else failure.status}"
+            how = {"refused": refused, "failed": "failed in the reply"}.get(sent.ended, sent.ended)
             summary = f"{exchange_text(receipt, receipt.translation)} {how}"
             log_request(level, request_line(receipt, summary, sent.ended, status, error=failure, note=note))
         receipt.end(sent.ended, status, failure)
