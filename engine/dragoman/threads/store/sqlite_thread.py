@@ -107,7 +107,9 @@ class SqliteThread:
                     os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             db = sqlite3.connect(self._path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"{self._path} cannot be opened: {advice(error)}") from None
+            missing = isinstance(error, FileNotFoundError)
+            why = f"the directory {os.path.dirname(self._path)} does not exist: create it" if missing else advice(error)
+            raise StoreError(f"{self._path} cannot be opened: {why}") from None
         try:
             _use_log(db)
             for setting in self._settings:

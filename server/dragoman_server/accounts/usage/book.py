@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,9 @@ class UsageBook:
             try:
                 self._sink.open()
             except (OSError, ValueError) as error:
-                raise ConfigError("usage.path", f"{self._path} cannot be used: {error}") from None
+                missing = isinstance(error, FileNotFoundError)
+                why = f"the directory {os.path.dirname(self._path)} does not exist: create it" if missing else error
+                raise ConfigError("usage.path", f"{self._path} cannot be used: {why}") from None
 
     async def close(self) -> None:
         """Write the last rows and close the file."""

@@ -97,7 +97,7 @@ async def test_a_file_that_is_no_database_is_named_with_what_to_do(tmp_path: Pat
 
 
 async def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match=r"/missing does not exist: create it$"):
         await SqliteStore(str(tmp_path / "missing" / "t.db")).open()
 
 

@@ -97,7 +97,7 @@ async def test_the_schema_has_a_version(tmp_path: Path) -> None:
 
 
 async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match=r"/missing does not exist: create it$"):
         await SqliteStore(StoreOptions("sqlite", path=str(tmp_path / "missing" / "x.db"))).open()
 
 

@@ -48,5 +48,5 @@ def test_prices_can_be_replaced() -> None:
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 def test_a_file_that_cannot_be_used_is_a_problem_of_the_configuration(tmp_path: Path, kind: str) -> None:
     book = UsageBook(UsageOptions(kind, str(tmp_path / "missing" / "u")), PriceTable({}), Totals())
-    with pytest.raises(ConfigError, match=r"usage\.path"):
+    with pytest.raises(ConfigError, match=r"usage\.path: .*: the directory .*/missing does not exist: create it$"):
         book.open()
