@@ -271,7 +271,7 @@ async def _unknown_path(request: web.Request) -> web.Response:
         message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
         failure, reason = client_failure(FailureKind.INVALID_REQUEST, message, 405), METHOD
     else:
-        message = f"there is no {request.path} here{_base_url_hint(request.path)}"
+        message = f"there is no {request.path} here{_base_url_hint(request)}"
         failure, reason = client_failure(FailureKind.NOT_FOUND, message, 404), PATH
     failure.reason = reason
     response = error_response(infer_dialect(request), failure, new_request_id())
@@ -281,9 +281,11 @@ async def _unknown_path(request: web.Request) -> web.Response:
     return response
 
 
-def _base_url_hint(path: str) -> str:
+def _base_url_hint(request: web.Request) -> str:
     """Return a hint for a path whose base URL lacks `/v1` or has it twice; the vendors' clients differ in this."""
+    path, prefix = request.path, request.path.removesuffix(f"/{request.match_info.get('path', '')}")
     for endpoint in ("chat/completions", "messages", "messages/count_tokens", "responses", "models", *FORWARDED):
         if path.rstrip("/").endswith(f"/{endpoint}"):
-            return f", but /v1/{endpoint}: the base URL of OpenAI's clients ends in /v1, that of Anthropic's does not"
+            right = f"{prefix}/v1/{endpoint}"
+            return f", but {right}: the base URL of OpenAI's clients ends in /v1, that of Anthropic's does not"
     return ""

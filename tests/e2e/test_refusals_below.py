@@ -239,7 +239,8 @@ async def test_an_unknown_path_below_a_prefix_is_json(path: str) -> None:
             assert response.status == 404
             told = read_error(MESSAGES if "/v1/messages" in path else CHAT, await response.read()).message
             assert told.startswith(f"there is no {path} here")
-            assert ("the base URL of OpenAI's clients" in told) == (path == "/llm/messages")
+            hint = "here, but /llm/v1/messages: the base URL of OpenAI's clients"
+            assert (hint in told) == (path == "/llm/messages")
             assert "aiohttp" in response.headers["server"]  # the host's own affair
         async with session.get(url + "/llm/v1/messages") as response:
             assert response.status == 405
