@@ -59,6 +59,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         config = parse_config(data, os.environ, directory_of(path))
     except ConfigError as error:
         error.file = name
+        error.add_note(f"in {name}")
         raise
     if not config.providers:
         raise ConfigError(name, "has no provider: write a [providers.NAME]; `dragoman init` writes an example")

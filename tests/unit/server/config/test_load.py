@@ -184,3 +184,4 @@ def test_an_error_knows_its_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"server\.port: expected an integer; got true") as caught:
         load_config(path)
     assert caught.value.file == str(path)
+    assert caught.value.__notes__ == [f"in {path}"]  # for a program that prints no more than a traceback
