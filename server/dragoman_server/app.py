@@ -267,11 +267,13 @@ async def _unknown_path(request: web.Request) -> web.Response:
         if resource is not request.match_info.route.resource:
             methods |= (await resource.resolve(request))[1]
     allow = ",".join(sorted(methods))
+    # Where an ASGI application has mounted the gateway, whose own paths are without it.
+    mount = request.transport.get_extra_info("root_path", "") if request.transport is not None else ""
     if allow:
-        message = f"{request.method} is not allowed on {request.path}; allowed: {allow}"
+        message = f"{request.method} is not allowed on {mount}{request.path}; allowed: {allow}"
         failure, reason = client_failure(FailureKind.INVALID_REQUEST, message, 405), METHOD
     else:
-        message = f"there is no {request.path} here{_base_url_hint(request)}"
+        message = f"there is no {mount}{request.path} here{_base_url_hint(request, mount)}"
         failure, reason = client_failure(FailureKind.NOT_FOUND, message, 404), PATH
     failure.reason = reason
     response = error_response(infer_dialect(request), failure, new_request_id())
@@ -281,9 +283,10 @@ async def _unknown_path(request: web.Request) -> web.Response:
     return response
 
 
-def _base_url_hint(request: web.Request) -> str:
+def _base_url_hint(request: web.Request, mount: str) -> str:
     """Return a hint for a path whose base URL lacks `/v1` or has it twice; the vendors' clients differ in this."""
-    path, prefix = request.path, request.path.removesuffix(f"/{request.match_info.get('path', '')}")
+    path = request.path
+    prefix = mount + path.removesuffix(f"/{request.match_info.get('path', '')}")
     for endpoint in ("chat/completions", "messages", "messages/count_tokens", "responses", "models", *FORWARDED):
         if path.rstrip("/").endswith(f"/{endpoint}"):
             right = f"{prefix}/v1/{endpoint}"

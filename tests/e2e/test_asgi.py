@@ -201,6 +201,19 @@ async def test_every_endpoint_answers_as_under_the_own_server() -> None:
                 assert found[0] == found[1], (method, path)
 
 
+async def test_an_unknown_path_is_named_as_the_client_knows_it(served: tuple[str, Any]) -> None:
+    root = "/llm" if served[0].endswith("/llm") else ""
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{served[0]}/messages", json={}) as response:
+            assert response.status == 404
+            message = (await response.json())["error"]["message"]
+        assert message.startswith(f"there is no {root}/messages here, but {root}/v1/messages: the base URL")
+        async with session.get(f"{served[0]}/v1/messages") as response:
+            assert response.status == 405
+            message = (await response.json())["error"]["message"]
+        assert message == f"GET is not allowed on {root}/v1/messages; allowed: POST"
+
+
 async def test_the_console_and_the_receipt(served: tuple[str, Any]) -> None:
     async with aiohttp.ClientSession() as session:
         sent = {"model": "chat/sim-text", "max_tokens": 9, "messages": HI, "stream": True}

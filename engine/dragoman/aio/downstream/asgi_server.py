@@ -128,9 +128,10 @@ async def _receive(exchange: _Exchange, transport: MemoryTransport, receive: Rec
 
 
 def _info(scope: Scope) -> dict[str, Any]:
-    """Return the addresses of client and server, as a socket's transport has them, and a mark of TLS."""
+    """Return the addresses of client and server, as a socket's transport has them, a mark of TLS, and `root_path`."""
     client, server = scope.get("client"), scope.get("server")
     info: dict[str, Any] = {"sslcontext": True if scope.get("scheme") in ("https", "wss") else None}
+    info["root_path"] = scope.get("root_path", "")
     if client:
         info["peername"] = tuple(client)
     if server:
