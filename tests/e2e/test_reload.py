@@ -103,18 +103,19 @@ async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_told(
 
         async with fleet(write(path, "http://127.0.0.1:9", "before"), env={"NOTIFY_SOCKET": name}) as up:
             await said("READY=1")
-            for wrong, told in (
-                ("[server]\nport = 'eighty'\n", "server.port: expected an integer"),
+            for wrong, file, told in (
+                ("[server]\nport = 'eighty'\n", r"config\.toml: ", "server.port: expected an integer"),
                 (
                     "[server]\nhost = '127.0.0.2'\n[providers.a]\ndialect = 'chat'\nbase_url = 'http://h'\n",
+                    "",
                     "server.host: cannot change while the gateway runs",
                 ),
-                ("[server]\n", "has no provider"),
-                ("[server\n", "is not TOML"),
+                ("[server]\n", "", "has no provider"),
+                ("[server\n", "", "is not TOML"),
             ):
                 path.write_text(wrong)
                 up.signal(signal.SIGHUP)
-                await up.command.says("the new configuration is refused, the old one stays:")
+                await up.command.says(f"{file}the new configuration is refused, the old one stays:")
                 await up.command.says(told)
                 await said("RELOADING=1", "READY=1")
                 assert await models(up) == ["before"]

@@ -68,7 +68,7 @@ async def test_changes_of_the_file_and_of_secrets_are_used(tmp_path: Path, worke
                 assert await status(session, url, "new") == 200
 
         path.write_text("[server]\nport = 'eighty'\n")
-        await running.says("the new configuration is refused, the old one stays:")
+        await running.says(r"config\.toml: the new configuration is refused, the old one stays:")
         await running.says("server.port: expected an integer")
         assert await status(session, url, "new") == 200
 

@@ -171,7 +171,8 @@ def reload(gateway: Gateway, load: Callable[[], Config] | None) -> None:
         gateway.reconfigure(load())
     except ConfigError as error:
         result = "refused"
-        log.error("the new configuration is refused, the old one stays:\n%s", error)
+        where = f"{error.file}: " if error.file else ""
+        log.error("%sthe new configuration is refused, the old one stays:\n%s", where, error)
     except Exception:
         result = "failed"
         log.exception("dragoman could not reload, the old configuration stays")

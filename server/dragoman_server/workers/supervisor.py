@@ -288,7 +288,8 @@ class Supervisor:
             await self._replace_all(config)
         except ConfigError as error:
             result = "refused"
-            log.error("the new configuration is refused, the old one stays:\n%s", error)
+            where = f"{error.file}: " if error.file else ""
+            log.error("%sthe new configuration is refused, the old one stays:\n%s", where, error)
         except (WorkerFailed, OSError) as error:
             result = "failed"
             log.error("dragoman could not reload, the old workers stay: %s", error)
