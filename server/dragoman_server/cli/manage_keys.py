@@ -233,7 +233,7 @@ def _list(args: argparse.Namespace) -> int:
     for record, source in rows:
         print(f"{describe_key(record)} ({source})")
         for each in spent.get(record.id, ()):
-            print(f"    {each.name} of {each.period}: {_amount(each):.10g}")
+            print(f"    {each.name} of {each.period}: {written_amount(each)}")
     if not rows:
         print(f"there are no named keys{_no_file(options)}", file=sys.stderr)
     return 0
@@ -250,6 +250,11 @@ def _as_data(record: KeyRecord, source: str, spent: Sequence[Spent]) -> dict[str
 
 def _amount(spent: Spent) -> float:
     return spent.amount / UNITS if spent.name in (DAILY_COST, MONTHLY_COST) else spent.amount
+
+
+def written_amount(spent: Spent) -> str:
+    """Return an amount without an exponent, which a small cost would have, and without zeros at its end."""
+    return f"{_amount(spent):.9f}".rstrip("0").rstrip(".")
 
 
 def _change(args: argparse.Namespace) -> int:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from dragoman_server.accounts.store.interface import Spent
 from dragoman_server.cli.main import main
+from dragoman_server.cli.manage_keys import written_amount
 from dragoman_server.config.load import load_config
 from support.redis_server import redis_server
 
@@ -205,3 +207,11 @@ def test_a_key_that_does_not_exist_has_a_close_one(
     path = written(tmp_path)
     run(capsys, "add", "alice", "-c", path)
     assert run(capsys, *words, "-c", path) == (1, "", "dragoman: there is no key 'alise' (did you mean \"alice\"?)\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [("daily_cost", 48_000, "0.000048"), ("daily_cost", 5 * 10**9, "5"), ("daily_tokens", 2100, "2100")],
+)
+def test_what_a_key_has_used_is_written_without_an_exponent(name: str, amount: int, text: str) -> None:
+    assert written_amount(Spent(name, "2026-11-26", amount)) == text
