@@ -22,7 +22,7 @@ def short_repr(value: object, *parts: object) -> str:
 
 
 def changed_fields(value: Any) -> str:
-    """Return the `short_repr` of a dataclass of settings: its fields without a default, or with another value than it.
+    """Return the `short_repr` of a dataclass of settings: its fields that have no default, or another value.
 
     Of a collection the size is shown, of another object the class. Fields with `repr=False` are left out.
     """

@@ -90,7 +90,7 @@ class AsgiApplication:
         self._closed_in: asyncio.AbstractEventLoop | None = None
         """The event loop in which it was closed."""
         self._server: AsgiServer | None = None
-        self._late_life: asyncio.Task[None] | None = None
+        self._late_lifespan: asyncio.Task[None] | None = None
         """Keeps a gateway open that a request has opened."""
         self._late_opening: asyncio.Future[None] | None = None
         for sentence in remarks(config):
@@ -156,10 +156,10 @@ class AsgiApplication:
         if opening is None or opening.get_loop() is not loop:
             log.info("the first request opens the gateway, as no lifespan has done so")
             opening = self._late_opening = loop.create_future()
-            self._late_life = loop.create_task(self._live_late(opening))
+            self._late_lifespan = loop.create_task(self._stay_open(opening))
         await asyncio.shield(opening)
 
-    async def _live_late(self, opening: asyncio.Future[None]) -> None:
+    async def _stay_open(self, opening: asyncio.Future[None]) -> None:
         try:
             async with self.lifespan():
                 opening.set_result(None)

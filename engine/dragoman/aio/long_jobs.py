@@ -2,7 +2,7 @@
 
 Python runs one thread at a time. While a job runs, the loop waits up to 5 ms (`sys.getswitchinterval`) for each of its
 turns, and longer for a call of C that cannot be interrupted: orjson parses 25 MB in 40 to 60 ms. A second thread would
-double that wait and shorten nothing, so there is one.
+double that wait and shorten nothing, so all translations of an event loop share one.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def stream(
     - UpstreamProtocolError, LimitExceeded: its reply cannot be read
 
     Afterwards a failure is an error event of the client's dialect, the last bytes of the stream. `translation.failure`,
-    `usage` and `losses` have the results. Leaving the `async with` on any way closes everything; before the end of the
+    `usage` and `losses` have the results. Leaving the `async with` in any way closes everything; before the end of the
     reply this cancels the upstream's work. Without `async with`, `await reply.open()` begins the reply, and its end,
     `aclose()` or the end of the last reference closes it.
 
@@ -135,7 +135,7 @@ async def _read(
                     yield data
                     timers.written()
             except Exception:
-                # A defect of the engine. Clients take a silent end for success, so they get an error.
+                # A defect of the engine. Clients take an end without an error for success.
                 log.exception("a stream failed by a defect")
                 if tail := proxied.error_tail(replace(DEFECT)):
                     yield tail

@@ -1,4 +1,4 @@
-"""The lines of `dragoman serve` when it listens: its version, where models go, and what clients have to be given."""
+"""The lines of `dragoman serve` when it listens: its version, where models lead, and what clients need."""
 
 from __future__ import annotations
 

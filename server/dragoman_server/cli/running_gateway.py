@@ -37,11 +37,11 @@ def fetch(url: str, path: str, query: Mapping[str, str]) -> bytes:
     if key := os.environ.get(KEY_VARIABLE, ""):
         request.add_header("x-api-key", key)
     try:
-        with urlopen(request, timeout=_SECONDS) as answer:
-            body: bytes = answer.read()
+        with urlopen(request, timeout=_SECONDS) as response:
+            body: bytes = response.read()
     except HTTPError as error:
         with error:
-            raise ConnectionError(_refusal(error.code, error.read())) from None
+            raise ConnectionError(_error_message(error.code, error.read())) from None
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         if isinstance(reason, ConnectionRefusedError):
@@ -50,10 +50,10 @@ def fetch(url: str, path: str, query: Mapping[str, str]) -> bytes:
     return body
 
 
-def _refusal(status: int, body: bytes) -> str:
+def _error_message(status: int, body: bytes) -> str:
     """Return the message of an error response, with advice where there is some."""
     try:
         message = tidy(json_loads(body)["error"]["message"])
     except (ValueError, LookupError, TypeError, AttributeError):
-        message = f"the gateway answered {status}"
+        message = f"the gateway returned {status}"
     return f"{message}; the key is read from {KEY_VARIABLE}" if status == 401 else message

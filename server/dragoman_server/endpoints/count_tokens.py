@@ -27,7 +27,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import Caller, client_key_digest
+from dragoman_server.proxy.auth import Caller, owner_at
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response, web_response
 from dragoman_server.proxy.exchange import add_loss_header
 from dragoman_server.proxy.gateway import Gateway
@@ -177,9 +177,9 @@ class TokenCounts:
         knob, provider = wanted.translation.knobs.count_tokens, wanted.provider
         model = wanted.translation.upstream_model
         # Not the provider's name: a reload may put another upstream behind it.
-        # A 404 may also be the answer to a key that may not use the model, which can be the client's own.
-        sender = wanted.owner or client_key_digest(provider, request.headers)
-        place = provider.dialect, provider.base_url, model, sender
+        # A 404 may also mean that a key may not use the model, and the key may be the client's own.
+        owner = owner_at(provider, wanted.owner, request.headers)
+        place = provider.dialect, provider.base_url, model, owner
         if knob != "estimate" and provider.dialect in COUNT_ENDPOINTS and provider.profile.counting:
             if knob == "exact":
                 return await self._forwarded(request, wanted)

@@ -50,7 +50,7 @@ _INTERRUPTIONS = ("defect", "stopping", "given_up")
 
 
 def ended_by(failure: Failure) -> str:
-    """Return how a translated request ends that is not answered because of a failure: `failed` or `rejected`."""
+    """Return how a translated request ends if this failure is its response: `failed` or `rejected`."""
     if failure.origin is FailureOrigin.UPSTREAM or failure.reason in _INTERRUPTIONS:
         return "failed"
     return "rejected"

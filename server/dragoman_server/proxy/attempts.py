@@ -32,7 +32,7 @@ from dragoman_server.config.provider import Auth
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import kind_of
 from dragoman_server.observability.receipts import AttemptRow, Receipt
-from dragoman_server.proxy.auth import client_key_digest
+from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.limits import estimate_by_size
 from dragoman_server.proxy.loaded_config import LoadedConfig
@@ -144,7 +144,7 @@ class Attempts:
         self._now = now
         self._estimates = estimates
         self._conversation = conversation
-        self._owner = receipt.owner or client_key_digest(target.provider, request.headers)
+        self._owner = owner_at(target.provider, receipt.owner, request.headers)
         self._party = party_of(self._owner, conversation)
         self._tried: dict[Candidate, Outcome] = {}
         self._repeats = 0

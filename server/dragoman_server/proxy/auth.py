@@ -175,8 +175,13 @@ def _put_key(out: dict[str, str], key: str, messages: bool) -> None:
         out["authorization"] = f"Bearer {key}"
 
 
-def client_key_digest(provider: Provider, headers: Mapping[str, str]) -> bytes:
-    """Return a digest of the client's own key that a provider gets, which separates clients; b"" if it gets none."""
+def owner_at(provider: Provider, owner: bytes, headers: Mapping[str, str]) -> bytes:
+    """Return what separates clients at a provider: `owner`, or without it the digest of the client's own key there.
+
+    It is empty if the provider gets no key of clients.
+    """
+    if owner:
+        return owner
     key = inbound_key(headers) if provider.auth is Auth.PASSTHROUGH else None
     return b"" if key is None else sha256(key.encode("utf-8", "surrogateescape")).digest()
 

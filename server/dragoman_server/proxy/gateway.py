@@ -359,7 +359,7 @@ class Gateway:
             finally:
                 await answer.close()
         except DragomanError as error:
-            return answer_error(receipt, await self.count_refused(receipt, error), self.loaded.upstream_warnings)
+            return answer_error(receipt, await self.count_rejected(receipt, error), self.loaded.upstream_warnings)
         except RunInBackground as wanted:
             assert self.background is not None
             return await self.background.begin(receipt, wanted)
@@ -410,13 +410,13 @@ class Gateway:
             async with counted(self.named_keys.accounts, key, self.new_id(), client, waits=False):
                 pass
 
-    async def count_refused(self, receipt: Receipt, error: DragomanError) -> DragomanError:
-        """Count a request that was refused as wrong before its limits were checked. Returns the error for its client.
+    async def count_rejected(self, receipt: Receipt, error: DragomanError) -> DragomanError:
+        """Count a request that was rejected as wrong before its limits were checked. Returns the error for its client.
 
         Else a client could send any number of them.
         """
-        refused = error.failure.origin is FailureOrigin.CLIENT and error.failure.kind is not FailureKind.RATE_LIMIT
-        if refused and receipt.settle is None:
+        wrong = error.failure.origin is FailureOrigin.CLIENT and error.failure.kind is not FailureKind.RATE_LIMIT
+        if wrong and receipt.settle is None:
             try:
                 await self.count(receipt.key, receipt.client)
             except DragomanError as limited:

@@ -18,7 +18,7 @@ from dragoman.gateway import DIRECTIONS, conversation_digest, parse_body
 from dragoman.wire import Json
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.receipts import Receipt, StoredTurn
-from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named, client_key_digest
+from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_model, check_named, owner_at
 from dragoman_server.proxy.hooks import NO_HOOKS, Hooks, authorized, chosen
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
@@ -188,7 +188,7 @@ async def _translate_for_plan(
     sticky = plan.balance == STICKY and len(plan.candidates) > 1
     if sticky or plan.attempts == 1 or routing.knows_clients(plan.candidates):
         conversation = conversation_digest(receipt.client, payload, receipt.owner)
-    owner = receipt.owner or client_key_digest(target.provider, request.headers)
+    owner = owner_at(target.provider, receipt.owner, request.headers)
     party = party_of(owner, conversation)
     routing.budget.count_request(owner)
     ranking = routing.ranking(plan, conversation)

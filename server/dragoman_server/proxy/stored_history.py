@@ -49,7 +49,7 @@ class StoredHistory:
         self._max_chain = max_chain
         self._long_reads = asyncio.Semaphore(LONG_READS)
         self._long_of_owner: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Those who wait here keep no others from reading."""
+        """One lock for each owner: its further reads wait here, and not in the places of others."""
 
     async def of_request(self, owner: str, request: StoredRequest, limit: int) -> tuple[list[Any], int]:
         """Return the items that a request continues, and the bytes of what was read for them.

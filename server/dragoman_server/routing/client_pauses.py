@@ -13,7 +13,9 @@ from itertools import takewhile
 from dragoman_server.routing.circuit_breaker import CircuitBreaker
 
 Party = tuple[bytes, ...]
-"""The sender of a request: digests of its key, if there are keys, and of its conversation. It may be empty."""
+"""The client of a request, and its conversation: the digest of its key, if it has one, and that of both.
+
+It may be empty."""
 Place = tuple[str, str]
 """A key of a provider, and a model there."""
 KEPT = 120.0
@@ -85,7 +87,7 @@ class ClientPauses:
             del self._breakers[each]
         return any(breaker.open for _, (breaker, _) in old)
 
-    # --- pauses that a provider asks for -----------------------------------------------------------------------------
+    # --- pauses that a provider requests -----------------------------------------------------------------------------
 
     def cool(self, place: Place, seconds: float, *, requested: bool, party: Party) -> bool:
         """Let a party pause at a place. Returns True if others pause there already: then all have to.

@@ -66,7 +66,7 @@ def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: boo
         word, scope, blame = "unavailable", Scope.ANYWHERE, Blame.PROVIDER
     elif status in _KEY_STATUSES and own_key:
         word, scope, blame = "unauthorized", Scope.ELSEWHERE, Blame.KEY
-        by_content = status == 403  # moderation answers it, too
+        by_content = status == 403  # moderation returns it, too
     else:
         word, scope, blame = "refused", Scope.NOWHERE, Blame.NONE
     if hints.again is False and scope is Scope.ANYWHERE:

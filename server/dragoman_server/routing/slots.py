@@ -14,7 +14,7 @@ Wake = Callable[[], None]
 class Slots:
     """Counts the requests at a provider. `limit` is the most at once (0: no limit), `queue` the most that wait.
 
-    An `owner` is what separates clients.
+    `owner` identifies a client.
     """
 
     __slots__ = ("_dropped", "_limit", "_queue", "_waiting", "taken", "waiting")
@@ -46,7 +46,7 @@ class Slots:
         return self.is_closed_to(())
 
     def is_closed_to(self, owner: Hashable) -> bool:
-        """True if a request of this client would be refused."""
+        """True if a request of this client would be rejected."""
         return self.full and self.waiting >= self._queue and self._longest(owner) is None
 
     def take(self) -> bool:

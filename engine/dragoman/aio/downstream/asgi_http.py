@@ -130,7 +130,7 @@ class HttpResponse:
     """Makes ASGI messages of the bytes of a response to `method`.
 
     Each chunk is one message. `status` is 0 until the response has begun, and `complete` is True once it has ended. If
-    `closing` is set before, it closes the client's connection. `upgraded` are the bytes behind a 101.
+    `closing` is set before, it closes the client's connection. `upgraded` are the bytes after a 101.
     """
 
     def __init__(self, method: str) -> None:

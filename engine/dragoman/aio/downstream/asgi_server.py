@@ -85,7 +85,7 @@ class AsgiServer:
                 if exchange.ended:
                     receiving.cancel()  # the server would report a disconnection now
                     if transport.get_protocol() is not connection:
-                        return  # a refused request lingers, for more bytes of the client
+                        return  # a rejected request lingers, for more bytes of the client
             if receiving.done() and not receiving.cancelled():
                 receiving.result()  # raises the error of `receive`
             else:

@@ -42,7 +42,7 @@ class HijackRunner(web.AppRunner):
             shutdown_timeout=shutdown_timeout,
             logger=log,
             keepalive_timeout=self._limits.keep_alive,
-            # aiohttp would also decompress the body of a refused request, to its end and in one turn, to drop it.
+            # aiohttp would also decompress the body of a rejected request, to its end and in one turn, to drop it.
             auto_decompress=False,
         )
         self.connections: HijackServer | None = None

@@ -90,7 +90,7 @@ class Store(Protocol):
     async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
         """Return these responses in this order, without those that were deleted meanwhile.
 
-        All are in memory then, so ask for a part (`batches`) of a long list.
+        All are in memory then, so request a long list in parts (`batches`).
         """
         ...
 

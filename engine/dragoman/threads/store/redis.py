@@ -140,12 +140,7 @@ class RedisStore(OpenedByWith):
     async def _nodes(self, redis: Redis, owner: str, outlines: Sequence[Outline]) -> list[Node]:
         nodes: list[Node] = []
         for batch in batches(outlines, READ_BYTES, READ_NODES):
-            tree = b"%b:data:%d:%b%b" % (
-                self._keys[0].encode(),
-                len(_bytes(owner)),
-                _bytes(owner),
-                _bytes(batch[0].root),
-            )
+            tree = self._data_key(_bytes(owner), _bytes(batch[0].root))
             values: list[Any] = await redis.hmget(tree, [_bytes(each.id) for each in batch])
             for each, data in zip(batch, values, strict=True):
                 if data is not None:

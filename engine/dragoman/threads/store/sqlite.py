@@ -47,7 +47,7 @@ _EXPIRED_AT_ONCE = 16
 """Most expired conversations that are removed in one transaction."""
 _COLUMNS = "nodes.id, nodes.parent, nodes.created, nodes.data"
 _OUTLINE = "nodes.id, nodes.root, nodes.parent, nodes.created, nodes.size"
-"""The columns of an `Outline`. SQLite does not read the data, which is behind them."""
+"""The columns of an `Outline`. SQLite does not read the data, which comes after them."""
 _LIVE = "FROM nodes JOIN trees USING (owner, root) WHERE nodes.owner = ? AND nodes.id = ? AND trees.expires > ?"
 # CROSS JOIN keeps the order of the tables: one look-up in the index for each step, whatever the size of the store.
 # An id that was deleted and used again has another depth.

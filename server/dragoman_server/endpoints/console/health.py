@@ -78,7 +78,7 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
     """Return the state of each provider of the configuration.
 
     It is `paused` while a breaker is open in a process, for a client or for all, `down` if its last requests failed
-    because it was not there, `cooling` while keys of it pause in this process, `working` if it was asked at all, else
+    because it was not there, `cooling` while keys of it pause in this process, `working` if it got any request, else
     `unused`. Requests that the gateway rejected are no requests to a provider.
     """
     routing = gateway.routing

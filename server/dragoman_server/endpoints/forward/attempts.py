@@ -33,8 +33,8 @@ from dragoman_server.routing.routing_state import RoutingState
 class ForwardAttempts(Attempts):
     """The attempts of one forwarded request: `client` is its body, `upload` the form that is sent in place of that.
 
-    `sender` separates clients of the same key, as a conversation does elsewhere. The other arguments are those of
-    `Attempts`.
+    `address` is the client's: it separates clients of the same key, as a conversation does elsewhere. The other
+    arguments are those of `Attempts`.
     """
 
     __slots__ = ("_client", "_upload")
@@ -56,7 +56,7 @@ class ForwardAttempts(Attempts):
         now: Callable[[], float],
         *,
         estimates: bool,
-        sender: bytes,
+        address: bytes,
     ) -> None:
         assert target.plan is not None
         if upload is not None:
@@ -65,7 +65,7 @@ class ForwardAttempts(Attempts):
             *(request, client.body, receipt, exchange, loaded, target, ranking, candidate),
             *(routing, transport, requests, now),
             estimates=estimates,
-            conversation=sender,
+            conversation=address,
         )
         self._client = client
         self._upload = upload

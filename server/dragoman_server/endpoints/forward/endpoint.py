@@ -51,7 +51,7 @@ class ForwardedEndpoints:
             return sent.response
         except DragomanError as error:
             gateway = self._gateway
-            return answer_error(receipt, await gateway.count_refused(receipt, error), gateway.loaded.upstream_warnings)
+            return answer_error(receipt, await gateway.count_rejected(receipt, error), gateway.loaded.upstream_warnings)
         except (ClientGone, ConnectionError):
             # The client has disconnected. Errors of the upstream's connection are UpstreamErrors.
             return web.Response(status=CLIENT_GONE)
@@ -78,8 +78,8 @@ class ForwardedEndpoints:
         client = await read_body(request, receipt, gateway.bodies, loaded.config.server.limits)
         receipt.model = client.model or None
         target = await choose_target(request, receipt, loaded, gateway.hooks, client.model)
-        sender = (request.remote or "").encode()
-        target, ranking, candidate = choose_candidate(request, target, receipt, gateway.routing, sender)
+        address = (request.remote or "").encode()
+        target, ranking, candidate = choose_candidate(request, target, receipt, gateway.routing, address)
         translation = await exchange_of(request, receipt, loaded, target, client, time.time)
         if gateway.usage.writes and client.form is None:
             translation.context.input_estimate = estimate_by_size(translation.body)
@@ -105,7 +105,7 @@ class ForwardedEndpoints:
             *(request, client, upload, receipt, exchange, loaded, target, ranking, candidate),
             *(gateway.routing, transport, requests, time.time),
             estimates=gateway.usage.writes,
-            sender=sender,
+            address=address,
         )
         del client
         async with gateway.upstream.opened(call, request, send=attempts.open) as (answer, timers):

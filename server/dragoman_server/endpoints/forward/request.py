@@ -22,7 +22,7 @@ from dragoman.gateway import FormField, boundary_of, forward, parse_body, quote
 from dragoman.wire import Json
 from dragoman_server.config.forwarded_endpoints import FORM_TYPE, FORMS, FORWARDED
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import check_model, client_key_digest
+from dragoman_server.proxy.auth import check_model, owner_at
 from dragoman_server.proxy.error_response import client_failure, unsupported
 from dragoman_server.proxy.hooks import Hooks, chosen
 from dragoman_server.proxy.limits import estimate_of_form
@@ -125,18 +125,18 @@ async def choose_target(
 
 
 def choose_candidate(
-    request: web.Request, target: Target, receipt: Receipt, routing: RoutingState, sender: bytes
+    request: web.Request, target: Target, receipt: Receipt, routing: RoutingState, address: bytes
 ) -> tuple[Target, list[Candidate], Candidate | None]:
     """Return the target for the best candidate of its plan at the moment, that candidate, and the order of all.
 
-    `sender` separates clients of the same key, as a conversation does elsewhere. Only candidates that serve the
-    endpoint count. Both are empty without a plan. Raises DragomanError if all pause.
+    `address` is the client's: it separates clients of the same key, as a conversation does elsewhere. Only candidates
+    that serve the endpoint count. Both are empty without a plan. Raises DragomanError if all pause.
     """
     if target.plan is None:
         return target, [], None
     group = FORWARDED[receipt.endpoint]
-    owner = receipt.owner or client_key_digest(target.provider, request.headers)
-    party = party_of(owner, sender)
+    owner = owner_at(target.provider, receipt.owner, request.headers)
+    party = party_of(owner, address)
     routing.budget.count_request(owner)
     ranking = [each for each in routing.ranking(target.plan, None) if each.provider.serves(group)]
     usable = routing.usable(ranking, party)

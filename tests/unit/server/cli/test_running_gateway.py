@@ -26,8 +26,8 @@ async def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatc
     [
         (401, {"error": {"message": "no API key"}}, "no API key; the key is read from DRAGOMAN_KEY"),
         (404, {"error": {"message": "there is no\x1b[31m receipt"}}, r"there is no \[31m receipt"),
-        (502, {"error": "no"}, "the gateway answered 502"),
-        (502, [], "the gateway answered 502"),
+        (502, {"error": "no"}, "the gateway returned 502"),
+        (502, [], "the gateway returned 502"),
     ],
 )
 async def test_an_error_response_is_an_error(status: int, body: object, expected: str) -> None:
