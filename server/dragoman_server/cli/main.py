@@ -24,7 +24,8 @@ from dragoman_server.cli.options import ConfigFile, add_dialect, add_log, add_si
 from dragoman_server.cli.parser import Parser
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import ConfigError, closest, parse_word, value_problem
+from dragoman_server.config.toml_reader import ConfigError
+from dragoman_server.config.value_problems import closest, parse_word, value_problem
 from dragoman_server.observability.logs import LEVELS, configure, print_line
 from dragoman_server.routing.client_profiles import BY_NAME
 

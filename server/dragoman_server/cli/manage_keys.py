@@ -33,7 +33,8 @@ from dragoman_server.config.accounts_tables import load_accounts
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.stored_files import files_left_behind
-from dragoman_server.config.toml_reader import NOT_FILES, closest, directory_of, join
+from dragoman_server.config.toml_reader import NOT_FILES, directory_of, join
+from dragoman_server.config.value_problems import closest
 
 T = TypeVar("T")
 _NEVER = "never"

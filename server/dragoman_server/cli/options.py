@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman import Dialect
 from dragoman_server.config.hints import DIALECTS
-from dragoman_server.config.toml_reader import choice_problem
+from dragoman_server.config.value_problems import choice_problem
 from dragoman_server.observability.logs import FORMATS, LEVELS
 
 PORT_MAX = 65535

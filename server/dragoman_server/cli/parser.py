@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from dragoman.gateway import tidy
-from dragoman_server.config.toml_reader import choice_problem, closest, unknown
+from dragoman_server.config.value_problems import choice_problem, closest, unknown
 
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number"}
 

@@ -30,7 +30,7 @@ from dragoman_server.cli.options import add_simulate
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import closest
+from dragoman_server.config.value_problems import closest
 from dragoman_server.observability.logs import LEVELS, print_line
 from dragoman_server.routing.router import Router, Target
 

@@ -10,7 +10,8 @@ from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.provider import VENDOR_URL, Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table, closest
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table
+from dragoman_server.config.value_problems import closest
 
 _RESPONSES_SURFACE = "openai-responses"
 """Name of the second provider for OPENAI_API_KEY: the same host, by the Responses API."""

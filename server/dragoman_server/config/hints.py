@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman_server.config.toml_reader import Problem, kind_of
+from dragoman_server.config.toml_reader import Problem
+from dragoman_server.config.value_problems import kind_of
 
 DIALECTS = {
     **dict.fromkeys(("openai", "open-ai", "open_ai"), "chat is OpenAI's Chat Completions, responses its Responses"),

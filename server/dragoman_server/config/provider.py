@@ -17,7 +17,8 @@ from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.toml_reader import Problem, join, unknown, value_problem
+from dragoman_server.config.toml_reader import Problem, join
+from dragoman_server.config.value_problems import unknown, value_problem
 
 VENDOR_URL = {
     Dialect.CHAT: "https://api.openai.com/v1",

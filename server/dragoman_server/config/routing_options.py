@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from math import isfinite
 
 from dragoman.gateway import changed_fields
-from dragoman_server.config.toml_reader import Problem, documented, unknown
+from dragoman_server.config.toml_reader import Problem
+from dragoman_server.config.value_problems import documented, unknown
 
 BALANCES = ("sticky", "least-busy", "weighted")
 """Ways to share requests between targets of the same priority."""

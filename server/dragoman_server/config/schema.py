@@ -35,7 +35,8 @@ from dragoman_server.config.routing_options import (
 )
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
-from dragoman_server.config.toml_reader import ConfigError, Problem, closest, join, unknown, value_problem
+from dragoman_server.config.toml_reader import ConfigError, Problem, join
+from dragoman_server.config.value_problems import closest, unknown, value_problem
 from dragoman_server.config.websocket import WebSocketOptions
 
 SIMULATED = {dialect: f"simulated-{dialect}" for dialect in Dialect}

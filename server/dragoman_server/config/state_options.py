@@ -14,7 +14,8 @@ from dragoman.gateway import changed_fields
 from dragoman_server.accounts.store.options import is_prefix, is_redis_url
 from dragoman_server.config.compaction_options import CompactionOptions, read_compaction
 from dragoman_server.config.provider import Secret
-from dragoman_server.config.toml_reader import Problem, Table, unknown
+from dragoman_server.config.toml_reader import Problem, Table
+from dragoman_server.config.value_problems import unknown
 
 if TYPE_CHECKING:
     from dragoman.threads import ThreadLimits

@@ -10,13 +10,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, field, fields
+from dataclasses import fields
 from datetime import UTC, date, datetime, time
 from typing import Any
 from urllib.parse import quote, unquote
 
-from dragoman.gateway import EFFORTS, short_repr, tidy
+from dragoman.gateway import short_repr, tidy
 from dragoman_server.config.secret_file import PREFIX, SecretFileError, read_secret
+from dragoman_server.config.value_problems import (
+    KINDS,
+    as_toml,
+    choice_problem,
+    closest,
+    kind_of,
+    value_problem,
+    wrong_type,
+)
 
 Problem = tuple[str, str]
 """Path in the configuration, and message."""
@@ -26,18 +35,6 @@ _UNIX = "unix://"
 NOT_FILES = frozenset(("", "-", ":memory:"))
 """Values of a key for a file that are no paths: standard output, and SQLite's database in memory."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_KINDS: dict[type, str] = {
-    str: "a string",
-    int: "an integer",
-    float: "a number",
-    bool: "a boolean",
-    list: "an array",
-    tuple: "an array",
-    dict: "a table",
-    datetime: "a date or a time",
-    date: "a date",
-}
-
 SYNONYMS = {
     **dict.fromkeys(("api_base", "url", "endpoint", "baseurl", "base-url"), "base_url"),
     **dict.fromkeys(("key", "apikey", "api-key", "token"), "api_key"),
@@ -74,118 +71,10 @@ class ConfigError(ValueError):
         return "\n".join(f"{path}: {message}" if path else message for path, message in self.problems)
 
 
-def kind_of(value: Any) -> str:
-    """Return the TOML type of a value, for messages: `a string`, `an array`."""
-    return _KINDS.get(type(value), f"a {type(value).__name__}")
-
-
 def join(path: str, key: str) -> str:
     """Return the path of a key, quoted as in TOML."""
     step = key if _BARE.match(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"{path}.{step}" if path else step
-
-
-def closest(word: str, words: Iterable[str]) -> str:
-    """Return ` (did you mean "…"?)` with the closest of `words`, or an empty string."""
-    from difflib import get_close_matches  # 0.1 MB of memory, needed only for errors
-
-    found = get_close_matches(word, [str(known) for known in words], 1)
-    return f' (did you mean "{found[0]}"?)' if found else ""
-
-
-def wrong_type(expected: str, value: Any, *, secret: bool = False) -> str:
-    """Return a message on a value of a wrong type. Of an array, a table and what may be a secret it shows the type.
-
-    In place of a table there may be a secret, such as a header in one string.
-    """
-    if secret or expected == _KINDS[dict] or isinstance(value, dict | list):
-        return f"expected {expected}, got {kind_of(value)}"
-    return f"expected {expected}; got {tidy(_toml(value))}"
-
-
-def _toml(value: Any) -> str:
-    return str(value).lower() if type(value) is bool else f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def unknown(what: str, word: str, words: Iterable[str]) -> str:
-    """Return a message such as `unknown provider "locla"; there are: local (did you mean "local"?)`."""
-    known = [str(known) for known in words]
-    there = f"there are: {', '.join(known)}" if known else f"there is no {what}"
-    return f'unknown {what} "{word}"; {there}{closest(word, known)}'
-
-
-def choice_problem(value: Any, words: Iterable[str], *forms: str) -> str | None:
-    """Return a message if `value` is not one of `words`, else None. `forms` describe other values that are allowed."""
-    allowed = [str(word) for word in words]
-    if isinstance(value, str) and value in allowed:
-        return None
-    meant = {True: "on", False: "off"}.get(value, "") if type(value) is bool else str(value)
-    return f"expected one of {', '.join((*allowed, *forms))}; got {_toml(value)}{closest(meant, allowed)}"
-
-
-def parse_word(spec: Field[Any], word: str) -> Any:
-    """Return the value of a field given as a word on the command line: a comma-separated list, a number or a string."""
-    if type(spec.default) is tuple:
-        return tuple(word.split(",")) if word else ()
-    if "number" in spec.metadata:
-        for kind in (int, float):
-            try:
-                return kind(word)
-            except ValueError:
-                continue
-    return word
-
-
-def documented(default: Any, doc: str) -> Any:
-    """Return a field of a dataclass with the text that the reference page has about it."""
-    return field(default=default, metadata={"doc": doc})
-
-
-def value_problem(spec: Field[Any], value: Any) -> str | None:
-    """Return a message if `value` does not suit the field, else None.
-
-    The allowed values are in the field's metadata; the type is that of its default.
-    """
-    kind: type = type(spec.default)
-    if "number" in spec.metadata:
-        return _number_problem(spec, value)
-    if spec.metadata.get("values"):
-        return choice_problem(value, spec.metadata["values"])
-    if kind is tuple:
-        if type(value) not in (list, tuple):
-            return wrong_type(_KINDS[list], value)
-        if items := spec.metadata.get("items"):
-            return _items_problem(value, items, spec.metadata["form"])
-        # The only other lists are effort levels, in rising order (mapping §5.5).
-        for level in value:
-            if wrong := choice_problem(level, EFFORTS):
-                return wrong
-        if [level for level in EFFORTS if level in value] != list(value):
-            return f"expected rising order without repetition: {', '.join(EFFORTS)}"
-        return None
-    if type(value) is not kind and not (kind is float and type(value) is int):
-        return wrong_type(_KINDS[kind], value)
-    number: Any = value
-    if kind in (int, float) and not number >= 0:  # written this way, NaN is rejected too
-        return f"expected 0 or more; got {value}"
-    return None
-
-
-def _number_problem(spec: Field[Any], value: Any) -> str | None:
-    """Return a message for a field that accepts words and numbers."""
-    kind, least, most = spec.metadata["number"]
-    if type(value) is kind or (kind is float and type(value) is int):
-        return None if least <= value <= most else f"expected {least:g} to {most:g}; got {value:g}"
-    return choice_problem(value, spec.metadata["values"], f"{_KINDS[kind]} from {least:g} to {most:g}")
-
-
-def _items_problem(values: Sequence[Any], pattern: str, form: str) -> str | None:
-    for value in values:
-        if type(value) is not str:
-            return wrong_type("strings", value)
-        if not re.fullmatch(pattern, value):
-            return f"expected strings like {form}; got {_toml(value)}"
-    return None
 
 
 def directory_of(path: str | os.PathLike[str]) -> str:
@@ -238,7 +127,7 @@ class Table:
             return None
         value = self._data[key]
         if type(value) not in kinds:
-            self.report(key, wrong_type(_KINDS[kinds[0]], value, secret=secret))
+            self.report(key, wrong_type(KINDS[kinds[0]], value, secret=secret))
             return None
         return value
 
@@ -319,7 +208,7 @@ class Table:
                 if resolved is not None:
                     out.append(resolved)
             else:
-                self.problems.append((f"{self.at(key)}[{index}]", wrong_type(_KINDS[str], value, secret=secret)))
+                self.problems.append((f"{self.at(key)}[{index}]", wrong_type(KINDS[str], value, secret=secret)))
         return out
 
     def boolean(self, key: str) -> bool | None:
@@ -351,7 +240,7 @@ class Table:
             return auto
         if auto is not None and type(value) is str and "${" not in value:
             self._known_keys.add(key)
-            self.report(key, f'expected an integer or "auto"; got {tidy(_toml(value))}')
+            self.report(key, f'expected an integer or "auto"; got {tidy(as_toml(value))}')
             return None
         if type(value) is not str or "${" not in value:
             number: int | None = self._get(key, int)

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from dragoman.gateway import changed_fields
-from dragoman_server.config.toml_reader import Problem, unknown
+from dragoman_server.config.toml_reader import Problem
+from dragoman_server.config.value_problems import unknown
 
 MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis"
 KINDS = (MEMORY, SQLITE, REDIS)

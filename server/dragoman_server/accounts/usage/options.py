@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dragoman_server.config.toml_reader import Problem, unknown
+from dragoman_server.config.toml_reader import Problem
+from dragoman_server.config.value_problems import unknown
 
 OFF, JSONL, SQLITE = "off", "jsonl", "sqlite"
 KINDS = (OFF, JSONL, SQLITE)

@@ -12,7 +12,7 @@ from dragoman import direction, translate
 from dragoman.profiles import THIRD_PARTIES, Vendor
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, builtin_profile
 from dragoman.translate_request import Translation
-from dragoman_server.config.toml_reader import value_problem
+from dragoman_server.config.value_problems import value_problem
 from support.paths import FIXTURES
 
 RECORDED = (

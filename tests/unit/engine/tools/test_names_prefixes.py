@@ -9,7 +9,7 @@ import pytest
 from dragoman.canonical.request import Json
 from dragoman.knobs import KNOBS
 from dragoman.tools.names import NameTable, with_prefix
-from dragoman_server.config.toml_reader import parse_word, value_problem
+from dragoman_server.config.value_problems import parse_word, value_problem
 from support.spoken import translated
 
 RULE = ("mcp_=mcp__",)

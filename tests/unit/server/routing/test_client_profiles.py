@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from dragoman.knobs import KNOBS, Knobs
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.schema import Config
-from dragoman_server.config.toml_reader import value_problem
+from dragoman_server.config.value_problems import value_problem
 from dragoman_server.routing.client_profiles import (
     AGENT_MAX,
     AGENTS_KEPT,
