@@ -34,7 +34,7 @@ _CONTENTS = """\
 {made}
 
 The names in these packages and modules are public. All others may change in any release. How to use them:
-[translate offline](../../howto/translate-offline.md), [in Starlette or FastAPI](../../howto/embed-in-starlette.md),
+[translate offline](../../howto/translate-offline.md), [in Starlette or FastAPI](../../howto/translate-in-starlette.md),
 [embed the gateway](../../howto/embed-in-aiohttp.md).
 
 {packages}
