@@ -137,7 +137,7 @@ if not TYPE_CHECKING:  # a type checker reports the names that have moved, and t
     def __getattr__(name: str) -> Any:
         """Read the version, or import a name that has moved (PEP 562)."""
         if name == "__version__":
-            from importlib.metadata import version  # 0.6 MB, needed only here
+            from importlib.metadata import version  # 1.4 MB, needed only here
 
             value = globals()[name] = version("dragoman")
             return value
