@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,9 +15,11 @@ from dragoman import Usage
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.config.routing_options import RouteTarget
+from dragoman_server.config.schema import Route
 from support.gateways import gate, until
 from support.named_keys import keyed, made, spent
-from support.samples import dump, error_frame, reply, text_stream
+from support.samples import PATHS, dump, error_frame, reply, request, text_stream
 from support.sockets import Close, ScriptedServer, Send, Stall, Step, Wait, answer, chunk, sse_head, stream
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
@@ -265,6 +267,23 @@ async def test_a_budget_of_cost_follows_the_price_table() -> None:
         assert status == 403
         assert "no price" in error.message
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("priced", [False, True])
+@pytest.mark.parametrize("forwarded", [False, True], ids=["translated", "forwarded"])
+async def test_a_model_without_a_price_is_no_fallback_for_a_budget_of_cost(forwarded: bool, priced: bool) -> None:
+    key, record = made(daily_cost=1000.0)
+    async with ScriptedServer(answer(503, b"{}")) as first, ScriptedServer(ok()) as second:
+        config = keyed(first.url, CHAT, record)
+        providers = {**config.providers, "next": replace(config.providers["up"], name="next", base_url=second.url)}
+        targets = RouteTarget("up", "m"), RouteTarget("next", "m" if priced else "unknown")
+        config = replace(config, providers=providers, routes=[Route("*", targets=targets)])
+        async with gate(config, prices=FlatPrices()) as entrance:
+            path, body = ("/v1/embeddings", {"input": "Hi"}) if forwarded else (PATHS[CHAT], request(CHAT))
+            url, body = entrance.url + path, {**body, "model": "m"}
+            async with entrance.session.post(url, json=body, headers=bearer(key)) as response:
+                assert response.status == (200 if priced else 503)
+    assert len(second.requests) == priced
 
 
 async def test_without_a_price_table_a_budget_of_cost_rejects() -> None:

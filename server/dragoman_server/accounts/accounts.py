@@ -246,6 +246,10 @@ class Accounts:
         claim = Claim(record.hash.id, lease, limits, (1, tokens if tokens > 1 else 1, cost), self._periods)
         return claim if self._grants_at_once(claim) else await self._granted(claim, client)
 
+    def has_price(self, model: str, provider: str) -> bool:
+        """True if the cost of a request to this model of a provider is known."""
+        return self._prices is not None and self._prices.cost(Usage(), model, provider) is not None
+
     async def admit_request(self, record: KeyRecord, lease: str, client: Dialect, *, waits: bool) -> Claim | None:
         """Check the limits of requests of a key for a request without tokens. Returns the claim, for `settle`.
 

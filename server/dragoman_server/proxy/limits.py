@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dragoman_server.accounts.accounts import Accounts
     from dragoman_server.accounts.keys.record import KeyRecord
     from dragoman_server.accounts.limits.claim import Claim
+    from dragoman_server.routing.plan import Candidate
 
 NO_RATE_HEADERS: Mapping[str, str] = {}
 _BYTES = 4
@@ -43,6 +44,14 @@ async def admit(accounts: Accounts, record: KeyRecord, receipt: Receipt, now: fl
     if claim.levels is None:  # the store was not asked
         return NO_RATE_HEADERS
     return record.limits.rate_headers.write(claim.levels, receipt.client, now)
+
+
+def with_price(accounts: Accounts, record: KeyRecord, candidates: list[Candidate]) -> list[Candidate]:
+    """Return the candidates that a key may use: with a budget of cost, those whose price is known."""
+    limits = record.limits.active
+    if limits is None or not limits.has_cost:
+        return candidates
+    return [each for each in candidates if accounts.has_price(each.upstream_model, each.provider.name)]
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from dragoman.gateway import PromptDigest, quote
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange, OpenStream
-from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size, with_price
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.resolve_request import resolve_request
 from dragoman_server.proxy.upstream_calls import Send
@@ -61,6 +61,7 @@ async def prepare_request(
     key, accounts = receipt.key, gateway.named_keys.accounts
     if key is not None and accounts is not None and key.limits.active is not None:
         limits = await admit(accounts, key, receipt, gateway.now())
+        ranking = with_price(accounts, key, ranking) if ranking is not None else None
     if gateway.prompt_cache:
         digest = partial(PromptDigest.of, translation.direction.upstream.dialect, translation.body)
         prompt = await compute(len(translation.body), digest, receipt.owner, request)

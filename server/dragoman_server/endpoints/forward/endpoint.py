@@ -30,7 +30,7 @@ from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.gateway import Endpoint, Gateway
-from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size
+from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size, with_price
 from dragoman_server.proxy.request_failure import answer_defect, answer_error, end_abandoned
 
 log = logging.getLogger("dragoman")
@@ -87,6 +87,7 @@ class ForwardedEndpoints:
         key, accounts = receipt.key, gateway.named_keys.accounts
         if key is not None and accounts is not None and key.limits.active is not None:
             limits = await admit(accounts, key, receipt, time.time())
+            ranking = with_price(accounts, key, ranking)
         requests = gateway.upstream_requests
         call, upload = upstream_request(requests, request, loaded, target, translation, client, endpoint)
         if receipt.trace is not None:
