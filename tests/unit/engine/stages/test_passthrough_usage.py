@@ -78,6 +78,8 @@ CASES = {
     "messages: long deltas": ("messages", messages(
         block(0, type="text", text=""), delta(0, type="text_delta", text=LONG) * 18), 9000),
     "messages: a text in the start": ("messages", messages(block(0, type="text", text=LONG)), 500),
+    "messages: a call in the start": ("messages", messages(
+        block(0, type="tool_use", id="t", name="f", input={"text": LONG})), 503),
     "messages: thinking and a call": ("messages", messages(
         block(0, type="thinking", thinking=""), delta(0, type="thinking_delta", thinking=LONG),
         block(1, type="tool_use", id="t", name="f", input={}),

@@ -72,7 +72,8 @@ class MessagesObserver(Observer):
             self._open.add(index)
             block = payload.get("content_block")
             if type(block) is dict:
-                self._count_text(block.get("text") or block.get("thinking"))
+                given = block.get("input")  # some servers send a whole call at once
+                self._count_text(block.get("text") or block.get("thinking") or (dumps(given) if given else None))
             if type(block) is dict and block.get("type") == "tool_use":
                 self._calls = self._calls or set()
                 self._calls.add(index)
@@ -109,7 +110,7 @@ class MessagesObserver(Observer):
             self.usage = read_usage(self._counts)
 
     def _count_text(self, text: object) -> None:
-        self.written += len(text) if type(text) is str else 0
+        self.written += len(text) if isinstance(text, str | bytes) else 0
 
     def omitted_terminal(self) -> Frame | None:
         """Return the `message_stop` that a lenient profile's upstream left out after a stop reason, else None."""
