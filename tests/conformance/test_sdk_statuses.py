@@ -64,7 +64,7 @@ KEYS = (401, 403)
 
 
 def expected(client: str, upstream: str, status: int) -> Told:
-    """What a client is told of an upstream's status about its own request and its own key."""
+    """The exception of an SDK for an upstream's status about the client's own request and its own key."""
     if client == "messages":
         if (upstream, status) == ("messages", 503):
             # Anthropic sends no 503: what the simulator says then is passed through.

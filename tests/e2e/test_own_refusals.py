@@ -119,7 +119,7 @@ async def uploaded(entrance: Gate, key: str, change: Change) -> int:
         return response.status
 
 
-async def spoken(entrance: Gate, key: str, change: Change) -> int:
+async def on_websocket(entrance: Gate, key: str, change: Change) -> int:
     async with speaking(entrance.url, headers=headers(key)) as client:
         await change()  # the handshake would be refused otherwise
         (error,) = await client.turn()
@@ -134,7 +134,7 @@ FORMS: dict[str, Form] = {
     "background": posted("/v1/responses", input="Hi", background=True),
     "embeddings": posted("/v1/embeddings", input="Hi"),
     "form": uploaded,
-    "websocket": spoken,
+    "websocket": on_websocket,
     "count": posted("/v1/messages/count_tokens", messages=TURN),
 }
 

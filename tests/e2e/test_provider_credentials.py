@@ -1,4 +1,4 @@
-"""A provider that refuses the gateway's own key: no client is told that its key is wrong, in any form of request."""
+"""A provider that refuses the gateway's own key: no client gets a 401, in any form of request."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def uploaded(entrance: Gate) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def spoken(entrance: Gate) -> tuple[int, str]:
+async def on_websocket(entrance: Gate) -> tuple[int, str]:
     async with speaking(entrance.url) as client:
         (error,) = await client.turn()
         return int(error["status"]), json.dumps(error)
@@ -88,7 +88,7 @@ FORMS: dict[str, Form] = {
     "responses": posted("/v1/responses", input="Hi"),
     "responses stream": posted("/v1/responses", input="Hi", stream=True),
     "background stream": posted("/v1/responses", input="Hi", background=True, stream=True),
-    "websocket": spoken,
+    "websocket": on_websocket,
     "embeddings": posted("/v1/embeddings", input="Hi"),
     "form": uploaded,
 }

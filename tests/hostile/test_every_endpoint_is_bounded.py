@@ -133,7 +133,7 @@ class World:
                 self.ids["member"] = answer["data"][0]["id"]
 
     def inputs(self) -> Iterator[dict[str, Any]]:
-        """Return the fields of requests of the Responses API: each way to say what they are about."""
+        """Return the fields of requests of the Responses API: each way to refer to a conversation."""
         yield {"input": self.items()}
         yield {"input": [{"type": "item_reference", "id": item} for item in self.items_of]}
         yield {"input": [{"type": "item_reference", "id": self.items_of[0]}] * self.kept}
@@ -298,7 +298,7 @@ async def test_every_endpoint_is_in_a_table() -> None:
     async with world(10, MEMORY) as it:
         rows = await table(it)
         unknown = [row for row in rows if row not in CASES and not WITHOUT.fullmatch(row)]
-        assert not unknown, "add a case for each, or say why there is none"
+        assert not unknown, "add a case for each, or state why there is none"
         assert not set(CASES) - set(rows)
         assert len(rows) > 50
 

@@ -112,7 +112,7 @@ async def test_many_conversations_of_one_key_pause_only_this_key() -> None:
 
 @pytest.mark.parametrize("client", [0, None], ids=["shared-key", "no-keys"])
 async def test_failures_of_one_conversation_pause_only_this_conversation(client: int | None) -> None:
-    """The clients of a shared key, or of no key, cannot be told apart otherwise."""
+    """The clients of a shared key, or of no key, have nothing else that differs."""
     async with scene(keys=0 if client is None else 1) as it:
         assert (await it.attack(client=client))[-1] == 503
         assert await it.attack("fine", client=client) == [200] * 10

@@ -78,4 +78,4 @@ async def test_text_that_is_not_utf8_cancels_the_turns_of_the_connection() -> No
         await client.until("response.output_text.delta")
         await client.socket.send_frame(b"\xff", 1)  # type: ignore[arg-type]
         assert await client.closed() == 1007
-        await asyncio.wait_for(server.hung_up.wait(), 5)
+        await asyncio.wait_for(server.hung_up.wait(), 20)
