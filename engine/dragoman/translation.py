@@ -269,6 +269,8 @@ class Translation:
             if payload.get("error"):
                 self._check_key(body, headers)
                 body = redact_json(body, context.secrets)
+            elif (check_end := self.direction.upstream.check_end) is not None:
+                check_end(payload)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 return put(body, find_values(body, "model"), context.model)
             return body

@@ -13,7 +13,6 @@ Json = dict[str, Any]
 INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
     StopReason.FILTERED: "content_filter",
-    StopReason.POLICY_CUT: "max_messages",
 }
 _ERRORS = {
     FailureKind.RATE_LIMIT: "rate_limit_exceeded",

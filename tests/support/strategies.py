@@ -206,7 +206,6 @@ RESPONSES = Shape(
         StopReason.LENGTH,
         StopReason.REFUSAL,
         StopReason.FILTERED,
-        StopReason.POLICY_CUT,
     ),
     origin="responses",
     whole_usage=True,

@@ -53,6 +53,9 @@ class Codec:
     strip_billing_line: Callable[[Any, Losses], bool] | None = None
     """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
     dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""
+    check_end: Callable[[Any], None] | None = None
+    """Raises `UpstreamStatusError` for the JSON object of a complete reply whose stop reason reports an interruption.
+    None if replies of the dialect have a status instead."""
     request_usage: Callable[[bytes, Any], bytes | None] | None = None
     """Returns the body of a request for a stream, given with its JSON object, with a request for token counts; None if
     it has one or cannot have one. None if streams of the dialect always have counts."""

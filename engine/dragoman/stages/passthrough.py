@@ -8,7 +8,7 @@ complete, and replaces a frame that no client could read.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -17,7 +17,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.errors.redact import redact, redact_json
-from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError
+from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
@@ -99,6 +99,13 @@ class Observer:
     def watch(self, payload: Json, event: str) -> None:
         """Observes one frame by its JSON object."""
         raise NotImplementedError
+
+    def check_stop(self, read: Callable[[str], object], native: object) -> None:
+        """Makes a stop reason that `read` rejects, as it reports an interrupted reply, the fault of the stream."""
+        try:
+            read(native if type(native) is str else "")
+        except UpstreamStatusError as error:
+            self.fault = error.failure
 
     def response_id(self) -> str | None:
         """Returns the id of the response (Responses), or None if it is not known or the dialect has none."""

@@ -8,7 +8,7 @@ from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.dialects.chat.request.request_usage import request_usage
 from dragoman.dialects.chat.request.write import write_request
-from dragoman.dialects.chat.stop_and_usage import read_usage
+from dragoman.dialects.chat.stop_and_usage import check_end, read_usage
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.chat.stream.usage_remover import UsageRemover
@@ -31,6 +31,7 @@ CODEC = Codec(
     write_failure,
     model_paths=(("model",),),
     prompt=(None, "messages"),
+    check_end=check_end,
     request_usage=request_usage,
     usage_remover=UsageRemover,
 )

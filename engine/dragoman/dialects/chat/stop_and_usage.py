@@ -9,7 +9,8 @@ from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
 from dragoman.dialects.shared.json_fields import count_of
-from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
+from dragoman.errors import Path
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 
@@ -26,26 +27,6 @@ _REASONS = {
     "function_call": StopReason.TOOL_CALLS,
     "content_filter": StopReason.FILTERED,
 }
-_FOREIGN_REASONS = {
-    # Messages' stop reasons, which some servers of both APIs send here too.
-    "end_turn": StopReason.END,
-    "stop_sequence": StopReason.END,
-    "tool_use": StopReason.TOOL_CALLS,
-    "max_tokens": StopReason.LENGTH,
-    "refusal": StopReason.FILTERED,
-    "model_length": StopReason.LENGTH,  # Mistral: `FinishReason` in its OpenAPI document
-    "sensitive": StopReason.FILTERED,  # GLM: docs.bigmodel.cn, chat completions
-    "model_context_window_exceeded": StopReason.CONTEXT,  # GLM: anomalyco/opencode#18814
-}
-"""Values that compatible servers send instead."""
-_FAILURES = {
-    "error": FailureKind.API,  # Mistral: `FinishReason` in its OpenAPI document; OpenRouter
-    "network_error": FailureKind.API,  # GLM: docs.bigmodel.cn, where it means that inference failed; litellm#23386
-    "abort": FailureKind.API,  # vLLM, SGLang, llama-cpp-python, in the code of their users
-    "cancelled": FailureKind.API,  # local servers in public code, with the text so far
-    "insufficient_system_resource": FailureKind.OVERLOADED,  # DeepSeek's reference: the reply was interrupted
-}
-"""Values that report an interrupted reply, which must not look complete."""
 _MATCHED_STOP_KEYS = ("stop_reason", "matched_stop")
 """Fields in which vLLM (`ChatCompletionResponseChoice` in its code) and SGLang return the matched stop sequence."""
 _FINISH_REASONS = {
@@ -69,11 +50,16 @@ def read_finish_reason(native: str | None) -> StopReason | None:
     """
     if not native:
         return None
-    reason = _REASONS.get(native) or _FOREIGN_REASONS.get(native)
-    if reason is None and (kind := _FAILURES.get(native)) is not None:
-        status = 503 if kind is FailureKind.OVERLOADED else 502
-        raise UpstreamStatusError(Failure(kind, f"upstream broke the reply off with finish_reason {native!r}", status))
-    return reason
+    reason = _REASONS.get(native) or read_stop_word(native, "finish_reason")
+    return StopReason.END if reason is StopReason.STOP_SEQUENCE else reason  # the word does not state which one
+
+
+def check_end(reply: Json) -> None:
+    """Raises `UpstreamStatusError` if a `finish_reason` of a complete reply reports that it was interrupted."""
+    choices = reply.get("choices")
+    for choice in choices if type(choices) is list else ():
+        if type(choice) is dict and type(native := choice.get("finish_reason")) is str:
+            read_finish_reason(native)
 
 
 def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
@@ -103,25 +89,26 @@ def resolve_stop_reason(
     *,
     calls: bool,
     refusal: bool,
-    content: bool,
+    shown: bool,
     losses: Losses,
     at: Path = ("finish_reason",),
     matched: str | None = None,
 ) -> Stop:
     """Returns the stop of a complete reply. If `finish_reason` and content disagree, the content decides.
 
-    `native` is the `finish_reason`; `length` and `content_filter` are never changed. `calls`, `refusal` and `content`
-    are True if the reply has calls, a refusal, or content of any kind. `matched` is the stop sequence that ended it.
-    Raises `UpstreamProtocolError` if there is neither a `finish_reason` nor content, `UpstreamStatusError` for a value
-    that reports an interrupted reply.
+    `native` is the `finish_reason`; `length` and `content_filter` are never changed. `calls`, `refusal` and `shown`
+    are True if the reply has calls, a refusal, or anything else than reasoning. `matched` is the stop sequence that
+    ended it.
+
+    Raises `UpstreamProtocolError` if nothing is shown and the `finish_reason` is missing or unknown,
+    `UpstreamStatusError` for a value that reports an interrupted reply.
     """
     reason = read_finish_reason(native)
     if reason is None:
-        if not native and not (calls or refusal or content):
-            raise UpstreamProtocolError("upstream reply has neither content nor a finish_reason")
+        check_shown(native, "finish_reason", shown=calls or refusal or shown)
         losses.add(LossCode.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
         reason = StopReason.END
-    elif native in _FOREIGN_REASONS:
+    elif native not in _REASONS:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {_FINISH_REASONS[reason]!r}")
     if reason is StopReason.END:
         if calls:  # several compatible servers send `stop` after calls

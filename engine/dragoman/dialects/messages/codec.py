@@ -11,7 +11,7 @@ from dragoman.dialects.messages.request.drop_billing_line import strip_billing_l
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.messages.request.write import write_request
-from dragoman.dialects.messages.stop_and_usage import read_usage
+from dragoman.dialects.messages.stop_and_usage import check_end, read_usage
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.dialects.messages.stream.reader import MessagesReader
 from dragoman.dialects.messages.stream.validator import MessagesValidator
@@ -34,4 +34,5 @@ CODEC = Codec(
     conversation=("metadata", "user_id"),
     restore_reasoning=restore_reasoning,
     strip_billing_line=strip_billing_line,
+    check_end=check_end,
 )

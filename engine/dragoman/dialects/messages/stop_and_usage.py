@@ -10,7 +10,8 @@ from typing import Any, Final
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.json_fields import count_of, read_count
-from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
+from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
+from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 
 DIALECT: Final = "messages"
@@ -26,16 +27,6 @@ _READ_STOP: Final[dict[str, StopReason]] = {
     "pause_turn": StopReason.PAUSED,
     "compaction": StopReason.POLICY_CUT,
 }
-
-_READ_CHAT_STOP: Final[dict[str, StopReason]] = {
-    "stop": StopReason.END,
-    "tool_calls": StopReason.TOOL_CALLS,
-    "length": StopReason.LENGTH,
-    "content_filter": StopReason.FILTERED,
-}
-"""Stop reasons of Chat, which servers of both dialects mix up."""
-_FAILURE_STOPS: Final = frozenset({"error", "abort", "cancelled"})
-"""Stop reasons of other servers for a reply that failed. It must not look like a complete one."""
 
 _WRITE_STOP: Final[dict[StopReason, str]] = {
     StopReason.END: "end_turn",
@@ -57,32 +48,34 @@ def read_stop(native: str | None) -> StopReason | None:
     """
     if not native:
         return None
-    reason = _READ_STOP.get(native) or _READ_CHAT_STOP.get(native)
-    if reason is None and native in _FAILURE_STOPS:
-        message = f"upstream broke the reply off with stop_reason {native!r}"
-        raise UpstreamStatusError(Failure(FailureKind.API, message, 502))
-    return reason
+    return _READ_STOP.get(native) or read_stop_word(native, "stop_reason")
 
 
-def resolve_stop_reason(native: str | None, *, calls: bool, content: bool, losses: Losses, at: Path) -> StopReason:
+def check_end(reply: Json) -> None:
+    """Raise `UpstreamStatusError` if the `stop_reason` of a complete reply reports that it failed."""
+    if type(native := reply.get("stop_reason")) is str:
+        read_stop(native)
+
+
+def resolve_stop_reason(native: str | None, *, calls: bool, shown: bool, losses: Losses, at: Path) -> StopReason:
     """Return the stop reason of a complete reply. If the upstream's contradicts the content, the content decides.
 
-    Raises `UpstreamProtocolError` if there is neither a reason nor content, `UpstreamStatusError` like `read_stop`.
+    Raises `UpstreamProtocolError` if nothing is shown and the reason is missing or unknown, `UpstreamStatusError` like
+    `read_stop`.
 
     Args:
         native: the upstream's `stop_reason`, if any.
         calls: True if the reply has tool calls.
-        content: True if the reply has any block.
+        shown: True if the reply has any block but reasoning.
         losses: where corrections are recorded.
         at: the place of the reason in the reply, for the records.
     """
     reason = read_stop(native)
     if reason is None:
-        if not native and not content:
-            raise UpstreamProtocolError("upstream ended the message without a stop_reason or any content")
+        check_shown(native, "stop_reason", shown=shown)
         losses.add(LossCode.STOP_UNKNOWN, at, f"read {native!r} as end_turn")
         reason = StopReason.END
-    elif native in _READ_CHAT_STOP:
+    elif native not in _READ_STOP:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {write_stop(reason)!r}")
     if reason is StopReason.END and calls:
         reason = StopReason.TOOL_CALLS

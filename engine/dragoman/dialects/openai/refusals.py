@@ -10,4 +10,4 @@ DECLINED = "The model declined to answer."
 
 def is_model_refusal(stop: Stop) -> bool:
     """True if a Messages model refused. False if a filter cut the reply."""
-    return stop.reason is StopReason.FILTERED and stop.native == "refusal"
+    return stop.reason is StopReason.FILTERED and (stop.native or "").lower() == "refusal"

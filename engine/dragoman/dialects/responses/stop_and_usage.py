@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.events import RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.events import CUTS, RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.dialects.shared.json_fields import read_count
+from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
+from dragoman.errors import Path
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 
@@ -24,42 +26,48 @@ _END, _TOOL_CALLS, _REFUSAL = StopReason.END, StopReason.TOOL_CALLS, StopReason.
 _READ_REASON: Final[dict[str, StopReason]] = {
     "max_output_tokens": StopReason.LENGTH,
     "content_filter": StopReason.FILTERED,
-    "max_messages": StopReason.POLICY_CUT,
-    "steered": StopReason.POLICY_CUT,
-    # Some servers send the word of Chat or of Messages.
-    "max_tokens": StopReason.LENGTH,
-    "length": StopReason.LENGTH,
 }
-_OTHER_WORDS: Final = ("max_tokens", "length")
+"""Reasons of an incomplete response, without `max_messages` and `steered`: no other dialect has a word for a response
+that stopped between two items, and after `length` clients raise the output cap."""
+_REASON_PATH: Final[Path] = ("incomplete_details", "reason")
 
 ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 """Every `status` of a finished response."""
 
 
-def resolve_stop_reason(response: Json, status: str | None, *, calls: bool, refusal: bool, losses: Losses) -> Stop:
+def resolve_stop_reason(
+    response: Json, status: str | None, *, calls: bool, refusal: bool, shown: bool, losses: Losses
+) -> Stop:
     """Returns the stop of a finished response (mapping §9.2).
 
-    `calls` and `refusal` are True if the response contains a call or refusal wording; an incomplete status takes
-    precedence. An unknown reason of an incomplete response is read as a cut, because a normal end would hide it.
+    `calls`, `refusal` and `shown` are True if the response contains a call, refusal wording, or anything else than
+    reasoning. An incomplete response with a known reason, or without one, is cut, whatever it contains.
+
+    Raises `UpstreamProtocolError` if nothing is shown and the reason is unknown, `UpstreamStatusError` for a
+    reason that reports an interrupted reply.
     """
+    native = status
     if status == "incomplete":
         details = response.get("incomplete_details")
         reason = details.get("reason") if type(details) is dict else None
         native = reason if type(reason) is str else None
-        known = _READ_REASON.get(native or "")
-        if known is None:
-            losses.add(LossCode.STOP_UNKNOWN, ("incomplete_details", "reason"), f"taken as a cut: {native!r}")
-            known = StopReason.POLICY_CUT
-        elif native in _OTHER_WORDS:
-            losses.add_once(
-                LossCode.REPLY_REPAIRED, ("incomplete_details", "reason"), f"read {native!r} as max_output_tokens"
-            )
-        return Stop(known, native)
-    if status != "completed":
+        if native is None:
+            losses.add(LossCode.STOP_UNKNOWN, _REASON_PATH, "taken as a cut: None")
+            return Stop(StopReason.POLICY_CUT)
+        known = _READ_REASON.get(native) or read_stop_word(native, "incomplete_details.reason")
+        if known in CUTS:
+            if native not in _READ_REASON:
+                done = f"read {native!r} as {_WRITE_STATUS[known][1]}"
+                losses.add_once(LossCode.REPLY_REPAIRED, _REASON_PATH, done)
+            return Stop(known, native)
+        check_shown(native, "reason of an incomplete response", shown=calls or refusal or shown)
+        losses.add(LossCode.STOP_UNKNOWN, _REASON_PATH, f"taken as an end: {native!r}")
+    elif status != "completed":
+        check_shown(status, "status", shown=calls or refusal or shown)
         losses.add(LossCode.STOP_UNKNOWN, ("status",), f"taken as completed: {status!r}")
     if calls:
-        return Stop(_TOOL_CALLS, status)
-    return Stop(_REFUSAL if refusal else _END, status)
+        return Stop(_TOOL_CALLS, native)
+    return Stop(_REFUSAL if refusal else _END, native)
 
 
 def read_usage(obj: Any) -> Usage | None:

@@ -21,6 +21,7 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
+from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
@@ -88,7 +89,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         finish if type(finish) is str else None,
         calls=bool(calls),
         refusal=Refusal in kinds,
-        content=bool(parts),
+        shown=is_shown(parts),
         losses=losses,
         at=_FINISH,
         matched=matched_stop(choice, context.sent_stops) if context.sent_stops else None,

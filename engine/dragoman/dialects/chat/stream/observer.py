@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
-from dragoman.dialects.chat.stop_and_usage import read_usage
+from dragoman.dialects.chat.stop_and_usage import read_finish_reason, read_usage
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.errors import Failure
@@ -62,7 +62,8 @@ class ChatObserver(Observer):
             if type(delta) is dict and delta:
                 self.progressed = True
                 self.tool_open |= bool(delta.get("tool_calls"))
-            if choice.get("finish_reason"):
+            if native := choice.get("finish_reason"):
+                self.check_stop(read_finish_reason, native)
                 self.tool_open = False
                 self._open.discard(index)
                 self._finished.add(index)

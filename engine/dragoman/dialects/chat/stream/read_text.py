@@ -42,6 +42,7 @@ class TextAssembler:
         "kind",
         "phase",
         "refused",
+        "shown",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -59,6 +60,8 @@ class TextAssembler:
         """Phase of the stream, which the reader sets."""
         self.refused = False
         """True if there is a refusal."""
+        self.shown = False
+        """True if there is a text."""
         self._reasoning: list[str] | None = None
         """Texts of the open reasoning block, if the server wants them back and the client can keep them."""
         self._details: ReasoningDetails | None = None
@@ -125,7 +128,9 @@ class TextAssembler:
         out.append(BlockStart(self.index, kind))
         if kind is _REFUSAL:
             self.refused = True
-        elif kind is _REASONING and self._context.envelope is not None and self._context.profile.reasoning_replay:
+        elif kind is not _REASONING:
+            self.shown = True
+        elif self._context.envelope is not None and self._context.profile.reasoning_replay:
             self._reasoning = []
 
     def close(self, out: list[Event], *, complete: bool = True) -> None:

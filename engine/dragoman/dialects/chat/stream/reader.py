@@ -281,7 +281,7 @@ class ChatReader(StreamReader):
             native,
             calls=self._calls is not None and bool(self._calls.calls),
             refusal=self._text.refused,
-            content=self._text.blocks.count > 0,
+            shown=self._text.shown,
             losses=self.context.losses,
             at=_FINISH,
             matched=self._matched,

@@ -12,6 +12,7 @@ from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import read_citation
 from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, parse_object
+from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
@@ -117,8 +118,8 @@ def _read_stop(body: Json, parts: list[Part], losses: Losses) -> Stop:
     if native is not None and type(native) is not str:
         raise UpstreamProtocolError(f"stop_reason: expected a string, got {kind_of(native)}")
     sequence = body.get("stop_sequence")
-    called = ToolCall in [type(part) for part in parts]
-    reason = resolve_stop_reason(native, calls=called, content=bool(parts), losses=losses, at=("stop_reason",))
+    called, shown = ToolCall in map(type, parts), is_shown(parts)
+    reason = resolve_stop_reason(native, calls=called, shown=shown, losses=losses, at=("stop_reason",))
     return Stop(reason, native, sequence if isinstance(sequence, str) else None)
 
 

@@ -7,7 +7,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
-from dragoman.dialects.messages.stop_and_usage import read_usage
+from dragoman.dialects.messages.stop_and_usage import read_stop, read_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps
@@ -88,7 +88,9 @@ class MessagesObserver(Observer):
         elif name == "message_delta":
             self._count(payload.get("usage"))
             delta = payload.get("delta")
-            self._stopped |= type(delta) is dict and bool(delta.get("stop_reason"))
+            if type(delta) is dict and (native := delta.get("stop_reason")):
+                self.check_stop(read_stop, native)
+                self._stopped = True
             self.counted |= self._stopped
         elif name == "message_stop":
             if self._open or not self._started:

@@ -64,12 +64,12 @@ class MessagesReader(StreamReader):
     __slots__ = (
         "_blocks",
         "_calls",
-        "_has_content",
         "_id",
         "_ignored",
         "_last",
         "_phase",
         "_room",
+        "_shown",
         "_thinking",
         "_usage",
     )
@@ -78,7 +78,8 @@ class MessagesReader(StreamReader):
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
         self._phase = _WAITING
-        self._has_content = False
+        self._shown = False
+        """True once there is anything else than reasoning."""
         self._id = ""
         self._last = -1
         """The upstream's index of the block that was started last, for servers that leave it out."""
@@ -196,7 +197,7 @@ class MessagesReader(StreamReader):
         reason = resolve_stop_reason(
             native,
             calls=calls is not None and bool(calls.all),
-            content=self._has_content,
+            shown=self._shown,
             losses=self.context.losses,
             at=_STOP_REASON,
         )
@@ -256,21 +257,21 @@ class MessagesReader(StreamReader):
             if calls is None:
                 calls = self._calls = CallReader(self._blocks, self._room, self.context)
             calls.start(key, block, self._id, out)
-            self._has_content = True
+            self._shown = True
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
             index = self._blocks.start(key, _OPAQUE)
             out.append(BlockStart(index, _OPAQUE, name=kind, code=_OPAQUE_BLOCKS[kind]))
             out.append(Opaque(index, DIALECT, "block", block))
-            self._has_content = True
+            self._shown = True
         else:
             self._ignored.add(key)
             self.context.losses.add(LossCode.UNKNOWN_EVENT, f"content_block {quote_word(str(kind))}")
 
     def _open_prose(self, key: int, kind: BlockKind, text: Any, out: list[Event]) -> None:
         index = self._blocks.start(key, kind)
-        self._has_content = True
         out.append(BlockStart(index, kind))
         if text and type(text) is str:
+            self._shown |= kind is _TEXT
             out.append(Delta(index, text))
 
     def _delta(self, event: Json, out: list[Event]) -> None:
@@ -298,6 +299,8 @@ class MessagesReader(StreamReader):
                 thinking.buffers[key].add_text(text)
             if text:
                 out.append(Delta(index, text))
+                if kind is _TEXT:
+                    self._shown = True
                 if calls is not None:
                     calls.early.after_delta(key, out)
         elif form == "signature_delta" and kind is _REASONING and self._thinking is not None:

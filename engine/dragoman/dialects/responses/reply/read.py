@@ -29,6 +29,7 @@ from dragoman.dialects.responses.reply.read_items import (
 )
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
+from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
@@ -64,7 +65,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
             cut.append(len(parts) - 1)
     kinds = set(map(type, parts))
     calls, refusal = ToolCall in kinds, Refusal in kinds
-    stop = resolve_stop_reason(body, status, calls=calls, refusal=refusal, losses=context.losses)
+    shown, losses = is_shown(parts), context.losses
+    stop = resolve_stop_reason(body, status, calls=calls, refusal=refusal, shown=shown, losses=losses)
     if calls and stop.reason not in CUTS:
         _check_calls(parts, cut, context)
     model, created = _string(body.get("model")), read_timestamp(body.get("created_at"))
@@ -78,6 +80,8 @@ def read_status(response: Json, terminal: str | None = None) -> str | None:
     or was cancelled, `UpstreamProtocolError` if it is not finished.
     """
     status, error = response.get("status"), response.get("error")
+    if type(status) is str and status not in ENDED:
+        status = status.lower()
     if terminal == "failed" or terminal == "cancelled":
         status = terminal
     elif type(status) is not str or status not in ENDED:

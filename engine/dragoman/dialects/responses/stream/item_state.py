@@ -160,8 +160,9 @@ class CallState:
 class ItemTable:
     """The items of one stream by their `output_index`, and the blocks they became.
 
-    There are no `calls` before the first one. `has_refusal` is True if a part with refusal wording was opened. Methods
-    that take an event may raise UpstreamProtocolError or LimitExceeded.
+    There are no `calls` before the first one. `has_refusal` is True if a part with refusal wording was opened, `shown`
+    if a part with a text was closed or an item without parts was opened. Methods that take an event may raise
+    UpstreamProtocolError or LimitExceeded.
     """
 
     __slots__ = (
@@ -172,6 +173,7 @@ class ItemTable:
         "has_refusal",
         "items",
         "response_id",
+        "shown",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -181,6 +183,7 @@ class ItemTable:
         self.calls: CallState | None = None
         self.items: dict[int, ItemState] = {}
         self.has_refusal = False
+        self.shown = False
         self.response_id = ""
 
     def record_repair(self, what: str, at: Path | str = "output") -> None:
@@ -245,6 +248,7 @@ class ItemTable:
             if call_name(raw):
                 self.open_call(item, raw, out)
         elif kind is _NATIVE:
+            self.shown = True
             item.block = self.start_block(key, BlockKind.OPAQUE, out)
             out.append(BlockStart(item.block, BlockKind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
         else:

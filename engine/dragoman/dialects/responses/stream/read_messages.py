@@ -95,6 +95,8 @@ def close_part(table: ItemTable, part: PartState, out: list[Event], *, complete:
     """End the block of an open part."""
     part.open = False
     part.last_delta = ""
+    if part.length:
+        table.shown = True
     out.append(BlockEnd(table.blocks.end(part.key), complete))
 
 

@@ -175,7 +175,8 @@ class ResponsesReader(StreamReader):
             complete_output(table, output, out, cut=cut)
             end_items(table, out, cut=cut)
         calls = table.calls is not None
-        stop = resolve_stop_reason(response, status, calls=calls, refusal=table.has_refusal, losses=self.context.losses)
+        refusal, shown, losses = table.has_refusal, table.shown, self.context.losses
+        stop = resolve_stop_reason(response, status, calls=calls, refusal=refusal, shown=shown, losses=losses)
         if calls and stop.reason not in CUTS:
             check_calls(table)
         out.append(Finish(stop, read_usage(response.get("usage"))))

@@ -26,7 +26,7 @@ from dragoman.losses import LossCode, Losses
         ("tool_calls", StopReason.TOOL_CALLS),
         ("function_call", StopReason.TOOL_CALLS),
         ("content_filter", StopReason.FILTERED),
-        ("eos", None),
+        ("novelty", None),
         ("", None),
         (None, None),
     ],
@@ -78,7 +78,7 @@ def test_messages_refusal_is_a_filter_when_native_or_after_text() -> None:
         ("tool_calls", False, False, StopReason.END, LossCode.FINISH_FIXED),
         ("length", True, False, StopReason.LENGTH, None),
         ("content_filter", True, False, StopReason.FILTERED, None),
-        ("eos", False, False, StopReason.END, LossCode.STOP_UNKNOWN),
+        ("novelty", False, False, StopReason.END, LossCode.STOP_UNKNOWN),
         (None, True, False, StopReason.TOOL_CALLS, LossCode.STOP_UNKNOWN),
     ],
 )
@@ -86,14 +86,14 @@ def test_content_decides_where_word_and_content_disagree(
     native: str | None, calls: bool, refusal: bool, reason: StopReason, code: LossCode | None
 ) -> None:
     losses = Losses()
-    stop = resolve_stop_reason(native, calls=calls, refusal=refusal, content=True, losses=losses)
+    stop = resolve_stop_reason(native, calls=calls, refusal=refusal, shown=True, losses=losses)
     assert (stop.reason, stop.native) == (reason, native)
     assert [row.code for row in losses.rows] == ([code] if code else [])
 
 
 def test_neither_word_nor_content_is_no_reply() -> None:
     with pytest.raises(UpstreamProtocolError):
-        resolve_stop_reason(None, calls=False, refusal=False, content=False, losses=Losses())
+        resolve_stop_reason(None, calls=False, refusal=False, shown=False, losses=Losses())
 
 
 def test_T31_usage_keeps_cache_inside_the_prompt() -> None:

@@ -26,7 +26,7 @@ def test_stop_reasons_are_read(native: str, reason: StopReason) -> None:
     assert stop_and_usage.read_stop(native) is reason
 
 
-@pytest.mark.parametrize("native", [None, "eos", "STOP", ""])
+@pytest.mark.parametrize("native", [None, "novel", "OTHER", ""])
 def test_unknown_stop_reasons_are_not_guessed(native: str | None) -> None:
     assert stop_and_usage.read_stop(native) is None
 

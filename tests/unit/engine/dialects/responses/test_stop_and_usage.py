@@ -27,23 +27,23 @@ REFUSED = Stop(StopReason.FILTERED, "refusal")
         ("incomplete", "max_output_tokens", Stop(StopReason.LENGTH, "max_output_tokens"), []),
         ("incomplete", "length", Stop(StopReason.LENGTH, "length"), [LossCode.REPLY_REPAIRED]),
         ("incomplete", "content_filter", Stop(StopReason.FILTERED, "content_filter"), []),
-        ("incomplete", "novelty", Stop(StopReason.POLICY_CUT, "novelty"), [LossCode.STOP_UNKNOWN]),
+        ("incomplete", "novelty", Stop(StopReason.TOOL_CALLS, "novelty"), [LossCode.STOP_UNKNOWN]),
         ("incomplete", None, Stop(StopReason.POLICY_CUT, None), [LossCode.STOP_UNKNOWN]),
         ("novelty", None, Stop(StopReason.TOOL_CALLS, "novelty"), [LossCode.STOP_UNKNOWN]),
     ],
 )
-def test_an_incomplete_status_takes_precedence_over_calls(
+def test_a_known_reason_of_an_incomplete_response_takes_precedence_over_calls(
     status: str, reason: str | None, stop: Stop, codes: list[LossCode]
 ) -> None:
     losses = Losses()
     response = {"incomplete_details": {"reason": reason} if reason else None}
-    assert resolve_stop_reason(response, status, calls=True, refusal=False, losses=losses) == stop
+    assert resolve_stop_reason(response, status, calls=True, refusal=False, shown=True, losses=losses) == stop
     assert list(losses.counts) == codes
 
 
 def test_a_completed_response_without_a_call() -> None:
     for refusal, reason in ((False, StopReason.END), (True, StopReason.REFUSAL)):
-        stop = resolve_stop_reason({}, "completed", calls=False, refusal=refusal, losses=Losses())
+        stop = resolve_stop_reason({}, "completed", calls=False, refusal=refusal, shown=True, losses=Losses())
         assert stop.reason is reason
 
 

@@ -132,7 +132,7 @@ def test_finish_reasons_that_disagree_with_the_content() -> None:
     ledger = context()
     assert Finish(Stop(StopReason.TOOL_CALLS, "stop"), COUNTS) in read(ROLE, call(0, "a", "f"), STOP, COUNTED)
     assert Finish(Stop(StopReason.END, "tool_calls")) in read(ROLE, HEL, piece({}, "tool_calls"), into=ledger)
-    assert Finish(Stop(StopReason.END, "eos")) in read(ROLE, HEL, piece({}, "eos"), into=ledger)
+    assert Finish(Stop(StopReason.END, "novel")) in read(ROLE, HEL, piece({}, "novel"), into=ledger)
     assert ledger.losses.counts == {LossCode.REPLY_REPAIRED: 1, LossCode.FINISH_FIXED: 1, LossCode.STOP_UNKNOWN: 1}
 
 

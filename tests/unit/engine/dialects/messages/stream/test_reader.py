@@ -237,7 +237,7 @@ def test_stop_reasons_that_disagree_with_the_content() -> None:
     whole = (tool(0), closed(0))
     assert Finish(Stop(StopReason.TOOL_CALLS, "end_turn"), COUNTS) in read(START, *whole, END_TURN, LAST)
     assert Finish(Stop(StopReason.END, "tool_use"), COUNTS) in read(START, stopped("tool_use"), LAST, into=ledger)
-    assert Finish(Stop(StopReason.END, "novel"), COUNTS) in read(START, stopped("novel"), LAST, into=ledger)
+    assert Finish(Stop(StopReason.END, "novel"), COUNTS) in read(*HEL, closed(0), stopped("novel"), LAST, into=ledger)
     assert ledger.losses.counts == {LossCode.FINISH_FIXED: 1, LossCode.STOP_UNKNOWN: 1}
 
 

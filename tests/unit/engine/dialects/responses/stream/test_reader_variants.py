@@ -49,9 +49,9 @@ def test_a_stream_without_created_starts_at_its_first_event(first: Json, start: 
     ("terminal", "reason", "rows"),
     [
         (cut("content_filter"), StopReason.FILTERED, 0),
-        (cut("max_messages"), StopReason.POLICY_CUT, 0),
-        (cut("steered"), StopReason.POLICY_CUT, 0),
-        (cut("novelty"), StopReason.POLICY_CUT, 1),
+        (cut("max_messages", HELLO), StopReason.END, 1),
+        (cut("steered", HELLO), StopReason.END, 1),
+        (cut("novelty", HELLO), StopReason.END, 1),
         (cut(None), StopReason.POLICY_CUT, 1),
         (ended(incomplete_details={"reason": "max_output_tokens"}), StopReason.LENGTH, 0),
         ({**cut("max_output_tokens"), "type": "response.completed"}, StopReason.LENGTH, 0),
@@ -59,7 +59,7 @@ def test_a_stream_without_created_starts_at_its_first_event(first: Json, start: 
         ({**cut("max_output_tokens"), "type": "response.done"}, StopReason.LENGTH, 0),
         ({**ended(), "type": "response.incomplete"}, StopReason.POLICY_CUT, 1),
         ({"type": "response.completed", "response": response("in_progress")}, StopReason.END, 0),
-        ({"type": "response.done", "response": response() | {"status": None}}, StopReason.END, 1),
+        ({"type": "response.done", "response": response("completed", [HELLO]) | {"status": None}}, StopReason.END, 1),
     ],
 )
 def test_T22_T25_every_terminal(terminal: Json, reason: StopReason, rows: int) -> None:
