@@ -369,7 +369,7 @@ class Passthrough:
         held, self._held = bytes(self._held), b""
         if (fault := self._too_long(held)) is not None:
             return self.error(fault)
-        sound = True
+        sound = False
         for frame in self._parse(held) if held else ():
             if frame.fault is not None:
                 sound = False
@@ -382,6 +382,7 @@ class Passthrough:
         if observer.failure is not None or observer.complete:
             if not sound:
                 return b""  # an incomplete frame after the end: no client could read it
+            held = ended(held)
             return self._rename(held) if self._renamer is not None else held
         end = observer.omitted_terminal() if not held else None
         if end is not None:
@@ -446,6 +447,15 @@ class Passthrough:
         if renamed is not payload:
             for number, cut, line in zip(numbers, cuts, renamed.split(b"\n"), strict=True):
                 lines[number] = lines[number][:cut] + line
+
+
+def ended(frame: bytes) -> bytes:
+    """Returns a last frame with the line ends that the upstream left out: clients ignore a frame without them."""
+    if frame.endswith((b"\n\n", b"\n\r\n", b"\r\r")):
+        return frame
+    if frame.endswith(b"\r"):  # with a line feed it would be one line end
+        return frame + b"\r"
+    return frame + (b"\n" if frame.endswith(b"\n") else b"\n\n")
 
 
 def _end_of_frame(data: bytes, at: int, odd: bool) -> tuple[int, int]:

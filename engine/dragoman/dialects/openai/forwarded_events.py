@@ -17,6 +17,7 @@ from dragoman.dialects.errors.redact import redact
 from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
 from dragoman.errors import Failure
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.stages.passthrough import ended
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Parser
 
@@ -63,13 +64,18 @@ class ForwardedEvents:
         if end <= 0:
             self._held.append(data)
             self._tail = seam[1 - _LONGEST_END :]
-            return self.finish() if self._size > self._limits.sse_frame else b""
+            return self._flush() if self._size > self._limits.sse_frame else b""
         whole, rest = b"".join((*self._held, data[:end])), data[end:]
         self._held, self._size, self._tail = [rest], len(rest), rest[1 - _LONGEST_END :]
         return self._read(whole)
 
     def finish(self) -> bytes:
-        """Returns the bytes that are held back."""
+        """Returns the bytes that are held back. A complete event gets its blank line: clients ignore one without."""
+        rest = self._flush()
+        frames = Parser(self._limits).parse(ended(rest)) if rest else []
+        return ended(rest) if frames and _is_whole(frames[-1].data or b"") else rest
+
+    def _flush(self) -> bytes:
         whole = b"".join(self._held)
         self._held, self._size, self._tail = [], 0, b""
         return self._read(whole)
@@ -121,3 +127,10 @@ class ForwardedEvents:
             return
         if found is not None:
             self.usage = found
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return data == b"[DONE]" or loads(data) is not None
+    except ValueError:
+        return False

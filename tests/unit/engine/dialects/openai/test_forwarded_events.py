@@ -72,8 +72,18 @@ def test_an_error_about_the_callers_own_key_ends_the_stream(error: bytes) -> Non
         assert events.failure is not None
         assert events.failure.kind is FailureKind.AUTHENTICATION
     theirs = ForwardedEvents()
-    assert theirs.feed(whole) + theirs.finish() == whole.replace(b"sk-1", b"***")
+    ended = whole if whole.endswith(b"\n\n") else whole + b"\n\n"
+    assert theirs.feed(whole) + theirs.finish() == ended.replace(b"sk-1", b"***")
     assert theirs.failure is None
     other = b'data: {"error":{"message":"overloaded","type":"server_error"}}\n\n'
     events = ForwardedEvents(own_key="up")
     assert (events.feed(other), events.failure) == (other, None)
+
+
+@pytest.mark.parametrize("left_out", [b"", b"\n"])
+def test_a_whole_last_event_gets_its_blank_line(left_out: bytes) -> None:
+    """Clients ignore an event without one. Half an event stays half."""
+    first, last = b'data: {"x":1}\n\n', b"data: [DONE]"
+    assert forwarded(first, last + left_out)[0] == first + last + b"\n\n"
+    assert forwarded(first[:-2] + left_out)[0] == first
+    assert forwarded(first, b'data: {"x":' + left_out)[0] == first + b'data: {"x":' + left_out
