@@ -28,6 +28,11 @@ _OPENAI: tuple[tuple[FailureKind, int, str], ...] = (
     (_K.TIMEOUT, 504, "request_timeout vector_store_timeout"),
     (_K.API, 500, "server_error internal_error"),
     (_K.INVALID_REQUEST, 400, "invalid_request_error unsupported_parameter unsupported_value string_above_max_length"),
+    (_K.INVALID_REQUEST, 400, "data_residency_mismatch invalid_image invalid_image_format invalid_base64_image"),
+    (_K.INVALID_REQUEST, 400, "invalid_image_url image_too_large image_too_small image_parse_error"),
+    (_K.INVALID_REQUEST, 400, "image_content_policy_violation invalid_image_mode image_file_too_large"),
+    (_K.INVALID_REQUEST, 400, "unsupported_image_media_type empty_image_file failed_to_download_image"),
+    (_K.INVALID_REQUEST, 400, "image_file_not_found"),
 )
 _ANTHROPIC: tuple[tuple[FailureKind, int, str], ...] = (
     # messages §11; the SDK's `ErrorType`.

@@ -27,6 +27,7 @@ _CODES: Final[dict[FailureKind, str]] = {
     FailureKind.BILLING: "rate_limit_exceeded",  # The schema has no code for it. The API's status for it is 429 too.
     FailureKind.CONTEXT_LENGTH: "invalid_prompt",
     FailureKind.POLICY: "invalid_prompt",
+    FailureKind.INVALID_REQUEST: "invalid_prompt",  # after `server_error` clients repeat the request
 }
 
 _CODEX_CODES: Final[dict[FailureKind, str]] = {
@@ -35,6 +36,7 @@ _CODEX_CODES: Final[dict[FailureKind, str]] = {
     FailureKind.BILLING: "insufficient_quota",
     FailureKind.CONTEXT_LENGTH: "context_length_exceeded",
     FailureKind.POLICY: "invalid_prompt",
+    FailureKind.INVALID_REQUEST: "invalid_prompt",
 }
 """Codes of OpenAI's service that are not in its schema. By these Codex retries, compacts the history or gives up."""
 

@@ -30,11 +30,12 @@ QUOTA = "insufficient_quota"
         (FailureKind.POLICY, "cyber_policy", "cyber_policy", "cyber_policy", "invalid_prompt"),
         (FailureKind.POLICY, "bio_policy", "bio_policy", "bio_policy", "bio_policy"),
         (FailureKind.API, "slow_down", "slow_down", "server_error", "server_error"),
-        (FailureKind.INVALID_REQUEST, "invalid_image", "invalid_image", "server_error", "invalid_image"),
+        (FailureKind.INVALID_REQUEST, "invalid_image", "invalid_image", "invalid_prompt", "invalid_image"),
+        (FailureKind.INVALID_REQUEST, None, None, "invalid_prompt", "invalid_prompt"),
     ],
 )
 def test_codes_that_clients_know_stay_between_the_openai_dialects(
-    kind: FailureKind, code: str | None, whole: str, codex: str, documented: str
+    kind: FailureKind, code: str | None, whole: str | None, codex: str, documented: str
 ) -> None:
     failure = Failure(kind, "no", 429, code=code)
     assert error_object(failure)["code"] == whole
