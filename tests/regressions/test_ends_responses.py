@@ -12,10 +12,10 @@ import pytest
 
 from dragoman import direction
 from oracles.grammar import Accumulated, Call, sse
-from regressions.repaired import mended
+from regressions.repaired import mended, rows
 from regressions.wire import CHAT, MESSAGES
 from support import responses_frames as told
-from support.directions import Json, stream_through, translated
+from support.directions import Json, judge, stream_through, translated
 from support.responses_samples import numbered
 
 RESPONSES = "responses"
@@ -191,3 +191,69 @@ def test_T23_what_was_done_before_a_cut_stays_in_the_failed_response() -> None:
     last = json.loads(sse.split(out)[-1].data or b"")
     assert last["type"] == "response.failed"
     assert last["response"]["output"] == [CALL]
+
+
+# --- numbers that do not fit ------------------------------------------------------------------------------------------
+
+
+def numbered_part(number: int, *names: str) -> list[Json]:
+    """A message whose only part has the number `number`, with the events `names` under that number and the others
+    under 0."""
+    events = [told.added(0, **told.message(status="in_progress"))]
+    for name, fields in (
+        ("content_part.added", {"part": told.text_part()}),
+        ("output_text.delta", {"delta": "Hi"}),
+        ("output_text.delta", {"delta": " there"}),
+        ("output_text.done", {"text": "Hi there"}),
+        ("content_part.done", {"part": told.text_part("Hi there")}),
+    ):
+        place = number if not names or name in names else 0
+        events.append(told.at(0, name, **{**fields, "content_index": place}))
+    return [*events, told.done(0, **TEXT), told.ended(TEXT)]
+
+
+@clients
+@pytest.mark.parametrize("number", [1, 2, 7])
+@pytest.mark.parametrize("names", [(), ("output_text.done",), ("output_text.done", "content_part.done")])
+def test_a_part_under_another_number_than_its_place_is_sent_once(
+    client: str, number: int, names: tuple[str, ...]
+) -> None:
+    """Bedrock's Mantle numbers the only part of a message 1."""
+    held, _, _ = heard(client, *numbered_part(number, *names))
+    assert (held.text, held.error) == ("Hi there", None)
+
+
+@clients
+def test_reasoning_under_another_number_than_its_place_is_sent_once(client: str) -> None:
+    item = told.thought("Hm")
+    events = [
+        told.added(0, **told.thought()),
+        told.at(0, "reasoning_text.delta", delta="Hm", content_index=1),
+        told.done(0, **item),
+        told.done(1, **TEXT),
+        told.ended(item, TEXT),
+    ]
+    held, _, _ = heard(client, *events)
+    assert (held.reasoning, held.text, held.error) == ("Hm", "Hi there", None)
+
+
+@clients
+@pytest.mark.parametrize("kind", ["mcp_list_tools", "web_search_call", "reasoning", "message"])
+def test_an_item_that_the_client_does_not_run_may_be_left_open(client: str, kind: str) -> None:
+    """OpenAI completes a response whose `mcp_list_tools` was never done."""
+    item: Json = {"type": kind, "id": "x_1"}
+    if kind == "message":
+        item = told.message(status="in_progress", id="x_1")
+    elif kind == "reasoning":
+        item = told.thought()
+    translation = translated(direction(client, RESPONSES))
+    frames = numbered(told.created(), told.added(0, **item), told.done(1, **TEXT), told.ended(TEXT))
+    held = judge(client, stream_through(translation, frames))
+    assert (held.text, held.error) == ("Hi there", None)
+    assert NO_DONE in rows(translation)
+
+
+@clients
+def test_T02_a_call_that_the_client_runs_must_be_done(client: str) -> None:
+    frames = numbered(told.created(), told.added(0, **told.call()), told.done(1, **TEXT), told.ended(TEXT))
+    assert judge(client, stream_through(translated(direction(client, RESPONSES)), frames)).error is not None

@@ -8,7 +8,7 @@ are kept for this. The arguments of calls are kept complete, because running a c
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dragoman.canonical.events import BlockKind, BlockStart, Delta, Event
@@ -141,6 +141,25 @@ class ItemState:
     def path(self) -> Path:
         """The item's path in the reply."""
         return ("output", self.key)
+
+    def part_numbers(self, size: int) -> Sequence[int]:
+        """Returns the numbers of the `size` parts of the finished item: its parts are matched with those in order.
+
+        They are their places, except with servers that skip numbers: Bedrock's Mantle sends part 1 alone.
+        """
+        if all(number < size for number in self.parts):
+            return range(size)
+        streamed = sorted(self.parts)
+        return [*streamed[:size], *range(streamed[-1] + 1, streamed[-1] + 1 + size - len(streamed))]
+
+    def find_repeated(self, kind: BlockKind, text: Any) -> PartState | None:
+        """Returns the open part of this kind that has received exactly `text`, if there is just one."""
+        found = [
+            part
+            for part in self.parts.values()
+            if part.open and part.kind is kind and type(text) is str and part.length and part.missing(text) == ""
+        ]
+        return found[0] if len(found) == 1 else None
 
 
 class CallState:

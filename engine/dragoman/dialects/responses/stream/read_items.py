@@ -123,7 +123,8 @@ def complete_output(table: ItemTable, output: Any, out: list[Event], *, cut: boo
 
 
 def end_items(table: ItemTable, out: list[Event], *, cut: bool) -> None:
-    """Close the items that are not in the last snapshot. If the reply was not cut off, their texts must be done."""
+    """Close the items that are not in the last snapshot. Raises UpstreamProtocolError for a call, which clients run,
+    whose arguments are not done, unless the reply was cut off."""
     for item in table.items.values():
         if item.done or item.kind is _UNKNOWN:
             continue
@@ -131,16 +132,14 @@ def end_items(table: ItemTable, out: list[Event], *, cut: bool) -> None:
         if not cut:
             table.record_repair("an item ended without output_item.done")
         if item.kind is _MESSAGE:
-            if not cut and any(part.open and not part.text_done for part in item.parts.values()):
-                raise _left_open(item)
             messages.end_parts(table, item, out, complete=not cut)
             continue
-        if not cut and not item.text_done:
-            raise _left_open(item)
         if item.kind is _CALL:
+            if not cut and not item.text_done:
+                raise _left_open(item)
             calls.end_call(table, item, out, complete=item.text_done)
         else:
-            out.append(BlockEnd(table.blocks.end(item.key), item.text_done))
+            out.append(BlockEnd(table.blocks.end(item.key), item.text_done or not cut))
 
 
 def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, cut: bool = False) -> None:

@@ -35,11 +35,12 @@ def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
 def text_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read the `.done` event of a text. It only repeats the text, so it is ignored if the part is closed."""
     kind = _REFUSAL if event["type"] == "response.refusal.done" else _TEXT
+    text = event.get("text" if kind is _TEXT else "refusal")
     part = table.open_part(event, kind)
     if part is None and not _is_closed(table, event, kind):
-        part = _find_open_part(table, event, kind, out)
+        part = _find_repeated(table, event, kind, text) or _find_open_part(table, event, kind, out)
     if part is not None:
-        table.append_missing(part, event.get("text" if kind is _TEXT else "refusal"), out)
+        table.append_missing(part, text, out)
         if table.context.logprobs:
             _emit_logprobs(table, part, event, out, once=True)
         part.text_done = True
@@ -70,7 +71,11 @@ def announce_part(table: ItemTable, item: ItemState, number: int, raw: Json, out
 
 def end_part(table: ItemTable, item: ItemState, number: int, raw: Json, out: list[Event]) -> None:
     """Emit what is missing of the part of a `content_part.done`, and close it."""
-    part = item.parts.get(number) or _open_part(table, item, number, raw, out)
+    part = item.parts.get(number)
+    if part is None:
+        known = part_kind(raw)
+        repeated = item.find_repeated(known[0], raw.get(known[1])) if known is not None else None
+        part = repeated or _open_part(table, item, number, raw, out)
     if part.kind is None:
         return
     if not part.open:
@@ -103,7 +108,9 @@ def close_part(table: ItemTable, part: PartState, out: list[Event], *, complete:
 def complete_message(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, complete: bool) -> None:
     """Emit what is missing of a finished message, and close its parts. `complete` is False if it was cut off."""
     content = raw.get("content")
-    for number, raw_part in enumerate(content if type(content) is list else ()):
+    if type(content) is not list:
+        content = []
+    for number, raw_part in zip(item.part_numbers(len(content)), content, strict=True):
         if type(raw_part) is not dict:
             raise UpstreamProtocolError("upstream sent a message with a part that is not an object")
         part = item.parts.get(number) or _open_part(table, item, number, raw_part, out)
@@ -127,6 +134,14 @@ def _is_closed(table: ItemTable, event: Json, kind: BlockKind) -> bool:
         return False
     part = item.parts.get(part_number(event, "content_index"))
     return item.done or (part is not None and part.kind is kind and not part.open)
+
+
+def _find_repeated(table: ItemTable, event: Json, kind: BlockKind, text: object) -> PartState | None:
+    """Returns the part that a `.done` event repeats under a number that no part has."""
+    item = table.find(event)
+    if item is None or part_number(event, "content_index") in item.parts:
+        return None
+    return item.find_repeated(kind, text)
 
 
 def _find_open_part(table: ItemTable, event: Json, kind: BlockKind, out: list[Event]) -> PartState | None:

@@ -53,7 +53,8 @@ def complete_reasoning(table: ItemTable, item: ItemState, raw: Json, out: list[E
     """Emit what is missing of a finished item and its encrypted content, which is final only now; close the block."""
     content, summary = reasoning_texts(raw)
     for surface, texts in (("content", content), ("summary", summary)):
-        for number, text in enumerate(texts):
+        numbers = item.part_numbers(len(texts)) if item.surface == surface else range(len(texts))
+        for number, text in zip(numbers, texts, strict=True):
             emit_missing(table, item, surface, number, text, out)
     encrypted, native = read_encrypted_content(raw, table.context)
     assert item.block is not None
@@ -89,9 +90,10 @@ def _emit(table: ItemTable, item: ItemState, surface: str, number: int, text: st
     assert item.block is not None
     gap = number - item.last_part
     if gap > 0:
-        table.reserve(gap)
         item.last_part = number
-        out.append(Delta(item.block, "\n\n" * gap))
+        if item.parts:  # not before the first part, whatever its number is
+            table.reserve(gap)
+            out.append(Delta(item.block, "\n\n" * gap))
     part = item.parts.get(number)
     if part is None:
         table.reserve()
