@@ -130,10 +130,12 @@ class ClientRequestError(DragomanError):
     """The request is invalid: 400.
 
     `path` is the client's field, `message` states what was expected there, `code` is the error code for the client.
+    `problem` is the message without the field.
     """
 
     def __init__(self, path: Path | str, message: str, *, code: str | None = None) -> None:
         field_name = dotted(path)
+        self.problem = message
         text = f"{field_name}: {message}" if field_name else message
         kind = FailureKind.INVALID_REQUEST
         super().__init__(Failure(kind, text, 400, code=code, param=field_name or None, origin=FailureOrigin.CLIENT))

@@ -41,6 +41,10 @@ class LossCode(StrEnum):
     CITATIONS = "citations", "citations of a text were not sent"
     CITATIONS_REQUEST = "citations_request", "the request for citations was not sent"
     COMPACTION_SHAPE = "compaction_shape", "a compaction summary became plain text"
+    CONTENT_REPLACED = (
+        "content_replaced",
+        "content of the history that the upstream does not take became a placeholder",
+    )
     CONTEXT_MANAGEMENT = "context_management", "context management was not requested"
     CONTINUATION = "continuation", "a final assistant turn is not continued by the upstream"
     CUSTOM_WRAPPED = (

@@ -97,7 +97,7 @@ def translate(
         stored.losses = losses
     target = upstream_model or model
     passthrough = direction.passthrough
-    if passthrough and not profile.rewrite and stored is None:
+    if passthrough and not profile.rewrite and stored is None and (profile.images or not _may_hold_images(body)):
         check_keys(body, payload)
         family = profile.family or direction.upstream.dialect
         strip = knobs.request_noise == "strip" and not profile.billing_line
@@ -112,6 +112,11 @@ def translate(
         return Translation(direction, rename_model(body, payload, target), stream, context, target)
     sent, stream = _converter()(direction, body, payload, context, upstream_model=target, stream=stream)
     return Translation(direction, sent, stream, context, target, passthrough)
+
+
+def _may_hold_images(body: bytes) -> bool:
+    """True if a body may hold images, which have the types `image`, `image_url` and `input_image`."""
+    return b'"image' in body or b'"input_image"' in body
 
 
 @cache

@@ -226,7 +226,6 @@ def test_T05_the_index_is_written_on_every_fragment_of_a_responses_upstream() ->
     "part",
     [
         {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}},
-        {"type": "text", "text": "Hi"},
         {"type": "function", "function": {"name": "read", "arguments": "{}"}},
     ],
 )

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dragoman.canonical.events import Citation
-from dragoman.errors import Path
+from dragoman.errors import ClientRequestError, Path
 
 if TYPE_CHECKING:
     from dragoman.canonical.compact_turns import CompactAssistantTurn
@@ -189,7 +189,29 @@ class Native:
     at: Path = ()
 
 
-Part = Text | Refusal | Image | Document | SearchResult | ToolReference | Reasoning | ToolCall | ToolResult | Native
+@dataclass(slots=True)
+class Unread:
+    """Content that its dialect's reader cannot read, with the error. In the history its `text`, or a placeholder, is
+    sent for it."""
+
+    error: ClientRequestError = field(compare=False)
+    at: Path = ()
+    text: str = ""
+
+
+Part = (
+    Text
+    | Refusal
+    | Image
+    | Document
+    | SearchResult
+    | ToolReference
+    | Reasoning
+    | ToolCall
+    | ToolResult
+    | Native
+    | Unread
+)
 
 
 ReasoningFields: TypeAlias = tuple[str, Path, str, str | None, bool, Json | None, str | None]

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from dragoman.canonical.request import Inline, Url
+from dragoman.dialects.shared.inline_data import read_file_data, read_image_data, type_of_data
 from dragoman.errors import ClientRequestError, Path
 
 _HEADS = {f"data:{kind};base64": kind for kind in ("image/png", "image/jpeg", "image/webp", "image/gif")}
 """Common URL prefixes → media type, which need no parsing."""
 
 
-def read_data_url(url: str, at: Path) -> Inline:
-    """Returns the media type and the data, still in base64: decoding is expensive, and the upstream validates it.
-
-    Raises `ClientRequestError` if the URL is malformed (mapping §4.1).
-    """
+def _split(url: str, at: Path) -> tuple[str, str]:
+    """Returns the media type and the data of a data URL. Raises `ClientRequestError` if it is malformed."""
     head, comma, data = url.partition(",")
     known = _HEADS.get(head)
     if known is not None and data:
-        return Inline(known, data)
-    head = head[5:]
-    media_type, *parameters = head.split(";")
+        return known, data
+    media_type, *parameters = head[5:].split(";")
     if not comma or not data or "/" not in media_type or not parameters or parameters[-1].strip().lower() != "base64":
         raise ClientRequestError(at, "expected a data URL of the form data:<media type>;base64,<data>")
-    return Inline(media_type.strip().lower(), data)
+    return media_type, data
+
+
+def is_data_url(url: str) -> bool:
+    """True for a data URL."""
+    return url[:5].lower() == "data:"
 
 
 def is_web(url: str) -> bool:
@@ -30,13 +32,33 @@ def is_web(url: str) -> bool:
     return url[:8].lower().startswith(("http://", "https://"))
 
 
-def read_url(url: str, at: Path) -> Inline | Url:
-    """Returns what an http(s) or data URL refers to. Raises `ClientRequestError` for any other."""
-    if url[:5].lower() == "data:":
-        return read_data_url(url, at)
+def read_image_url(url: str, at: Path) -> Inline | Url:
+    """Returns what the URL of an image refers to: http(s), a data URL, or the base64 of a known type alone.
+
+    Raises `ClientRequestError` for any other (mapping §4.1).
+    """
+    if is_data_url(url):
+        return read_image_data(*_split(url, at))
     if is_web(url):
         return Url(url)
+    if (known := type_of_data(url)) is not None:
+        return read_image_data(known, url)
     raise ClientRequestError(at, "expected an http(s) or data URL")
+
+
+def read_file_url(url: str, at: Path, name: str | None = None) -> Inline | Url:
+    """Returns what the URL of a file refers to: http(s), a data URL, or base64 alone if its type is known.
+
+    Base64 alone has the type that its first bytes or the extension of the file's `name` stand for. Raises
+    `ClientRequestError` for any other URL.
+    """
+    if is_data_url(url):
+        return read_file_data(*_split(url, at))
+    if is_web(url):
+        return Url(url)
+    if (known := type_of_data(url, name)) is not None:
+        return read_file_data(known, url)
+    raise ClientRequestError(at, "expected a data URL of the form data:<media type>;base64,<data>")
 
 
 def write_data_url(source: Inline) -> str:

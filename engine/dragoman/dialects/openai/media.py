@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
 from dragoman.dialects import Dialect
 from dragoman.dialects.openai.data_urls import write_data_url
+from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
@@ -45,11 +46,13 @@ def write_image(image: Image, profile: Profile) -> Json:
     return {"type": "image_url", "image_url": body}
 
 
-def write_document(document: Document, profile: Profile, losses: Losses, origin: str) -> list[Json]:
+def write_document(
+    document: Document, profile: Profile, losses: Losses, origin: str, placeholders: Placeholders, *, result: bool
+) -> list[Json]:
     """Returns a document as parts: a `file` part if the upstream accepts it, else text.
 
-    `origin` is the dialect of the request that holds it. Raises `Unsupported` for documents that the upstream cannot
-    read.
+    `origin` is the dialect of the request that holds it; `result` is true in a tool result. Raises `Unsupported` for
+    documents that the upstream cannot read.
     """
     if document.cite:
         losses.add(LossCode.CITATIONS_REQUEST, (*document.at, "citations"))
@@ -62,7 +65,10 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
         parts = _leading_text(document, with_title=True)
         for child in source:
             if type(child) is Image:
-                parts.append(write_image(child, profile))
+                try:
+                    parts.append(write_image(child, profile))
+                except Unsupported as error:
+                    parts.append(text_part(placeholders.text(child, error, result=result)))
             elif type(child) is Text and child.text:
                 parts.append(text_part(child.text))
         return parts
@@ -70,6 +76,8 @@ def write_document(document: Document, profile: Profile, losses: Losses, origin:
         if not profile.pdf:
             if not source.media_type.startswith("text/") and source.media_type not in _TEXTUAL:
                 raise Unsupported(document.at, f"the upstream takes no files of type {source.media_type}")
+            if source.media_type.startswith("image/"):
+                return [*_leading_text(document), write_image(Image(source, document.at), profile)]
             return _as_text(document, _decode(source, document.at), losses)
         # OpenAI refuses file data without a name.
         name = document.name or ("document.pdf" if source.media_type == _PDF else "document")

@@ -46,6 +46,7 @@ from dragoman.dialects.shared.json_fields import (
     required,
     typed,
 )
+from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, TooMany, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -229,7 +230,6 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
     if not bare:
         note_unknown(message, _ASSISTANT_KEYS, at, losses)
         reject_if_set(message, "function_call", _LEGACY, at)
-        reject_if_set(message, "audio", "audio of an earlier reply cannot be sent to another dialect", at)
         reasoning = reasoning_text(message)
         if reasoning:
             parts.append(Reasoning(reasoning, at, DIALECT))
@@ -252,6 +252,10 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         refusal = optional(message, "refusal", str, at)
         if refusal:
             parts.append(Refusal(refusal, (*at, "refusal")))
+        if message.get("audio") is not None:
+            where = (*at, "audio")
+            error = Unsupported(where, "audio of an earlier reply cannot be sent to another dialect")
+            parts.append(read_unread(None, error, where, losses, assistant=True))
     calls = message.get("tool_calls")
     if calls is not None:
         where = (*at, "tool_calls")

@@ -6,12 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from dragoman.canonical.request import (
+    Document,
+    FileRef,
+    Image,
+    Inline,
+    Json,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    Url,
+)
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.stop_and_usage import DIALECT
-from dragoman.dialects.openai.data_urls import is_web, read_data_url, read_url
+from dragoman.dialects.openai.data_urls import read_file_url, read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import MARK_KEYS, read_cache_mark
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required
+from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 
@@ -36,11 +48,14 @@ def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Cit
 
 
 _TEXT_KEYS = frozenset({"type", "text", "annotations", *MARK_KEYS})
-_IMAGE_KEYS = frozenset({"type", "image_url", *MARK_KEYS})
+_IMAGE_KEYS = frozenset({"type", "image_url", "detail", *MARK_KEYS})
 _FILE_KEYS = frozenset({"type", "file", *MARK_KEYS})
+_INPUT_FILE_KEYS = frozenset({"type", "file_data", "file_id", "file_url", "filename", *MARK_KEYS})
+_LINK_KEYS = frozenset({"type", "document_url", "document_name", "file_url", *MARK_KEYS})
+_THINKING_KEYS = frozenset({"type", "thinking", "closed"})
 _REFUSAL_KEYS = frozenset({"type", "refusal"})
 _IMAGE_URL_KEYS = frozenset({"url", "detail"})
-_FILE_BODY_KEYS = frozenset({"file_data", "file_id", "filename"})
+_FILE_BODY_KEYS = frozenset({"file_data", "file_id", "file_url", "filename"})
 
 
 def _read_text(part: Json, at: Path, losses: Losses) -> Text:
@@ -55,28 +70,71 @@ def _read_text(part: Json, at: Path, losses: Losses) -> Text:
 
 def _read_image(part: Json, at: Path, losses: Losses) -> Image:
     note_unknown(part, _IMAGE_KEYS, at, losses)
-    body, where = required(part, "image_url", dict, at), (*at, "image_url")
-    note_unknown(body, _IMAGE_URL_KEYS, where, losses)
-    url, detail = required(body, "url", str, where), optional(body, "detail", str, where)
-    cache = read_cache_mark(part, at, losses) if len(part) > 2 else None
-    return Image(read_url(url, (*where, "url")), at, detail, cache)
+    url, where, detail = _linked(part, "image_url", _IMAGE_URL_KEYS, at, losses)
+    cache = None
+    if len(part) > 2:
+        cache = read_cache_mark(part, at, losses)
+        detail = detail or optional(part, "detail", str, at)
+    return Image(read_image_url(url, where), at, detail, cache)
+
+
+def _linked(part: Json, key: str, known: frozenset[str], at: Path, losses: Losses) -> tuple[str, Path, str | None]:
+    """Returns the URL of a part, its path, and its `detail`.
+
+    OpenAI has the URL in an object; other vendors take, and clients send, the string alone.
+    """
+    body, where = part.get(key), (*at, key)
+    if type(body) is str:
+        return body, where, None
+    body = required(part, key, dict, at)
+    note_unknown(body, known, where, losses)
+    return required(body, "url", str, where), (*where, "url"), optional(body, "detail", str, where)
 
 
 def _read_file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _FILE_KEYS, at, losses)
     body, where = required(part, "file", dict, at), (*at, "file")
     note_unknown(body, _FILE_BODY_KEYS, where, losses)
-    data, file_id = optional(body, "file_data", str, where), optional(body, "file_id", str, where)
+    return _file(part, body, at, where, losses)
+
+
+def _read_input_file(part: Json, at: Path, losses: Losses) -> Document:
+    note_unknown(part, _INPUT_FILE_KEYS, at, losses)
+    return _file(part, part, at, at, losses)
+
+
+def _file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Document:
+    """Returns the file of a part at `at`. `body` is the object at `where` that has its fields."""
+    file_id, name = optional(body, "file_id", str, where), optional(body, "filename", str, where)
     source: Inline | Url | FileRef
-    if data:
-        path = (*where, "file_data")
+    if data := optional(body, "file_data", str, where):
         # Routers accept a URL here, and other dialects have documents by URL.
-        source = Url(data) if is_web(data) else read_data_url(data if data[:5].lower() == "data:" else "", path)
+        source = read_file_url(data, (*where, "file_data"), name)
+    elif url := optional(body, "file_url", str, where):
+        source = read_file_url(url, (*where, "file_url"), name)
     elif file_id:
         source = FileRef(file_id, DIALECT)
     else:
         raise ClientRequestError(where, "needs file_data or file_id")
-    return Document(source, at, optional(body, "filename", str, where), cache=read_cache_mark(part, at, losses))
+    return Document(source, at, name, cache=read_cache_mark(part, at, losses))
+
+
+def _read_link(part: Json, at: Path, losses: Losses) -> Document:
+    """Returns a document by its URL, as Mistral (`document_url`) and GLM (`file_url`) have it."""
+    note_unknown(part, _LINK_KEYS, at, losses)
+    url, where, _ = _linked(part, part["type"], _IMAGE_URL_KEYS, at, losses)
+    name = optional(part, "document_name", str, at)
+    return Document(read_file_url(url, where, name), at, name, cache=read_cache_mark(part, at, losses))
+
+
+def _read_thinking(part: Json, at: Path, losses: Losses) -> Reasoning:
+    """Returns reasoning as Mistral replies with it: a string, or an array of text parts."""
+    note_unknown(part, _THINKING_KEYS, at, losses)
+    thinking = part.get("thinking")
+    if type(thinking) is not str:
+        pieces = required(part, "thinking", list, at)
+        thinking = "".join(text for p in pieces if type(p) is dict and type(text := p.get("text")) is str)
+    return Reasoning(thinking, at, DIALECT)
 
 
 def _read_refusal(part: Json, at: Path, losses: Losses) -> Refusal:
@@ -98,24 +156,45 @@ USER_PARTS: Mapping[str, PartReader] = {
 }
 # The API allows text only, but clients of compatible servers send images here, and other dialects support them.
 TOOL_PARTS: Mapping[str, PartReader] = {"text": _read_text, "image_url": _read_image, "file": _read_file}
+_OTHERS: Mapping[str, tuple[str, PartReader]] = {
+    "input_text": ("text", _read_text),
+    "output_text": ("text", _read_text),
+    "input_image": ("image_url", _read_image),
+    "input_file": ("file", _read_input_file),
+    "document_url": ("file", _read_link),
+    "file_url": ("file", _read_link),
+    "thinking": ("refusal", _read_thinking),
+}
+"""Part types of Responses and of vendors → Chat's type that stands in the same places, and the reader."""
 
 
 def read_parts(content: list[Any], readers: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
     """Returns the parts of the content array at `at`.
 
-    Raises `Unsupported` for a part whose type the role does not have: parts are never skipped (mapping §4.1).
+    Parts are never skipped (mapping §4.1). One that cannot be read, or that the role does not have, is rejected in
+    instructions, becomes a placeholder in the assistant's turns, and elsewhere an `Unread`.
     """
     parts: list[Part] = []
     for j, part in enumerate(content):
         where = (*at, j)
-        if type(part) is not dict:
-            raise ClientRequestError(where, f"expected an object, got {kind_of(part)}")
-        kind = part.get("type")
-        reader = readers.get(kind) if type(kind) is str else None
-        if reader is None:
-            kind = required(part, "type", str, where)
-            raise Unsupported(
-                where, f"content part of type {kind!r} is not supported here; known: {', '.join(readers)}"
-            )
-        parts.append(reader(part, where, losses))
+        try:
+            parts.append(_read_part(part, readers, where, losses))
+        except ClientRequestError as error:
+            if readers is INSTRUCTION_PARTS:
+                raise
+            parts.append(read_unread(part, error, where, losses, assistant=readers is ASSISTANT_PARTS))
     return parts
+
+
+def _read_part(part: Any, readers: Mapping[str, PartReader], at: Path, losses: Losses) -> Part:
+    if type(part) is not dict:
+        raise ClientRequestError(at, f"expected an object, got {kind_of(part)}")
+    kind = part.get("type")
+    reader = readers.get(kind) if type(kind) is str else None
+    if reader is None and type(kind) is str and kind in _OTHERS:
+        place, other = _OTHERS[kind]
+        reader = other if place in readers else None
+    if reader is None:
+        kind = required(part, "type", str, at)
+        raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(readers)}")
+    return reader(part, at, losses)

@@ -21,6 +21,7 @@ from dragoman.canonical.request import (
     ToolReference,
     ToolResult,
     Turn,
+    Unread,
 )
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter
 from dragoman.dialects.chat.request.write_instructions import place_instructions
@@ -28,6 +29,7 @@ from dragoman.dialects.chat.request.write_texts import instruction_role, write_t
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks, is_marked
+from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -51,7 +53,7 @@ def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Los
     turns = place_instructions(request.turns, profile, knobs, losses)
     if request.origin != DIALECT and (texts := write_texts(turns, request.origin, profile)) is not None:
         return texts
-    writer = _MessagesWriter(request.origin, profile, knobs, losses, names)
+    writer = _MessagesWriter(request, profile, knobs, losses, names)
     if request.thinking is not None and request.thinking.effort == "none":
         writer.assistant_writer.fills_reasoning = False
     writer.write(turns)
@@ -75,13 +77,15 @@ class _MessagesWriter:
         "open_calls",
         "origin",
         "overtaken",
+        "placeholders",
         "profile",
     )
 
-    def __init__(self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
-        self.origin, self.profile, self.knobs, self.losses, self.names = origin, profile, knobs, losses, names
+    def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
+        self.origin, self.profile, self.knobs, self.losses, self.names = request.origin, profile, knobs, losses, names
+        self.placeholders = Placeholders(request.turns, losses)
         self.marks = CacheMarks(profile, losses)
-        self.assistant_writer = AssistantWriter(origin, profile, knobs, losses, names, self.marks)
+        self.assistant_writer = AssistantWriter(request.origin, profile, knobs, losses, names, self.marks)
         self.messages: list[Json] = []
         self.open_calls: dict[str, str] = {}
         """Ids of the calls without a result → the ids sent for them."""
@@ -228,7 +232,10 @@ class _MessagesWriter:
                 if part.cache is not None:
                     self.marks.put(parts[-1] if part.text else None, part.cache, part.at)
             else:
-                written = self._write_part(part)
+                try:
+                    written = self._write_part(part)
+                except ClientRequestError as error:
+                    written = [text_part(self.placeholders.text(part, error))]
                 parts += written
                 cache = getattr(part, "cache", None)
                 if cache is not None:
@@ -245,12 +252,15 @@ class _MessagesWriter:
             self.held.append(message)
             self.overtaken.append((LossCode.BLOCK_ORDER, turn.at))
 
-    def _write_part(self, part: Part) -> list[Json]:
-        """Returns a part other than text and results; as several for a document with children."""
+    def _write_part(self, part: Part, *, result: bool = False) -> list[Json]:
+        """Returns a part other than text and results; as several for a document with children.
+
+        `result` is true for a part of a tool result.
+        """
         if type(part) is Image:
             return [write_image(part, self.profile)]
         if type(part) is Document:
-            return write_document(part, self.profile, self.losses, self.origin)
+            return write_document(part, self.profile, self.losses, self.origin, self.placeholders, result=result)
         if type(part) is SearchResult:
             return [text_part(search_text(part, self.losses))]
         if type(part) is ToolReference:  # must not be dropped: a result can hold nothing else
@@ -259,6 +269,8 @@ class _MessagesWriter:
         if type(part) is Native:
             self.losses.add(LossCode(part.code), part.at)
             return []
+        if type(part) is Unread:
+            raise part.error
         raise Unsupported(part.at, f"{type(part).__name__} cannot stand in a user message")
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -305,15 +317,16 @@ class _MessagesWriter:
             if type(part) is Text:
                 if part.text:
                     pieces.append({"type": "text", "text": part.text})
-            elif type(part) is Image:  # media moves to the user message after the results
-                pieces.append({"type": "text", "text": self._move_media(write_image(part, self.profile), part)})
-            elif type(part) is Document:
-                pieces += [
-                    written if written["type"] == "text" else text_part(self._move_media(written, part))
-                    for written in write_document(part, self.profile, self.losses, self.origin)
-                ]
             else:
-                pieces += self._write_part(part)
+                try:
+                    written = self._write_part(part, result=True)
+                except ClientRequestError as error:
+                    written = [text_part(self.placeholders.text(part, error, result=True))]
+                for piece in written:  # media moves to the user message after the results
+                    if piece["type"] != "text":
+                        assert isinstance(part, (Image, Document))
+                        piece = text_part(self._move_media(piece, part))
+                    pieces.append(piece)
             cache = getattr(part, "cache", None)
             if cache is not None:
                 can_mark = self.profile.text_parts and len(pieces) > before

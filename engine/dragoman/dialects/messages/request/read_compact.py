@@ -22,7 +22,6 @@ from dragoman.canonical.compact_turns import (
 from dragoman.canonical.request import (
     CallFields,
     Image,
-    Inline,
     Json,
     Part,
     ReasoningFields,
@@ -32,6 +31,7 @@ from dragoman.canonical.request import (
     Turn,
 )
 from dragoman.dialects.messages.request.read_content import reasoning_fields
+from dragoman.dialects.shared.inline_data import read_image_data
 from dragoman.errors import Path
 
 # Member access on an enum class costs more than a global.
@@ -195,5 +195,5 @@ def _text_or_image(block: Json, at: Path) -> Text | Image | None:
         source = block["source"]
         media_type, data = source["media_type"], source["data"]
         if source["type"] == "base64" and len(source) == 3 and type(media_type) is str and type(data) is str:
-            return Image(Inline(media_type, data), at)
+            return Image(read_image_data(media_type, data), at)
     return None

@@ -28,7 +28,9 @@ from dragoman.canonical.request import (
 from dragoman.dialects.messages.block_types import NATIVE_BLOCKS
 from dragoman.dialects.messages.citations import read_request_citation
 from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.inline_data import read_file_data, read_image_data
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
+from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
@@ -60,7 +62,7 @@ _DIRECT: Final[Json] = {"type": "direct"}
 
 
 def read_cache(block: Json, at: Path, losses: Losses) -> Json | None:
-    """Return the cache mark of a block or tool, `{"ttl": …}`, or None."""
+    """Return the cache mark of a block, a tool or the body, `{"ttl": …}`, or None."""
     mark = block.get("cache_control")
     if mark is None:
         return None
@@ -82,7 +84,9 @@ def read_blocks(
 ) -> list[Part]:
     """Return the parts of a content array.
 
-    Raises `ClientRequestError` for a malformed block, `Unsupported` for one that cannot be translated.
+    A block that cannot be read or translated becomes a placeholder in the assistant's turns, and an `Unread` in user's
+    turns and results. Elsewhere it is rejected: raises `ClientRequestError` for a malformed block, `Unsupported` for
+    one that cannot be translated.
 
     Args:
         content: the blocks.
@@ -97,18 +101,23 @@ def read_blocks(
     for block in content:
         index += 1
         path = (*at, index)
-        if type(block) is not dict:
-            raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
-        kind = block.get("type")
-        # Plain texts are the most frequent blocks; reading them here saves a call.
-        if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
-            parts.append(Text(text, path))
-        elif type(kind) is str and (reader := table.get(kind)) is not None:
-            parts.append(reader(block, path, losses))
-        elif kind == "compaction" and summaries is not None:
-            summaries.append(_compaction(block, path, losses))
-        else:
-            _reject_block(kind, path, role)
+        try:
+            if type(block) is not dict:
+                raise ClientRequestError(path, f"expected a content block (an object), got {kind_of(block)}")
+            kind = block.get("type")
+            # Plain texts are the most frequent blocks; reading them here saves a call.
+            if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
+                parts.append(Text(text, path))
+            elif type(kind) is str and (reader := table.get(kind)) is not None:
+                parts.append(reader(block, path, losses))
+            elif kind == "compaction" and summaries is not None:
+                summaries.append(_compaction(block, path, losses))
+            else:
+                _reject_block(kind, path, role)
+        except ClientRequestError as error:
+            if not (table is USER or table is RESULT or table is ASSISTANT):
+                raise
+            parts.append(read_unread(block, error, path, losses, assistant=table is ASSISTANT))
     return parts
 
 
@@ -143,9 +152,10 @@ def _source(block: Json, at: Path, losses: Losses) -> tuple[Json, str, Path]:
     return source, kind, path
 
 
-def _media(source: Json, kind: str, path: Path) -> Inline | Url | FileRef:
+def _media(source: Json, kind: str, path: Path, *, image: bool) -> Inline | Url | FileRef:
     if kind == "base64":
-        return Inline(required(source, "media_type", str, path), required(source, "data", str, path))
+        read = read_image_data if image else read_file_data
+        return read(required(source, "media_type", str, path), required(source, "data", str, path))
     if kind == "url":
         return Url(required(source, "url", str, path))
     if kind == "file":
@@ -154,7 +164,7 @@ def _media(source: Json, kind: str, path: Path) -> Inline | Url | FileRef:
 
 
 def _image(block: Json, at: Path, losses: Losses) -> Image:
-    part = Image(_media(*_source(block, at, losses)), at)
+    part = Image(_media(*_source(block, at, losses), image=True), at)
     if len(block) > 2:
         drop_unknown(block, _IMAGE_KEYS, losses, at)
         part.cache = read_cache(block, at, losses)
@@ -185,7 +195,7 @@ def _document(block: Json, at: Path, losses: Losses) -> Document:
             # This table has readers of texts and images only.
             given = read_blocks(typed(content, list, inside), _NESTED, "a document", inside, losses)  # type: ignore[assignment]
     else:
-        given = _media(source, kind, path)
+        given = _media(source, kind, path, image=False)
     drop_unknown(block, _DOCUMENT_KEYS, losses, at)
     return Document(
         given,

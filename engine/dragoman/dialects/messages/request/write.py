@@ -52,7 +52,7 @@ def write_request(
         choice, tools = write_choice(request, tools, sent, losses)
     written = write_texts(request.turns) if request.origin != DIALECT else None
     if written is None:
-        writer = ContentWriter(request.origin, profile, knobs, losses, names, marks)
+        writer = ContentWriter(request, profile, knobs, losses, names, marks)
         written = write_conversation(request, writer, model, profile, knobs, losses)
     system, messages = written
     thinking: Json | None = None

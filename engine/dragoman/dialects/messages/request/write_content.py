@@ -17,12 +17,14 @@ from dragoman.canonical.request import (
     Part,
     Reasoning,
     Refusal,
+    Request,
     SearchResult,
     Text,
     ToolCall,
     ToolReference,
     ToolResult,
     Turn,
+    Unread,
     Url,
 )
 from dragoman.dialects.messages.block_types import IMAGE_TYPES
@@ -31,6 +33,7 @@ from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.request.write_calls import CallWriter
 from dragoman.dialects.messages.request.write_reasoning import ReasoningWriter, is_blank
 from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -40,15 +43,15 @@ from dragoman.tools.names import NameTable
 _TEXT_TYPES: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/x-ndjson"})
 """Media types of text files besides `text/*`."""
 
-_IN_RESULTS: Final = frozenset({Image, Document, SearchResult})
-"""Parts besides text and tool references that a tool result may hold."""
+_IN_RESULTS: Final = frozenset({Image, SearchResult})
+"""Parts besides text, documents and tool references that a tool result may hold."""
 
 
 class ContentWriter:
     """Writes the parts of one request. Its `reasoning` writes reasoning, its `calls` writes calls and results.
 
     Args:
-        origin: the client's dialect.
+        request: the canonical request.
         profile: the upstream's abilities.
         knobs: the operator's choices.
         losses: where dropped and changed parts are recorded.
@@ -56,14 +59,15 @@ class ContentWriter:
         marks: receives the cache marks.
     """
 
-    __slots__ = ("_losses", "_marks", "_names", "_profile", "calls", "reasoning")
+    __slots__ = ("_losses", "_marks", "_names", "_placeholders", "_profile", "calls", "reasoning")
 
     def __init__(
-        self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
+        self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self._profile, self._losses = profile, losses
         self._names, self._marks = names, marks
-        self.calls = CallWriter(origin, profile, names)
+        self._placeholders = Placeholders(request.turns, losses)
+        self.calls = CallWriter(request.origin, profile, names)
         self.reasoning = ReasoningWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------
@@ -87,12 +91,24 @@ class ContentWriter:
             if type(part) is Text and not part.citations:
                 block = self._text(part)
             else:
-                writer = _USER_PARTS.get(type(part))
-                if writer is None:
-                    raise Unsupported(part.at, "this content cannot stand in a user message of a Messages upstream")
-                block = writer(self, part)
+                try:
+                    block = self._other(part)
+                except ClientRequestError as error:
+                    block = {"type": "text", "text": self._placeholders.text(part, error)}
             if block is not None:
                 rest.append(block)
+
+    def _other(self, part: Part, result: bool = False) -> Json | None:
+        """Return the block of a part of a user's turn, or of a tool result. Raises `ClientRequestError` for others."""
+        if type(part) is Unread:
+            raise part.error
+        if type(part) is Document:
+            return self._document(part, result)
+        writer = _USER_PARTS.get(type(part))
+        if writer is None or (result and type(part) not in _IN_RESULTS):
+            where = "tool result" if result else "user message"
+            raise Unsupported(part.at, f"this content cannot stand in a {where} of a Messages upstream")
+        return writer(self, part)
 
     def assistant(self, turn: Turn) -> list[Json]:
         """Return the blocks of an assistant turn in the same order: thinking must directly precede its call."""
@@ -177,9 +193,7 @@ class ContentWriter:
             self._losses.add(LossCode.IMAGE_DETAIL, part.at)
         source = part.source
         if isinstance(source, Inline):
-            media_type = source.media_type.lower()
-            if media_type == "image/jpg":
-                media_type = "image/jpeg"
+            media_type = source.media_type
             if media_type not in IMAGE_TYPES:
                 raise Unsupported(
                     part.at, f"a Messages upstream takes JPEG, PNG, GIF and WebP images; got {media_type!r}"
@@ -202,8 +216,11 @@ class ContentWriter:
             return {"type": "file", "file_id": source.id}
         raise Unsupported(part.at, "a file id belongs to one provider and means nothing to this upstream")
 
-    def _document(self, part: Document) -> Json:
-        block: Json = {"type": "document", "source": self._document_source(part)}
+    def _document(self, part: Document, result: bool) -> Json:
+        source = part.source
+        if isinstance(source, Inline) and source.media_type in IMAGE_TYPES:
+            return self._image(Image(source, part.at, None, part.cache))
+        block: Json = {"type": "document", "source": self._document_source(part, result)}
         if part.name:
             block["title"] = part.name
         if part.context:
@@ -213,14 +230,14 @@ class ContentWriter:
         self._marks.put(block, part.cache, part.at)
         return block
 
-    def _document_source(self, part: Document) -> Json:
+    def _document_source(self, part: Document, result: bool) -> Json:
         source = part.source
         if isinstance(source, Text):
             return {"type": "text", "media_type": "text/plain", "data": source.text}
         if isinstance(source, list):
-            inside = [self._image(item) if isinstance(item, Image) else self._text(item) for item in source]
+            inside = [self._inner(item, result) if isinstance(item, Image) else self._text(item) for item in source]
             return {"type": "content", "content": [block for block in inside if block is not None]}
-        if isinstance(source, Inline) and (media_type := source.media_type.lower()) != "application/pdf":
+        if isinstance(source, Inline) and (media_type := source.media_type) != "application/pdf":
             if not media_type.startswith("text/") and media_type not in _TEXT_TYPES:
                 raise Unsupported(part.at, f"a Messages upstream takes PDF and text files; got {media_type!r}")
             try:
@@ -239,6 +256,13 @@ class ContentWriter:
     def _search_result(self, part: SearchResult) -> Json:
         body = [block for block in map(self._user_text, part.body) if block is not None]
         block: Json = {"type": "search_result", "source": part.source, "title": part.title, "content": body}
+    def _inner(self, image: Image, result: bool) -> Json:
+        """Return an image of a document."""
+        try:
+            return self._image(image)
+        except Unsupported as error:
+            return {"type": "text", "text": self._placeholders.text(image, error, result=result)}
+
         if part.cite:
             block["citations"] = {"enabled": True}
         self._marks.put(block, part.cache, part.at)
@@ -283,14 +307,15 @@ class ContentWriter:
                 written = {"type": "text", "text": f"Tool loaded: {self._names.fit(part.name, part.at)}"}
             elif type(part) is ToolReference:
                 written = {"type": "tool_reference", "tool_name": self._names.fit(part.name, part.at)}
-            elif type(part) is Image and not self._profile.images_in_tool_results:
-                self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved after the tool results")
-                rest.append(self._image(part))
-                written = {"type": "text", "text": "[The image follows the tool results.]"}
-            elif type(part) in _IN_RESULTS:
-                written = _USER_PARTS[type(part)](self, part)
             else:
-                raise Unsupported(part.at, "this content cannot stand in a tool result of a Messages upstream")
+                try:
+                    written = self._other(part, result=True)
+                except ClientRequestError as error:
+                    written = {"type": "text", "text": self._placeholders.text(part, error, result=True)}
+                if written is not None and written["type"] == "image" and not self._profile.images_in_tool_results:
+                    self._losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved after the tool results")
+                    rest.append(written)
+                    written = {"type": "text", "text": "[The image follows the tool results.]"}
             if written is not None:
                 blocks.append(written)
         return blocks or ""
@@ -312,7 +337,6 @@ _PartWriter = Callable[[ContentWriter, Any], Json | None]
 _USER_PARTS: Final[dict[type, _PartWriter]] = {
     Text: ContentWriter._user_text,
     Image: ContentWriter._image,
-    Document: ContentWriter._document,
     SearchResult: ContentWriter._search_result,
     Native: ContentWriter._native,
 }

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from dragoman.dialects.openai.data_urls import is_web, read_data_url, read_url
+from dragoman.dialects.openai.data_urls import read_file_url, read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required, typed
+from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
@@ -27,6 +28,8 @@ _OUTPUT_TEXT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs",
 _BARE_OUTPUT_KEYS: Final = frozenset({"type", "text", "annotations", "logprobs"})
 _REFUSAL_KEYS: Final = frozenset({"type", "refusal"})
 _IMAGE_KEYS: Final = frozenset({"type", "image_url", "file_id", "detail", *_MARKS})
+_IMAGE_URL_KEYS: Final = frozenset({"url", "detail"})
+_CHAT_FILE_KEYS: Final = frozenset({"type", "file", *_MARKS})
 _FILE_KEYS: Final = frozenset({"type", "file_data", "file_url", "file_id", "filename", "detail", *_MARKS})
 
 
@@ -53,35 +56,49 @@ def _refusal(part: Json, at: Path, losses: Losses) -> Refusal:
 
 def _image(part: Json, at: Path, losses: Losses) -> Image:
     note_unknown(part, _IMAGE_KEYS, at, losses)
-    url, file_id = optional(part, "image_url", str, at), optional(part, "file_id", str, at)
+    url, where = part.get("image_url"), (*at, "image_url")
+    detail, file_id = optional(part, "detail", str, at), optional(part, "file_id", str, at)
+    if type(url) is dict:  # as in Chat
+        note_unknown(url, _IMAGE_URL_KEYS, where, losses)
+        detail = detail or optional(url, "detail", str, where)
+        url, where = required(url, "url", str, where), (*where, "url")
     source: Inline | Url | FileRef
     if url:
-        source = read_url(url, (*at, "image_url"))
+        source = read_image_url(typed(url, str, where), where)
     elif file_id:
         source = FileRef(file_id, DIALECT)
     else:
         raise ClientRequestError(at, "an image needs image_url or file_id")
-    return Image(source, at, optional(part, "detail", str, at), read_cache_mark(part, at, losses))
+    return Image(source, at, detail, read_cache_mark(part, at, losses))
 
 
 def _file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _FILE_KEYS, at, losses)
-    data, url = optional(part, "file_data", str, at), optional(part, "file_url", str, at)
-    file_id = optional(part, "file_id", str, at)
+    return _read_file(part, part, at, at, losses)
+
+
+def _chat_file(part: Json, at: Path, losses: Losses) -> Document:
+    note_unknown(part, _CHAT_FILE_KEYS, at, losses)
+    where = (*at, "file")
+    return _read_file(part, required(part, "file", dict, at), at, where, losses)
+
+
+def _read_file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Document:
+    """Returns the file of a part at `at`. `body` is the object at `where` that has its fields."""
+    data, url = optional(body, "file_data", str, where), optional(body, "file_url", str, where)
+    file_id, name = optional(body, "file_id", str, where), optional(body, "filename", str, where)
     source: Inline | Url | FileRef
     if data:
-        source = read_data_url(data if data[:5].lower() == "data:" else "", (*at, "file_data"))
+        source = read_file_url(data, (*where, "file_data"), name)
     elif url:
-        if not is_web(url):
-            raise ClientRequestError((*at, "file_url"), "expected an http(s) URL; inline data goes into file_data")
-        source = Url(url)
+        source = read_file_url(url, (*where, "file_url"), name)
     elif file_id:
         source = FileRef(file_id, DIALECT)
     else:
-        raise ClientRequestError(at, "a file needs file_data, file_url or file_id")
+        raise ClientRequestError(where, "a file needs file_data, file_url or file_id")
     if optional(part, "detail", str, at) not in (None, "auto"):
         losses.add(LossCode.IMAGE_DETAIL, (*at, "detail"))
-    return Document(source, at, optional(part, "filename", str, at), cache=read_cache_mark(part, at, losses))
+    return Document(source, at, name, cache=read_cache_mark(part, at, losses))
 
 
 def _audio(part: Json, at: Path, losses: Losses) -> Part:
@@ -98,12 +115,20 @@ ASSISTANT: Final[Mapping[str, PartReader]] = {
     "refusal": _refusal,
     "input_text": _input_text,
 }
+_OTHERS: Final[Mapping[str, tuple[str, PartReader]]] = {
+    "text": ("input_text", _input_text),
+    "output_text": ("input_text", _output_text),
+    "image_url": ("input_image", _image),
+    "file": ("input_file", _chat_file),
+}
+"""Chat's part types → the type that stands in the same places, and the reader. In outputs they are a tool's JSON."""
 
 
 def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
     """Returns the parts of a message's `content`, a string or an array. `table` has the part types of its role.
 
-    Raises `ClientRequestError` for any other type, `Unsupported` for a part whose type is not in the table.
+    A part that cannot be read, or whose type is not in the table, is rejected in instructions, becomes a placeholder in
+    the assistant's turns, and elsewhere an `Unread`. Raises `ClientRequestError` for any other type of content.
     """
     if type(content) is str:
         return [Text(content, at)]
@@ -114,24 +139,31 @@ def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses
     for part in content:
         path = (*at, index)
         index += 1
-        if type(part) is not dict:
-            raise ClientRequestError(path, f"expected a content part (an object), got {kind_of(part)}")
-        kind = part.get("type")
         # Most parts of a history are plain texts; reading them here saves a call.
-        if len(part) == 2 and kind == "input_text" and type(part.get("text")) is str:
+        if type(part) is dict and len(part) == 2 and part.get("type") == "input_text" and type(part.get("text")) is str:
             parts.append(Text(part["text"], path))
             continue
-        reader = table.get(kind) if type(kind) is str else None
-        if reader is None:
-            _reject(part, table, path)
-        else:
-            parts.append(reader(part, path, losses))
+        try:
+            parts.append(_read_part(part, table, path, losses))
+        except ClientRequestError as error:
+            if table is INSTRUCTION:
+                raise
+            parts.append(read_unread(part, error, path, losses, assistant=table is ASSISTANT))
     return parts
 
 
-def _reject(part: Json, table: Mapping[str, PartReader], at: Path) -> None:
-    kind = required(part, "type", str, at)
-    raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(table)}")
+def _read_part(part: Any, table: Mapping[str, PartReader], at: Path, losses: Losses) -> Part:
+    if type(part) is not dict:
+        raise ClientRequestError(at, f"expected a content part (an object), got {kind_of(part)}")
+    kind = part.get("type")
+    reader = table.get(kind) if type(kind) is str else None
+    if reader is None and type(kind) is str and kind in _OTHERS:
+        place, other = _OTHERS[kind]
+        reader = other if place in table else None
+    if reader is None:
+        kind = required(part, "type", str, at)
+        raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(table)}")
+    return reader(part, at, losses)
 
 
 def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:

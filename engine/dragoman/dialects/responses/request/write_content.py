@@ -9,8 +9,7 @@ marks and else a string. Then the prefix to which caches and encrypted reasoning
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from dragoman.canonical.request import (
     Document,
@@ -19,18 +18,21 @@ from dragoman.canonical.request import (
     Inline,
     Json,
     Part,
+    Request,
     ResultFields,
     SearchResult,
     Text,
     ToolReference,
     ToolResult,
     Turn,
+    Unread,
     Url,
 )
 from dragoman.dialects.openai.media import search_text, write_document
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.errors import Unsupported
+from dragoman.dialects.shared.placeholders import Placeholders
+from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
@@ -48,10 +50,21 @@ def input_text(text: str) -> Json:
 class ContentWriter:
     """Writes the content of one request: parts of messages, outputs of calls, and the cache marks on both."""
 
-    __slots__ = ("_accepts_marks", "_losses", "_marks", "_names", "_one_shape", "_other_shape", "_own", "_profile")
+    __slots__ = (
+        "_accepts_marks",
+        "_losses",
+        "_marks",
+        "_names",
+        "_one_shape",
+        "_other_shape",
+        "_own",
+        "_placeholders",
+        "_profile",
+    )
 
-    def __init__(self, origin: str, profile: Profile, losses: Losses, names: NameTable) -> None:
-        self._own = origin == DIALECT
+    def __init__(self, request: Request, profile: Profile, losses: Losses, names: NameTable) -> None:
+        self._own = request.origin == DIALECT
+        self._placeholders = Placeholders(request.turns, losses)
         self._profile, self._losses, self._names = profile, losses, names
         self._marks = CacheMarks(profile, losses)
         self._one_shape = False
@@ -77,24 +90,42 @@ class ContentWriter:
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def add(self, part: Part, parts: list[Json]) -> None:
-        """Append one part of a message to `parts`. Raises `Unsupported` if an input message cannot contain it."""
+    def add(self, part: Part, parts: list[Json], *, result: bool = False) -> None:
+        """Append one part of a message to `parts`, or of a tool result if `result` is true.
+
+        Raises `ClientRequestError` if it cannot be sent and is not in the history.
+        """
         before = len(parts)
         if type(part) is Text:
             if part.text:
                 parts.append(input_text(part.text))
             cache = part.cache
         else:
-            writer = _OTHERS.get(type(part))
-            if writer is None:
-                raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
-            parts += writer(self, part)
+            try:
+                parts += self._other(part, result)
+            except ClientRequestError as error:
+                parts.append(input_text(self._placeholders.text(part, error, result=result)))
             cache = getattr(part, "cache", None)
         if cache is not None:
             self._mark(parts[-1] if len(parts) > before else None, part, cache)
 
     def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
         """Returns a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
+    def _other(self, part: Part, result: bool) -> list[Json]:
+        """Returns a part other than a text. Raises `ClientRequestError` if it cannot be sent."""
+        if type(part) is Image:
+            return self._image(part)
+        if type(part) is Document:
+            return self._document(part, result)
+        if type(part) is SearchResult:
+            return [input_text(search_text(part, self._losses))]
+        if type(part) is ToolReference:
+            self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
+            return [input_text(f"Tool loaded: {self._names.fit(part.name, part.at)}")]
+        if type(part) is Unread:
+            raise part.error
+        raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
+
         item: Json = {"type": "message", "role": role}
         self._fill(item, "content", parts, "\n\n", bare=turn.plain)
         return item
@@ -144,10 +175,13 @@ class ContentWriter:
             written["detail"] = part.detail
         return [written]
 
-    def _document(self, part: Document) -> list[Json]:
+    def _document(self, part: Document, result: bool) -> list[Json]:
         source = part.source
         if type(source) is not Url:
-            return [_from_chat_part(written) for written in write_document(part, self._profile, self._losses, DIALECT)]
+            written_parts = write_document(
+                part, self._profile, self._losses, DIALECT, self._placeholders, result=result
+            )
+            return [_from_chat_part(written) for written in written_parts]
         if not (self._profile.url_sources and self._profile.pdf):
             raise Unsupported(part.at, "the upstream does not take documents by URL")
         if part.cite:
@@ -157,13 +191,6 @@ class ContentWriter:
         if part.name is not None:
             written["filename"] = part.name
         return [*parts, written]
-
-    def _search_result(self, part: SearchResult) -> list[Json]:
-        return [input_text(search_text(part, self._losses))]
-
-    def _tool_reference(self, part: ToolReference) -> list[Json]:
-        self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
-        return [input_text(f"Tool loaded: {self._names.fit(part.name, part.at)}")]
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -209,10 +236,8 @@ class ContentWriter:
             for part in content:
                 if type(part) is Text and part.text and part.cache is None:
                     parts.append({"type": "input_text", "text": part.text})
-                elif type(part) is Image and part.cache is None:
-                    parts += self._image(part)
                 else:
-                    self.add(part, parts)
+                    self.add(part, parts, result=True)
         if not parts and result.is_error:
             parts.append(input_text(_FAILED))
             bare = True
@@ -223,15 +248,6 @@ class ContentWriter:
         else:
             item["output"] = ""
         return item
-
-
-# Functions, not bound methods: a table of those in each writer would be a reference cycle.
-_OTHERS: Final[dict[type, Callable[[ContentWriter, Any], list[Json]]]] = {
-    Image: ContentWriter._image,
-    Document: ContentWriter._document,
-    SearchResult: ContentWriter._search_result,
-    ToolReference: ContentWriter._tool_reference,
-}
 
 
 def _from_chat_part(part: Json) -> Json:

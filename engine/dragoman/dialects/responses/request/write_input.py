@@ -84,7 +84,7 @@ class _InputWriter:
     ) -> None:
         self._request, self._tools = request, tools
         self._profile, self._knobs, self._losses = profile, knobs, losses
-        self.content = ContentWriter(request.origin, profile, losses, names)
+        self.content = ContentWriter(request, profile, losses, names)
         self.assistant = AssistantWriter(request.origin, profile, knobs, losses, names)
         self.items: list[Json] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Url
+from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Text, Unread, Url
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs
@@ -55,6 +55,11 @@ def content(given: Json, role: str = "user") -> Any:
             Document(Inline("application/pdf", "AA=="), AT, "a.pdf"),
         ),
         ({"type": "input_file", "file_url": "https://x/y.pdf"}, Document(Url("https://x/y.pdf"), AT)),
+        ({"type": "input_image", "image_url": {"url": PNG}}, Image(Inline("image/png", "AAAA"), AT)),
+        (
+            {"type": "input_file", "file_url": "data:application/pdf;base64,AA=="},
+            Document(Inline("application/pdf", "AA=="), AT),
+        ),
         ({"type": "input_file", "file_id": "file-1"}, Document(FileRef("file-1", "responses"), AT)),
     ],
 )
@@ -74,20 +79,23 @@ def test_cache_marks() -> None:
     [
         ({"type": "input_image"}, ""),
         ({"type": "input_image", "image_url": "ftp://x"}, ".image_url"),
-        ({"type": "input_image", "image_url": {"url": PNG}}, ".image_url"),
         ({"type": "input_image", "image_url": "data:image/png,AAAA"}, ".image_url"),
         ({"type": "input_file"}, ""),
         ({"type": "input_file", "file_data": "AAAA"}, ".file_data"),
-        ({"type": "input_file", "file_url": PNG}, ".file_url"),
         ({"type": "input_audio", "input_audio": {}}, ""),
-        ({"type": "output_text", "text": "x"}, ""),
-        ({"type": "text", "text": "x"}, ""),
         ({"text": "x"}, ".type"),
         ({"type": "input_text"}, ".text"),
     ],
 )
-def test_parts_that_are_refused(given: Json, path: str) -> None:
-    assert param({"role": "user", "content": [given]}) == f"input[0].content[0]{path}"
+def test_parts_that_cannot_be_read(given: Json, path: str) -> None:
+    unread = read({"role": "user", "content": [given]})[0].turns[0].parts[0]
+    assert type(unread) is Unread
+    assert unread.error.failure.param == f"input[0].content[0]{path}"
+
+
+@pytest.mark.parametrize("kind", ["text", "output_text"])
+def test_texts_of_other_places(kind: str) -> None:
+    assert content({"type": kind, "text": "x"}) == Text("x", AT)
 
 
 def test_instructions_are_text() -> None:
