@@ -45,8 +45,8 @@ class Knobs:
     )
     prefill: Literal["auto", "reject", "drop", "pass"] = documented(
         "auto",
-        "a conversation that ends with assistant text: sent as history to OpenAI upstreams, sent without it to "
-        "Messages upstreams",
+        "a conversation that ends with assistant text: sent as history to OpenAI upstreams; to Messages upstreams sent "
+        "if the model continues it, else quoted at the end of a user message",
     )
     reasoning_field: Literal["reasoning_content", "reasoning", "both", "off"] = documented(
         "reasoning_content", "Chat clients: the extension field in which they get reasoning text"

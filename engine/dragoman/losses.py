@@ -46,7 +46,7 @@ class LossCode(StrEnum):
         "content of the history that the upstream does not take became a placeholder",
     )
     CONTEXT_MANAGEMENT = "context_management", "context management was not requested"
-    CONTINUATION = "continuation", "a final assistant turn is not continued by the upstream"
+    CONTINUATION = "continuation", "a final assistant turn is history, or a quotation, for the upstream"
     CUSTOM_WRAPPED = (
         "custom_wrapped",
         "a free-text tool became a function with a text field; its grammar is only described",

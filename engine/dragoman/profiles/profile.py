@@ -14,7 +14,7 @@ from dragoman.canonical.request import EFFORTS
 from dragoman.limits import documented as flag
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
-from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS
+from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS, PREFILL_MODELS
 from dragoman.short_repr import changed_fields
 
 _LONGEST_KNOWN: Final = 128
@@ -56,6 +56,9 @@ class Profile:
         "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
         r"\S+",
         "*claude-opus-5*",
+    )
+    prefill_models: tuple[str, ...] = _list_flag(
+        "Messages: the models that continue a final assistant message, as patterns", r"\S+", "*claude-haiku-4-5*"
     )
     instruction_role: Literal["system", "developer"] = flag("system", "Chat: the role of instructions")
     efforts: tuple[str, ...] = flag(EFFORTS, "effort levels taken, in rising order; empty = none")
@@ -157,6 +160,10 @@ class Profile:
         """True if a Messages upstream accepts `system` messages in mid-conversation for this model."""
         return self.system_inline and (not self.mid_system_models or _listed(self.mid_system_models, model))
 
+    def takes_prefill(self, model: str) -> bool:
+        """True if a Messages upstream continues a final assistant message with this model."""
+        return _listed(self.prefill_models, model)
+
     def replace(self, flags: dict[str, Any]) -> Profile:
         """This profile with single flags replaced. Names and values are checked by the caller."""
         changed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in flags.items()}
@@ -224,6 +231,7 @@ _ANTHROPIC = Profile(
     custom_tools=False,
     system_inline=True,
     mid_system_models=MID_SYSTEM_MODELS,
+    prefill_models=PREFILL_MODELS,
     efforts=("low", "medium", "high", "xhigh", "max"),
     tool_name_max=128,
     explicit_cache=True,

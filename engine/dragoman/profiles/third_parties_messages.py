@@ -22,6 +22,25 @@ Opus 4.8 is the first (https://platform.claude.com/docs/en/about-claude/models/w
 https://github.com/langchain-ai/langchainjs/releases/tag/@langchain%2Fanthropic@1.5.13, and as Claude Code was recorded.
 """
 
+PREFILL_MODELS: Final = (
+    "*claude-2*",
+    "*claude-3*",
+    "*claude-instant*",
+    "*claude-opus-4",
+    "*claude-opus-4[-@]2025*",
+    "*claude-opus-4[-.][015]*",
+    "*claude-sonnet-4",
+    "*claude-sonnet-4[-@]2025*",
+    "*claude-sonnet-4[-.][05]*",
+    "*claude-haiku-4[-.]5*",
+)
+"""Models that continue a final assistant message (a prefill), also under other hosts' names. Others answer 400.
+
+Opus and Sonnet 4.6 are the first that take none
+(https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6,
+https://github.com/anomalyco/opencode/issues/13768), and no later model does (messages §5).
+"""
+
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
 _GLM = "https://docs.z.ai/guides/capabilities/thinking-mode"
 _MINIMAX = "https://platform.minimax.io/docs/api-reference/text-anthropic-api"

@@ -74,12 +74,12 @@ def write_document(
         return parts
     if type(source) is Inline:
         if not profile.pdf:
-            if not source.media_type.startswith("text/") and source.media_type not in _TEXTUAL:
-                raise Unsupported(document.at, f"the upstream takes no files of type {source.media_type}")
             if source.media_type.startswith("image/"):
                 return [*_leading_text(document), write_image(Image(source, document.at), profile)]
             return _as_text(document, _decode(source, document.at), losses)
         # OpenAI refuses file data without a name.
+            if not source.media_type.startswith("text/") and source.media_type not in _TEXTUAL:
+                raise Unsupported(document.at, f"the upstream takes no files of type {source.media_type}")
         name = document.name or ("document.pdf" if source.media_type == _PDF else "document")
         return [
             *_leading_text(document),

@@ -253,9 +253,6 @@ class ContentWriter:
             return {"type": "base64", "media_type": "application/pdf", "data": source.data}
         return self._reference(source, part)
 
-    def _search_result(self, part: SearchResult) -> Json:
-        body = [block for block in map(self._user_text, part.body) if block is not None]
-        block: Json = {"type": "search_result", "source": part.source, "title": part.title, "content": body}
     def _inner(self, image: Image, result: bool) -> Json:
         """Return an image of a document."""
         try:
@@ -266,6 +263,9 @@ class ContentWriter:
         if part.cite:
             block["citations"] = {"enabled": True}
         self._marks.put(block, part.cache, part.at)
+    def _search_result(self, part: SearchResult) -> Json:
+        body = [block for block in map(self._user_text, part.body) if block is not None]
+        block: Json = {"type": "search_result", "source": part.source, "title": part.title, "content": body}
         return block
 
     # --- calls and results ----------------------------------------------------------------------------------------

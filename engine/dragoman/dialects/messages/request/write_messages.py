@@ -23,6 +23,9 @@ _USER: Final = Role.USER
 _ASSISTANT: Final = Role.ASSISTANT
 _NO_BLOCKS: Final[list[Json]] = []
 _THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
+_QUOTATION: Final = (
+    "This is the beginning of your answer:\n\n<answer>\n{}\n</answer>\n\nGo on from its end, without repeating it."
+)
 _PREFILL_TYPES: Final = _THINKING_BLOCKS | {"text"}
 """Types of blocks in an assistant message that is to be continued."""
 
@@ -32,13 +35,15 @@ def write_conversation(
 ) -> tuple[list[Json], list[Json]]:
     """Return the blocks of `system`, and `messages`.
 
-    Raises `Unsupported` for content that the API cannot express, for a conversation that ends on calls without results
-    (or on any assistant turn if the knob `prefill` rejects it), and if no message is left.
+    Without a conversation, the instructions are the user's message. Raises `Unsupported` for content that the API
+    cannot express, for a conversation that ends on calls without results (or on any assistant turn if the knob
+    `prefill` rejects it), and if nothing is left to send.
 
     Args:
         request: the canonical request.
         writer: writes the content of turns.
-        model: the upstream's model, which decides if `system` messages are allowed between others.
+        model: the upstream's model, which decides if `system` messages are allowed between others, and if a final
+            assistant message is.
         profile: the upstream's abilities.
         knobs: the operator's choices.
         losses: where moved and dropped content is recorded.
@@ -49,7 +54,7 @@ def write_conversation(
     if mode == "hoist" and profile.takes_late_system(model) and _has_late_instructions(request.turns):
         # The prefix is edited, and models that accept `system` messages sign it with their thinking (mapping §5.4).
         writer.reasoning.replay = False
-    builder = _MessageBuilder(writer, mode, knobs, losses)
+    builder = _MessageBuilder(writer, mode, losses)
     foreign = request.origin != DIALECT
     write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
@@ -62,7 +67,14 @@ def write_conversation(
             builder.add_results(write_results(results))
         else:
             builder.add(turn)
-    builder.finish()
+    prefill = knobs.prefill
+    if prefill == "auto":  # models that think continue no text
+        thinks = request.thinking is not None and request.thinking.effort != "none"
+        prefill = "pass" if not thinks and profile.takes_prefill(model) else "auto"
+    builder.finish(prefill)
+    if not builder.messages and builder.system:
+        losses.add(LossCode.SYSTEM_DEMOTED, request.turns[0].at, "became the user's message: there is no other")
+        return [], [{"role": "user", "content": collapse_single_text(builder.system, True)}]
     if not builder.messages:
         raise Unsupported(
             ("input",) if request.origin == "responses" else ("messages",),
@@ -91,7 +103,6 @@ class _MessageBuilder:
         "_after_results",
         "_instructions",
         "_instructions_at",
-        "_knobs",
         "_last_assistant",
         "_losses",
         "_mode",
@@ -105,8 +116,8 @@ class _MessageBuilder:
         "system",
     )
 
-    def __init__(self, writer: ContentWriter, mode: str, knobs: Knobs, losses: Losses) -> None:
-        self._writer, self._mode, self._knobs, self._losses = writer, mode, knobs, losses
+    def __init__(self, writer: ContentWriter, mode: str, losses: Losses) -> None:
+        self._writer, self._mode, self._losses = writer, mode, losses
         self.system: list[Json] = []
         self.messages: list[Json] = []
         self._role = ""
@@ -261,10 +272,10 @@ class _MessageBuilder:
             self._instructions += blocks
             self._instructions_at.append(turn.at)
 
-    def finish(self) -> None:
-        """End the conversation after the last turn."""
+    def finish(self, prefill: str) -> None:
+        """End the conversation after the last turn. `prefill` is as the knob; `auto` quotes a final assistant turn."""
         if self._role == "assistant" and not (self._instructions and not self._has_calls()):
-            self._finish_on_assistant()
+            self._finish_on_assistant(prefill)
         elif self._instructions:
             self._place_instructions()
         else:
@@ -301,24 +312,44 @@ class _MessageBuilder:
         self._instructions_at.clear()
         self._role = ""
 
-    def _finish_on_assistant(self) -> None:
-        """Handle a conversation that ends on an assistant turn, by the knob `prefill` (mapping §4.2, §13).
+    def _finish_on_assistant(self, prefill: str) -> None:
+        """Handle a conversation that ends on an assistant turn (mapping §4.2, §13).
 
-        Messages continues such a turn, Claude 4.6 and later reject it; the OpenAI dialects read it as history.
+        Older models continue such a turn, Claude 4.6 and later reject it; the OpenAI dialects read it as history.
         """
         at = () if self._last_assistant is None else self._last_assistant.at
         if self._has_calls():
             raise Unsupported(at, "the conversation ends on tool calls without results")
-        policy = self._knobs.prefill
         blocks = _blocks(self.messages[-1]["content"])
-        if policy == "pass" or any(block["type"] not in _PREFILL_TYPES for block in blocks):
+        if prefill == "pass" or any(block["type"] not in _PREFILL_TYPES for block in blocks):
             # Blocks of server-side tools: a paused turn, which is continued by sending it back.
             self._cut_trailing_space(at)
-        elif policy == "reject":
+        elif prefill == "reject":
             raise Unsupported(at, "the conversation ends on an assistant message, which this upstream refuses")
         else:
-            self._losses.add(LossCode.CONTINUATION, at)
             self.messages.pop()
+            if prefill == "drop":
+                self._losses.add(LossCode.CONTINUATION, at)
+            else:
+                self._losses.add(LossCode.CONTINUATION, at, "quoted at the end of a user message")
+                self._quote("".join(block["text"] for block in blocks if block["type"] == "text"))
+
+    def _quote(self, text: str) -> None:
+        """Add a text of the assistant to the last user message, for models that do not continue it.
+
+        Agents write what a tool returned into such a text, so the model has to see it.
+        """
+        if not text:
+            return
+        block: Json = {"type": "text", "text": _QUOTATION.format(text)}
+        place = len(self.messages)
+        if place and self.messages[-1]["role"] == "system":  # stands between a user message and the assistant's
+            place -= 1
+        if place and self.messages[place - 1]["role"] == "user":
+            message = self.messages[place - 1]
+            message["content"] = [*_blocks(message["content"]), block]
+        else:
+            self.messages.insert(place, {"role": "user", "content": [block]})
 
     def _cut_trailing_space(self, at: Path) -> None:
         """Cut white space at the end of a text to be continued, which the API rejects."""

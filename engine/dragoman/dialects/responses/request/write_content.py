@@ -109,8 +109,6 @@ class ContentWriter:
         if cache is not None:
             self._mark(parts[-1] if len(parts) > before else None, part, cache)
 
-    def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
-        """Returns a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
     def _other(self, part: Part, result: bool) -> list[Json]:
         """Returns a part other than a text. Raises `ClientRequestError` if it cannot be sent."""
         if type(part) is Image:
@@ -128,6 +126,8 @@ class ContentWriter:
 
         item: Json = {"type": "message", "role": role}
         self._fill(item, "content", parts, "\n\n", bare=turn.plain)
+    def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
+        """Returns a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
         return item
 
     def fill(self, item: Json, field: str, text: str, *, bare: bool) -> None:
