@@ -422,6 +422,8 @@ class Request:
     """frequency_penalty, presence_penalty, logit_bias, seed: the ones that only Chat has, as given and not default."""
     cache: Json = field(default_factory=dict)
     """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
+    auto_cache: Json | None = None
+    """The cache mark of the request itself (Messages), which stands for one on its last block."""
     moderation: Json | None = None
     echo: Json = field(default_factory=dict)
     """The settings of the request that a reply in the client's dialect repeats (Responses), by key."""

@@ -71,15 +71,17 @@ def write_document(
                     parts.append(text_part(placeholders.text(child, error, result=result)))
             elif type(child) is Text and child.text:
                 parts.append(text_part(child.text))
+                if child.citations:
+                    losses.add(LossCode.CITATIONS, child.at)
         return parts
     if type(source) is Inline:
         if not profile.pdf:
             if source.media_type.startswith("image/"):
                 return [*_leading_text(document), write_image(Image(source, document.at), profile)]
-            return _as_text(document, _decode(source, document.at), losses)
-        # OpenAI refuses file data without a name.
             if not source.media_type.startswith("text/") and source.media_type not in _TEXTUAL:
                 raise Unsupported(document.at, f"the upstream takes no files of type {source.media_type}")
+            return _as_text(document, _decode(source, document.at), losses)
+        # OpenAI refuses file data without a name.
         name = document.name or ("document.pdf" if source.media_type == _PDF else "document")
         return [
             *_leading_text(document),
@@ -104,6 +106,9 @@ def write_document(
 def search_text(result: SearchResult, losses: Losses) -> str:
     """Returns a search result as text: title, source, body."""
     losses.add(LossCode.SEARCH_RESULT_SHAPE, result.at, "became text")
+    for text in result.body:
+        if text.citations:
+            losses.add(LossCode.CITATIONS, text.at)
     _drop_marks(result.body, losses)
     if result.cite:
         losses.add(LossCode.CITATIONS_REQUEST, (*result.at, "citations"))

@@ -6,6 +6,8 @@ Messages' `cache_control`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.json_fields import note_unknown, optional, typed
 from dragoman.errors import Path
@@ -41,18 +43,19 @@ def write_mark(cache: Json) -> Json:
     return {"mode": "explicit", "ttl": _TTL.get(ttl, ttl)} if ttl else {"mode": "explicit"}
 
 
-def write_control(cache: Json) -> Json:
-    """Returns a canonical mark as a `cache_control` for routers to Claude (chat §12)."""
-    ttl = cache.get("ttl")
+def write_control(cache: Json, default: str | None = None) -> Json:
+    """Returns a canonical mark as a `cache_control` for routers to Claude (chat §12). `default` is its lifetime if it
+    states none."""
+    ttl = cache.get("ttl") or default
     return {"type": "ephemeral", "ttl": _CONTROL_TTL.get(ttl, ttl)} if ttl else {"type": "ephemeral"}
 
 
 class CacheMarks:
     """Sets the cache marks of one request, and keeps the last four: they cover the longest prefixes."""
 
-    __slots__ = ("_key", "_losses", "_marked", "accepted", "any", "in_assistant")
+    __slots__ = ("_key", "_losses", "_marked", "_ttl", "accepted", "any", "in_assistant")
 
-    def __init__(self, profile: Profile, losses: Losses) -> None:
+    def __init__(self, profile: Profile, losses: Losses, ttl: Any = None) -> None:
         self.accepted = profile.explicit_cache
         """True if the upstream accepts marks."""
         self.any = False
@@ -60,6 +63,8 @@ class CacheMarks:
         self.in_assistant = False
         """True if an assistant message has a mark."""
         self._key = profile.cache_field
+        self._ttl = ttl if self._key == _CONTROL and type(ttl) is str else None
+        """The lifetime of marks that state none, which routers to Claude do not read from `prompt_cache_options`."""
         self._losses = losses
         self._marked: list[tuple[Json, Path]] = []
 
@@ -71,7 +76,7 @@ class CacheMarks:
             return
         if self._key not in part:
             self._marked.append((part, at))
-        part[self._key] = write_control(cache) if self._key == _CONTROL else write_mark(cache)
+        part[self._key] = write_control(cache, self._ttl) if self._key == _CONTROL else write_mark(cache)
 
     def forget(self, parts: list[Json]) -> None:
         """Remove the latest marks, whose parts are not sent: the message that holds them was removed."""
@@ -93,10 +98,26 @@ class CacheMarks:
             elif type(content) is list and len(content) == 1 and content[0]["type"] == "text":
                 message["content"] = content[0]["text"]
 
-    def keep_last(self) -> None:
-        """Drop all marks but the last four, after everything is written."""
-        for part, at in self._marked[:-MOST_MARKS]:
-            del part[self._key]
+    def keep_last(self, messages: list[Json] | None = None) -> None:
+        """Drop all marks but the last four, after everything is written.
+
+        In Chat's `messages`, a lifetime of one hour behind a shorter one is shortened: Claude rejects it.
+        """
+        marked, key = self._marked, self._key
+        if key == _CONTROL and messages and len({part[key].get("ttl") == "1h" for part, _ in marked}) > 1:
+            contents = (message.get("content") for message in messages)
+            parts = (part for content in contents if type(content) is list for part in content)
+            places = {id(part): place for place, part in enumerate(parts)}
+            marked.sort(key=lambda entry: places.get(id(entry[0]), -1))
+            short = False
+            for part, at in marked[-MOST_MARKS:]:
+                if part[key].get("ttl") != "1h":
+                    short = True
+                elif short:
+                    part[key] = {"type": "ephemeral", "ttl": "5m"}
+                    self._losses.add(LossCode.CACHE_HINT, at, "became 5m, as the mark of a shorter one precedes")
+        for part, at in marked[:-MOST_MARKS]:
+            del part[key]
             self._losses.add(LossCode.CACHE_HINT, at, f"only the last {MOST_MARKS} marks are taken")
 
 

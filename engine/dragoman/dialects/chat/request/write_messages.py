@@ -84,7 +84,8 @@ class _MessagesWriter:
     def __init__(self, request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> None:
         self.origin, self.profile, self.knobs, self.losses, self.names = request.origin, profile, knobs, losses, names
         self.placeholders = Placeholders(request.turns, losses)
-        self.marks = CacheMarks(profile, losses)
+        options = request.cache.get("prompt_cache_options")
+        self.marks = CacheMarks(profile, losses, options.get("ttl") if options else None)
         self.assistant_writer = AssistantWriter(request.origin, profile, knobs, losses, names, self.marks)
         self.messages: list[Json] = []
         self.open_calls: dict[str, str] = {}
@@ -146,7 +147,7 @@ class _MessagesWriter:
             self._prefill()
             if self.marks.any:
                 self.marks.unify_texts(self.messages, arrays=self.profile.text_parts and self.marks.accepted)
-        self.marks.keep_last()
+        self.marks.keep_last(self.messages)
         if not self.messages:
             at = ("input",) if self.origin == "responses" else ("messages",)
             raise ClientRequestError(at, "nothing is left to send: all content is empty or results without a call")
@@ -194,6 +195,8 @@ class _MessagesWriter:
             if type(part) is Text:
                 if part.text:
                     parts.append(text_part(part.text))
+                if part.citations:
+                    self.losses.add(LossCode.CITATIONS, part.at)
                 if part.cache is not None:
                     self.marks.put(parts[-1] if part.text and profile.text_parts else None, part.cache, part.at)
             elif type(part) is Native:
@@ -229,6 +232,8 @@ class _MessagesWriter:
             elif type(part) is Text:
                 if part.text:
                     parts.append(text_part(part.text))
+                if part.citations:
+                    self.losses.add(LossCode.CITATIONS, part.at)
                 if part.cache is not None:
                     self.marks.put(parts[-1] if part.text else None, part.cache, part.at)
             else:
@@ -317,6 +322,8 @@ class _MessagesWriter:
             if type(part) is Text:
                 if part.text:
                     pieces.append({"type": "text", "text": part.text})
+                if part.citations:
+                    self.losses.add(LossCode.CITATIONS, part.at)
             else:
                 try:
                     written = self._write_part(part, result=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request
+from dragoman.dialects.messages.request.read_content import read_cache
 from dragoman.dialects.messages.request.read_tools import read_choice, read_tools
 from dragoman.dialects.messages.request.read_turns import read_turns
 from dragoman.dialects.messages.request.thinking_settings import read_effort, read_thinking
@@ -38,7 +39,7 @@ _DROPPED: Final[dict[str, LossCode]] = {
     "safeguards": LossCode.VENDOR_OPTION,
     "context_management": LossCode.CONTEXT_MANAGEMENT,
 }
-_IGNORED: Final = ("diagnostics", "cache_control", "betas", "user_profile_id", "workspace_id")
+_IGNORED: Final = ("diagnostics", "betas", "user_profile_id", "workspace_id")
 _READ: Final = (
     "model",
     "max_tokens",
@@ -58,6 +59,7 @@ _READ: Final = (
     "service_tier",
     "speed",
     "mcp_servers",
+    "cache_control",
 )
 FIELDS: Final = frozenset({*_READ, *_REJECTED, *_DROPPED, *_IGNORED})
 _USUAL: Final = frozenset({"model", "max_tokens", "messages", "system", "stream", "tools"})
@@ -127,6 +129,8 @@ def _read_settings(request: Request, body: Json, config: Json, effort: str | Non
         request.format = _format(body, config, losses)
     if "metadata" in body:
         request.end_user = _end_user(body, losses)
+    if "cache_control" in body:
+        request.auto_cache = read_cache(body, (), losses)
 
 
 def _reject_or_drop(body: Json, losses: Losses) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.messages.request.thinking_settings import write_thinking
-from dragoman.dialects.messages.request.write_cache_marks import MAX_MARKS, CacheMarks
+from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
 from dragoman.dialects.messages.request.write_messages import write_conversation
 from dragoman.dialects.messages.request.write_texts import write_texts
@@ -43,7 +43,8 @@ def write_request(
         names: receives the upstream names of tools.
     """
     _reject_or_drop(request, losses)
-    marks = CacheMarks(losses, explicit=profile.explicit_cache)
+    options = request.cache.get("prompt_cache_options")
+    marks = CacheMarks(losses, explicit=profile.explicit_cache, ttl=options.get("ttl") if options else None)
     max_tokens = _max_tokens(request, profile, losses)
     tools: list[Json] = []
     choice: Json | None = None
@@ -94,11 +95,10 @@ def write_request(
             losses.add(LossCode.SERVICE_TIER, request.service_tier_at)
         else:
             body["service_tier"] = tier
+    automatic = request.auto_cache
     if knobs.auto_cache == "on" and profile.explicit_cache and request.origin != DIALECT:
-        body["cache_control"] = {"type": "ephemeral"}
-        marks.trim(MAX_MARKS - 1)
-    else:
-        marks.trim()
+        automatic = {}
+    marks.settle(body, automatic)
     return body
 
 

@@ -164,14 +164,17 @@ class ContentWriter:
             return None
         block: Json = {"type": "text", "text": text}
         if part.citations:
-            own = write_citations(part.citations)
-            if own:
-                block["citations"] = own
-            if len(own) < len(part.citations):
-                self._losses.add(LossCode.CITATIONS, part.at)
+            self._cite(block, part)
         if part.cache is not None:
             self._marks.put(block, part.cache, part.at)
         return block
+
+    def _cite(self, block: Json, part: Text) -> None:
+        own = write_citations(part.citations)
+        if own:
+            block["citations"] = own
+        if len(own) < len(part.citations):
+            self._losses.add(LossCode.CITATIONS, part.at)
 
     def _user_text(self, part: Text) -> Json | None:
         block = self._text(part)
@@ -260,12 +263,12 @@ class ContentWriter:
         except Unsupported as error:
             return {"type": "text", "text": self._placeholders.text(image, error, result=result)}
 
-        if part.cite:
-            block["citations"] = {"enabled": True}
-        self._marks.put(block, part.cache, part.at)
     def _search_result(self, part: SearchResult) -> Json:
         body = [block for block in map(self._user_text, part.body) if block is not None]
         block: Json = {"type": "search_result", "source": part.source, "title": part.title, "content": body}
+        if part.cite:
+            block["citations"] = {"enabled": True}
+        self._marks.put(block, part.cache, part.at)
         return block
 
     # --- calls and results ----------------------------------------------------------------------------------------
@@ -301,6 +304,8 @@ class ContentWriter:
                 if not part.text:
                     continue
                 written = {"type": "text", "text": part.text}
+                if part.citations:
+                    self._cite(written, part)
                 self._marks.put(written, part.cache, part.at)
             elif type(part) is ToolReference and self._profile.rewrite:
                 self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")

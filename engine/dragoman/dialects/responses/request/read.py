@@ -62,6 +62,8 @@ _SERVICE: Final = frozenset({
 })
 # fmt: on
 _LOGPROBS: Final = "message.output_text.logprobs"
+_INCLUDED: Final = frozenset({_LOGPROBS, "reasoning.encrypted_content"})
+"""Values of `include` that are fulfilled, the second always. Others ask for data of the provider's own tools."""
 
 # Member access on an enum class costs more than a global.
 _INSTRUCTION: Final = Role.INSTRUCTION
@@ -94,7 +96,7 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     if not usual:
         request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
         request.parallel = optional(body, "parallel_tool_calls", bool)
-    _read_sampling(request, body)
+    _read_sampling(request, body, losses)
     if not usual:
         request.thinking = read_reasoning(body, losses)
         request.format, request.verbosity = read_text(body, losses)
@@ -142,7 +144,7 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     return reader
 
 
-def _read_sampling(request: Request, body: Json) -> None:
+def _read_sampling(request: Request, body: Json, losses: Losses) -> None:
     cap = optional(body, "max_output_tokens", int)
     if cap is not None:
         if cap < 1:
@@ -155,7 +157,8 @@ def _read_sampling(request: Request, body: Json) -> None:
     if "include" in body or "top_logprobs" in body:
         included = optional(body, "include", list) or ()
         for index, word in enumerate(included):
-            typed(word, str, ("include", index))
+            if typed(word, str, ("include", index)) not in _INCLUDED:
+                losses.add(LossCode.VENDOR_OPTION, ("include", index))
         request.top_logprobs = optional(body, "top_logprobs", int) or None
         # Either requests them. Chat accepts a count only together with `logprobs`.
         request.logprobs = _LOGPROBS in included or request.top_logprobs is not None

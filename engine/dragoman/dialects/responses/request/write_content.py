@@ -99,6 +99,8 @@ class ContentWriter:
         if type(part) is Text:
             if part.text:
                 parts.append(input_text(part.text))
+            if part.citations:
+                self._losses.add(LossCode.CITATIONS, part.at)
             cache = part.cache
         else:
             try:
@@ -124,10 +126,10 @@ class ContentWriter:
             raise part.error
         raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
 
-        item: Json = {"type": "message", "role": role}
-        self._fill(item, "content", parts, "\n\n", bare=turn.plain)
     def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
         """Returns a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
+        item: Json = {"type": "message", "role": role}
+        self._fill(item, "content", parts, "\n\n", bare=turn.plain)
         return item
 
     def fill(self, item: Json, field: str, text: str, *, bare: bool) -> None:
@@ -234,7 +236,7 @@ class ContentWriter:
         else:
             parts = []
             for part in content:
-                if type(part) is Text and part.text and part.cache is None:
+                if type(part) is Text and part.text and part.cache is None and not part.citations:
                     parts.append({"type": "input_text", "text": part.text})
                 else:
                     self.add(part, parts, result=True)

@@ -68,7 +68,7 @@ def _lone_text(turn: Turn, profile: Profile) -> Json | None:
     if turn.role is not _USER or turn.name is not None or turn.compact_results() is not None or len(turn.parts) != 1:
         return None
     part = turn.parts[0]
-    if type(part) is not Text or not part.text or part.cache is not None:
+    if type(part) is not Text or not part.text or part.cache is not None or part.citations:
         return None
     bare = turn.plain or not profile.text_parts
     return {"type": "message", "role": "user", "content": part.text if bare else [input_text(part.text)]}
@@ -134,6 +134,8 @@ class _InputWriter:
             for part in self._texts(turn):
                 if part.cache is not None:
                     self.content.drop_mark(part)
+                if part.citations:
+                    self._losses.add(LossCode.CITATIONS, part.at)
                 if part.text:
                     texts.append(part.text)
         return "\n\n".join(texts)
@@ -166,7 +168,8 @@ class _InputWriter:
 
     def _user(self, turn: Turn) -> None:
         """Write the turn's results and the parts between them, in order."""
-        if len(turn.parts) == 1 and type(part := turn.parts[0]) is Text and part.text and part.cache is None:
+        part = turn.parts[0] if len(turn.parts) == 1 else None
+        if type(part) is Text and part.text and part.cache is None and not part.citations:
             item: Json = {"type": "message", "role": "user"}
             self.content.fill(item, "content", part.text, bare=turn.plain)
             self.items.append(item)

@@ -19,7 +19,7 @@ def test_controls() -> None:
         top_p=0.5,
         parallel_tool_calls=False,
         stream_options={"include_obfuscation": False},
-        include=["reasoning.encrypted_content", "web_search_call.results"],
+        include=["reasoning.encrypted_content"],
     )
     assert rows == []
     assert (request.stream, request.max_tokens, request.max_tokens_at) == (True, 100, ("max_output_tokens",))
