@@ -77,8 +77,8 @@ class Knobs:
     stop_emulation: Literal["on", "off"] = documented(
         "on", "if the upstream cannot stop at a sequence, Dragoman cuts the text there"
     )
-    json_mode: Literal["drop", "reject", "instruct"] = documented(
-        "drop", "`json_object` for Messages upstreams: left out, rejected, or replaced by an instruction"
+    json_mode: Literal["instruct", "drop", "reject"] = documented(
+        "instruct", "`json_object` for Messages upstreams: replaced by an instruction, left out, or rejected"
     )
     count_tokens: Literal["auto", "estimate", "exact"] = documented(
         "auto",

@@ -367,12 +367,14 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 @dataclass(slots=True)
 class Thinking:
     """The reasoning settings. `effort` is one of `EFFORTS` or None for unset; `display` is Messages'
-    `summarized`/`omitted`/`updates` or None; `summary` is Responses' `auto`/`concise`/`detailed` or None."""
+    `summarized`/`omitted`/`updates` or None; `summary` is Responses' `auto`/`concise`/`detailed` or None. `budget` is
+    the budget in tokens that `effort` was read from, or None."""
 
     effort: str | None = None
     at: Path = ()
     display: str | None = None
     summary: str | None = None
+    budget: int | None = None
 
 
 @dataclass(slots=True)
@@ -420,10 +422,10 @@ class Request:
     top_logprobs: int | None = None
     sampling: Json = field(default_factory=dict)
     """frequency_penalty, presence_penalty, logit_bias, seed: the ones that only Chat has, as given and not default."""
-    cache: Json = field(default_factory=dict)
-    """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
     auto_cache: Json | None = None
     """The cache mark of the request itself (Messages), which stands for one on its last block."""
+    cache: Json = field(default_factory=dict)
+    """prompt_cache_key, prompt_cache_options, prompt_cache_retention as given (OpenAI dialects)."""
     moderation: Json | None = None
     echo: Json = field(default_factory=dict)
     """The settings of the request that a reply in the client's dialect repeats (Responses), by key."""

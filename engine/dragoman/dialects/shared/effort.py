@@ -18,3 +18,12 @@ def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
     if below:
         return EFFORTS[below[-1]]
     return EFFORTS[ranked[0]] if ranked else None
+
+
+_BUDGET_STEPS = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))
+"""Largest budget in tokens that is read as each effort. Any larger one is `max`."""
+
+
+def effort_of_budget(budget: int) -> str:
+    """Returns the effort that a thinking budget, in tokens, is read as."""
+    return next((level for most, level in _BUDGET_STEPS if budget <= most), "max")

@@ -59,7 +59,7 @@ FIELDS = frozenset({
     "frequency_penalty", "presence_penalty", "logit_bias", "seed", "n", "stop", "logprobs", "top_logprobs", "tools",
     "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort",
     "verbosity", "modalities", "audio", "prediction", "web_search_options", "metadata", "store", "service_tier",
-    "user", "safety_identifier", "moderation", *CACHE_KEYS,
+    "user", "safety_identifier", "moderation", "thinking", *CACHE_KEYS,
 })
 _USUAL = frozenset({
     "model", "messages", "stream", "stream_options", "max_completion_tokens", "max_tokens", "temperature", "top_p",

@@ -7,6 +7,7 @@ from typing import Any
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Request, Thinking
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.openai.request_settings import read_service
+from dragoman.dialects.shared.effort import effort_of_budget
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode, Losses
@@ -14,9 +15,10 @@ from dragoman.losses import LossCode, Losses
 # fmt: off
 _RARE_SETTINGS = frozenset({
     "frequency_penalty", "presence_penalty", "logit_bias", "seed", "logprobs", "top_logprobs", "stop",
-    "reasoning_effort", "verbosity", "response_format",
+    "reasoning_effort", "thinking", "verbosity", "response_format",
 })
 # fmt: on
+_THINKING_KEYS = frozenset({"type", "budget_tokens", "display"})
 _SCHEMA_KEYS = frozenset({"name", "schema", "strict", "description"})
 _SERVICE = frozenset({"user", "safety_identifier", "service_tier", "metadata", "store", "moderation", *CACHE_KEYS})
 
@@ -65,10 +67,31 @@ def _read_rare_settings(request: Request, body: Json, losses: Losses) -> None:
     if "stop" in body:
         _read_stop(request, body["stop"], losses)
     effort = one_of(body, "reasoning_effort", EFFORTS)
-    if effort is not None:
+    if body.get("thinking") is not None:
+        request.thinking = _read_thinking(body, effort, losses)
+    elif effort is not None:
         request.thinking = Thinking(effort, ("reasoning_effort",))
     request.verbosity = one_of(body, "verbosity", ("low", "medium", "high"))
     request.format = _read_format(optional(body, "response_format", dict), losses)
+
+
+def _read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | None:
+    """Read Messages' `thinking`, which the compatible endpoints of Anthropic, DeepSeek, Kimi and GLM take.
+
+    An effort overrides a budget; `disabled` overrides an effort.
+    """
+    at = ("thinking",)
+    given = required(body, "thinking", dict)
+    note_unknown(given, _THINKING_KEYS, at, losses)
+    kind, budget = required(given, "type", str, at), optional(given, "budget_tokens", int, at)
+    display = one_of(given, "display", ("summarized", "omitted", "updates"), at)
+    if kind == "disabled":
+        return Thinking("none", at)
+    if kind == "enabled":
+        return Thinking(effort or (effort_of_budget(budget) if budget else "medium"), at, display, budget=budget)
+    if kind not in ("adaptive", "auto"):
+        losses.add(LossCode.THINKING_MODE, (*at, "type"))
+    return Thinking(effort, at, display)
 
 
 def _read_stop(request: Request, stop: Any, losses: Losses) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Thinking
-from dragoman.dialects.messages.stop_and_usage import DIALECT
-from dragoman.dialects.shared.effort import round_effort
+from dragoman.dialects.shared.effort import effort_of_budget, round_effort
 from dragoman.dialects.shared.json_fields import drop_if_set, drop_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError
+from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 
@@ -20,8 +20,6 @@ _BUDGETS: Final = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "
 """Effort → thinking budget in tokens."""
 _MIN_BUDGET: Final = 1024
 """Smallest budget that the API accepts, in tokens."""
-_BUDGET_STEPS: Final = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhigh"))
-"""Largest budget in tokens that is read as each effort. Any larger one is `max`."""
 
 
 def read_effort(config: Json, losses: Losses) -> str | None:
@@ -39,6 +37,7 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
     if given is None:
         return None if effort is None else Thinking(effort, ("output_config", "effort"))
     drop_unknown(given, _KEYS, losses, ("thinking",))
+    drop_if_set(given, "block_binding", LossCode.REASONING_MODE, losses, ("thinking",))
     kind = required(given, "type", str, ("thinking",))
     display = one_of(given, "display", _DISPLAYS, ("thinking",))
     if kind == "adaptive":
@@ -46,9 +45,8 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
     if kind == "enabled":
         budget = required(given, "budget_tokens", int, ("thinking",))
         if effort is not None:
-            return Thinking(effort, ("output_config", "effort"), display)
-        level = next((level for most, level in _BUDGET_STEPS if budget <= most), "max")
-        return Thinking(level, ("thinking",), display)
+            return Thinking(effort, ("output_config", "effort"), display, budget=budget)
+        return Thinking(effort_of_budget(budget), ("thinking",), display, budget=budget)
     if kind == "between_tools":
         losses.add(LossCode.THINKING_MODE, ("thinking", "type"), "no thinking is requested")
     elif kind != "disabled":
@@ -61,7 +59,7 @@ def read_thinking(body: Json, effort: str | None, losses: Losses) -> Thinking | 
 
 
 def write_thinking(
-    request: Request, max_tokens: int, profile: Profile, losses: Losses
+    request: Request, max_tokens: int, profile: Profile, knobs: Knobs, losses: Losses
 ) -> tuple[Json | None, str | None]:
     """Return the `thinking` object and the `output_config.effort` to send, each may be None.
 
@@ -69,6 +67,7 @@ def write_thinking(
         request: the canonical request.
         max_tokens: the output cap that is sent; a thinking budget has to be smaller.
         profile: the upstream's abilities.
+        knobs: whether Chat clients get reasoning.
         losses: where settings that cannot be sent are recorded.
     """
     wanted = request.thinking
@@ -80,12 +79,15 @@ def write_thinking(
             losses.add(LossCode.REASONING_MODE, wanted.at)
         return None, None
     display = wanted.display or ("summarized" if wanted.summary else None)
+    if display is None and request.origin == "chat" and profile.thinking == "adaptive":
+        # Current models send no text of their thinking by default. Chat has no setting for it.
+        display = None if knobs.reasoning_field == "off" else "summarized"
     if display == "updates" and profile.rewrite:  # it needs a beta header, which such upstreams do not receive
         losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
         display = None
     if effort is None:
-        # No effort was requested: send the field only for its display, or if a Messages client sent it.
-        if profile.thinking == "adaptive" and (display is not None or (wanted.at and request.origin == DIALECT)):
+        # No effort was requested: send the field only for its display, or if the client sent it.
+        if profile.thinking == "adaptive" and (display is not None or wanted.at[:1] == ("thinking",)):
             return _with_display({"type": "adaptive"}, display), None
         return None, None
     if effort == "none":
@@ -98,11 +100,12 @@ def write_thinking(
         effort = "low"
     if profile.thinking == "adaptive":
         return _with_display({"type": "adaptive"}, display), _round_effort(effort, profile, wanted, losses)
-    budget = min(_BUDGETS[effort], max_tokens - 1)
+    whole = wanted.budget or _BUDGETS[effort]
+    budget = min(whole, max_tokens - 1)
     if budget < _MIN_BUDGET:
         losses.add(LossCode.EFFORT_FLOOR, wanted.at, "the output cap leaves no room for a thinking budget")
         return None, None
-    if budget < _BUDGETS[effort]:
+    if budget < whole:
         losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"the output cap leaves a thinking budget of {budget}")
     both = profile.thinking == "budget_and_effort"
     return _with_display({"type": "enabled", "budget_tokens": budget}, display), (

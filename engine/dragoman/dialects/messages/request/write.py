@@ -59,7 +59,7 @@ def write_request(
     thinking: Json | None = None
     effort: str | None = None
     if request.thinking is not None:
-        thinking, effort = write_thinking(request, max_tokens, profile, losses)
+        thinking, effort = write_thinking(request, max_tokens, profile, knobs, losses)
     if thinking is not None:
         thinking = _disable_unprovable_thinking(request, thinking, messages, profile, losses)
         thinking, effort, choice = _resolve_forced_choice(request, thinking, effort, choice, profile, losses)

@@ -31,7 +31,7 @@ def test_seed_S2_27_keys_of_openai_in_a_messages_request_are_left_out_with_a_war
         ("chat", "messages", CHAT, {"system": "be brief"}, "messages"),
         ("chat", "messages", CHAT, {"stop_sequences": ["x"]}, "messages"),
         ("chat", "responses", CHAT, {"max_output_tokens": 9}, "responses"),
-        ("chat", "responses", CHAT, {"thinking": {"type": "adaptive"}}, "messages"),
+        ("chat", "responses", CHAT, {"mcp_servers": ["x"]}, "messages"),
         ("messages", "responses", MESSAGES, {"previous_response_id": "resp_1"}, "responses"),
         ("messages", "chat", MESSAGES, {"n": 2}, "chat"),
         ("responses", "chat", RESPONSES, {"response_format": {"type": "text"}}, "chat"),
