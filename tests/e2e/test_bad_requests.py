@@ -95,7 +95,7 @@ CHAT_CASES = [
     ]}),
     Case("messages[1].tool_calls[0].function.arguments", _calling("{not json")),
     Case("messages[1].tool_calls[0].function.arguments", _calling("[1]")),
-    Case("messages[1].tool_calls[0].function.arguments", _calling({"city": "Köln"})),
+    Case("messages[1].tool_calls[0].function.arguments", _calling(["Köln"])),
     Case("response_format.type", {"response_format": {"type": "poem"}}),
     Case("logprobs", {"logprobs": True}),
     Case("modalities[0]", {"modalities": ["audio"]}),

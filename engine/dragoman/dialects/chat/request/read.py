@@ -298,6 +298,8 @@ def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCal
         custom.add(call_id)
         return ToolCall(call_id, name, required(body, "input", str, (*at, kind)), at, True, cache)
     arguments = body.get("arguments")
-    if type(arguments) is not str:
+    if type(arguments) is dict:  # not serialized, as by clients of Ollama
+        arguments = dumps(arguments).decode()
+    elif type(arguments) is not str:
         arguments = optional(body, "arguments", str, (*at, kind)) or ""
     return ToolCall(call_id, name, arguments, at, False, cache)

@@ -13,7 +13,7 @@ from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 
 _TOOL_KEYS = frozenset({"type", "function", "custom", "cache_control"})
-_FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict"})
+_FUNCTION_KEYS = frozenset({"name", "description", "parameters", "strict", "cache_control"})
 _CUSTOM_KEYS = frozenset({"name", "description", "format"})
 _FORMAT_KEYS = frozenset({"type", "grammar"})
 _GRAMMAR_KEYS = frozenset({"definition", "syntax"})
@@ -21,6 +21,8 @@ _SEARCH_KEYS = frozenset({"user_location", "search_context_size"})
 _LOCATION_KEYS = frozenset({"type", "approximate"})
 _NAME = frozenset({"name"})
 _ALLOWED_KEYS = frozenset({"mode", "tools"})
+# `any` is the word of Messages and of other vendors.
+_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _KINDS = {"function": ToolKind.FUNCTION, "custom": ToolKind.CUSTOM}
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 
@@ -72,7 +74,7 @@ def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
     if not name:
         raise ClientRequestError((*where, "name"), "must not be empty")
     tool = Tool(_KINDS[kind], name, at, optional(body, "description", str, where), origin=DIALECT)
-    tool.cache = read_cache_mark(declared, at, losses)
+    tool.cache = read_cache_mark(declared, at, losses) or read_cache_mark(body, where, losses)
     if tool.kind is ToolKind.CUSTOM:
         note_unknown(body, _CUSTOM_KEYS, where, losses)
         _note_grammar(body.get("format"), (*where, "format"), losses)
@@ -116,11 +118,14 @@ def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
     if choice is None:
         return None
     if type(choice) is str:
-        mode = one_of(body, "tool_choice", ("auto", "none", "required"))
-        return ToolChoice(mode or "auto", at)
+        return ToolChoice(_MODES[one_of(body, "tool_choice", _MODES) or "auto"], at)
     if type(choice) is not dict:
         raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
-    kind = required(choice, "type", str, at)
+    kind = "function" if "type" not in choice and "function" in choice else required(choice, "type", str, at)
+    if kind in _MODES:
+        return ToolChoice(_MODES[kind], at)
+    if kind == "tool" or (kind in _KINDS and kind not in choice and "name" in choice):  # as the other dialects name it
+        return ToolChoice("tool", at, [required(choice, "name", str, at)], custom=kind == "custom")
     if kind in _KINDS:
         return ToolChoice("tool", at, [_read_named(choice, kind, at, losses)], custom=kind == "custom")
     if kind != "allowed_tools":

@@ -11,7 +11,7 @@ from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
 from dragoman.dialects.messages.block_types import WEB_SEARCH_OPTIONS
 from dragoman.dialects.messages.request.read_content import read_cache
 from dragoman.dialects.messages.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 
@@ -23,7 +23,9 @@ _SEARCH_TOOL: Final = frozenset({"type", "name", *WEB_SEARCH_OPTIONS})
 _CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _CHANGE_KEYS: Final = frozenset({"type", "tool", "cache_control"})
 _CHANGED_KEYS: Final = frozenset({"type", "name", "definition"})
-_MODES: Final = {"auto": "auto", "any": "required", "tool": "tool", "none": "none"}
+# `required` and `function` are the OpenAI dialects' words.
+_MODES: Final = {"auto": "auto", "any": "required", "required": "required", "tool": "tool", "none": "none"}
+_WORDS: Final = frozenset(_MODES) - {"tool"}
 
 # Member access on an enum class costs more than a global.
 _FUNCTION: Final = ToolKind.FUNCTION
@@ -129,10 +131,14 @@ def change_tools(tools: dict[str, Tool], block: Json, at: Path, losses: Losses) 
 def read_choice(body: Json, tools: list[Tool], losses: Losses) -> tuple[ToolChoice | None, bool | None]:
     """Return the tool choice and True or False if parallel calls are allowed or forbidden, None for each that is
     missing."""
-    given = optional(body, "tool_choice", dict)
+    given = body.get("tool_choice")
     if given is None:
         return None, None
     at: Path = ("tool_choice",)
+    if type(given) is str and given in _WORDS:
+        given = {"type": given}
+    elif typed(given, dict, at).get("type") == "function":
+        given = {"type": "tool", "name": (optional(given, "function", dict, at) or given).get("name")}
     drop_unknown(given, _CHOICE_KEYS, losses, at)
     kind = required(given, "type", str, at)
     mode = _MODES.get(kind)

@@ -131,6 +131,8 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     if type(content) is str:
         request.turns.append(single_text_turn(_USER, content, where, where))
         return None
+    if instructions and (content is None or content == []):
+        return None  # a conversation of instructions only
     if type(content) is not list:
         either = "a string or an array of items"
         problem = f"is required ({either})" if content is None else f"expected {either}, got {kind_of(content)}"

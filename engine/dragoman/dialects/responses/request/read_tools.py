@@ -273,6 +273,9 @@ _READERS: Final[dict[str, _ToolReader]] = {**_INNER, "tool_search": _read_search
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
+_MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+
+
 def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice | None:
     """Returns the `tool_choice`. Raises `ClientRequestError` for a form that the dialect does not have."""
     choice = body.get("tool_choice")
@@ -280,12 +283,18 @@ def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses
     if choice is None:
         return None
     if type(choice) is str:
-        return ToolChoice(one_of(body, "tool_choice", ("auto", "none", "required")) or "auto", at)
+        return ToolChoice(_MODES[one_of(body, "tool_choice", _MODES) or "auto"], at)
     if type(choice) is not dict:
         raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
-    kind = required(choice, "type", str, at)
+    kind = "function" if "type" not in choice and "function" in choice else required(choice, "type", str, at)
     if kind == "allowed_tools":
         return _read_allowed(choice, at, tools, knobs, losses)
+    if kind in _MODES:
+        return ToolChoice(_MODES[kind], at)
+    if kind == "tool":  # as Messages names it, like `any`
+        kind, choice = "function", {**choice, "type": "function"}
+    elif kind in ("function", "custom") and type(choice.get(kind)) is dict:  # as in Chat
+        choice = {"type": kind, **choice[kind]}
     if kind == "function" or kind == "custom":
         note_unknown(choice, _CHOICE_KEYS, at, losses)
         return ToolChoice("tool", at, [_name(choice, at)], custom=kind == "custom")

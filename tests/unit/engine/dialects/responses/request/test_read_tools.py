@@ -282,8 +282,6 @@ def test_choices_that_there_are_not() -> None:
     assert param(tool_choice=5) == "tool_choice"
     assert param(tool_choice={"type": "magic"}) == "tool_choice.type"
     assert param(tool_choice={"type": "function"}) == "tool_choice.name"
-    # Chat nests the name; a client that confuses the two must get an error.
-    assert param(tool_choice={"type": "function", "function": {"name": "f"}}) == "tool_choice.name"
     assert param(tool_choice={"type": "allowed_tools", "mode": "auto", "tools": ["f"]}) == "tool_choice.tools[0]"
 
 
