@@ -180,13 +180,17 @@ class ToolResult:
 
 @dataclass(slots=True)
 class Native:
-    """A block that no other dialect has. Writers of `origin` send it back as it was; the others drop it with `code`."""
+    """A block that no other dialect has. Writers of `origin` send it back as it was; the others drop it with `code`.
+
+    `instead` are the parts that are sent in its place to an upstream that does not have such blocks
+    (`tools.bridge`)."""
 
     origin: str
     type: str
     payload: Json
     code: str
     at: Path = ()
+    instead: list[Part] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -348,7 +352,8 @@ class Tool:
 @dataclass(slots=True)
 class ToolChoice:
     """`mode` is auto, none, required, tool or allowed. For `tool` and `allowed`, `names` are the tools; `require`
-    is True if one of an allowed subset must be called. `custom` marks a forced custom tool, `hosted` a hosted one."""
+    is True if one of an allowed subset must be called. `custom` marks a forced custom tool, `hosted` a hosted one.
+    `namespaces` are those of the names, in the same order; it is empty if none has one."""
 
     mode: str
     at: Path = ()
@@ -356,6 +361,11 @@ class ToolChoice:
     require: bool = False
     custom: bool = False
     hosted: bool = False
+    namespaces: list[str | None] = field(default_factory=list)
+
+    def named(self) -> list[tuple[str, str | None]]:
+        """Name and namespace of each tool."""
+        return list(zip(self.names, self.namespaces or [None] * len(self.names), strict=True))
 
 
 # --- controls ---------------------------------------------------------------------------------------------------------

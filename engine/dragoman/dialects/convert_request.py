@@ -49,7 +49,7 @@ def convert_request(
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
         if ids or request.tools or request.tool_choice is not None:
-            context.tools = bridge_tools(request, whole, profile, knobs, losses)
+            context.tools = bridge_tools(request, whole, profile, knobs, losses, names)
         apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
         if knobs.token_budget != "off":
             from dragoman.policies.token_budget import fit_budget  # off by default

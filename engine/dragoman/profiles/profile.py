@@ -75,8 +75,12 @@ class Profile:
         False, "Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged"
     )
     custom_tools: bool = flag(True, "OpenAI dialects: takes free-text (custom) tools")
+    client_tools: bool = flag(False, "Messages: takes tools without a schema that Claude is trained on, such as bash")
     namespaces: bool = flag(False, "Responses: takes namespaces of tools")
     tool_search: bool = flag(False, "Responses: takes `tool_search` and deferred tools")
+    agent_messages: bool = flag(
+        False, "Responses: takes messages between agents, tool parameters that are `encrypted`, and items it alone has"
+    )
     encrypted_reasoning: bool = flag(True, "Responses: takes encrypted reasoning items back, and no plain ones")
     tool_name_max: int = flag(64, "longest tool name")
     call_id_max: int = flag(64, "longest tool call id")
@@ -220,6 +224,7 @@ _RESPONSES = Profile(
     tool_name_max=128,
     namespaces=True,
     tool_search=True,
+    agent_messages=True,
     schema_root_union=False,
     strict_schemas="complete",
 )
@@ -229,6 +234,7 @@ _ANTHROPIC = Profile(
     billing_line=True,
     temperature_with_top_p=False,
     custom_tools=False,
+    client_tools=True,
     system_inline=True,
     mid_system_models=MID_SYSTEM_MODELS,
     prefill_models=PREFILL_MODELS,

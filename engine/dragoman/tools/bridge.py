@@ -1,7 +1,8 @@
 """Replaces kinds of tools that the upstream lacks by plain functions (mapping §6.1, §11).
 
 Namespaces are flattened to `ns__name`, free-text tools become functions with one text field, and a client-run tool
-search becomes a function. Agents accept a call only of the kind and in the namespace that they declared, so the
+search and the tools that only Anthropic's models know become functions. So do parts of the history that only one
+dialect has become others. Agents accept a call only of the kind and in the namespace that they declared, so the
 original of each changed tool is kept for the reply, and `stages.tool_restorer` restores it there. Nothing is kept
 between requests: each one declares its tools, and the same body always becomes the same bytes.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from dragoman.canonical.request import (
     Namespace,
+    Native,
     Part,
     Request,
     Text,
@@ -27,8 +29,9 @@ from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
+from dragoman.tools.client_tools import become_function
 from dragoman.tools.free_text import TEXT_FIELD
-from dragoman.tools.names import sanitize_tool_name, with_prefix
+from dragoman.tools.names import NameTable, sanitize_tool_name, with_prefix
 from dragoman.wire.json_codec import dumps
 
 _FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
@@ -53,7 +56,7 @@ def flat_name(name: str, namespace: str | None) -> str:
 
 
 def bridge_tools(
-    request: Request, full_turns: Iterable[Turn], profile: Profile, knobs: Knobs, losses: Losses
+    request: Request, full_turns: Iterable[Turn], profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> dict[str, OriginalTool]:
     """Replace the tools, calls, results and tool choice that the upstream lacks, in place.
 
@@ -67,6 +70,7 @@ def bridge_tools(
         profile: the upstream's abilities.
         knobs: the operator's choices.
         losses: where each replacement is recorded.
+        names: gets the names of flattened tools for calls whose namespace the client left out.
     """
     bridge = _Bridge(request.origin, profile, knobs, losses)
     for tool in request.tools:
@@ -76,8 +80,16 @@ def bridge_tools(
         if choice.custom and not profile.custom_tools:
             bridge.refuse_custom(choice.at, f"the chosen tool {choice.names[0]!r}")
             choice.custom = False
-        choice.names = [bridge.upstream_name(name) for name in choice.names]
+        if choice.namespaces and not profile.namespaces:
+            choice.names = [flat_name(name, namespace) for name, namespace in choice.named()]
+            choice.namespaces = []
+    if bridge.bare:
+        taken = {tool.name for tool in request.tools}
+        for name, flat in bridge.bare.items():
+            if flat and name not in taken:
+                names.known[name] = names.fit(flat)
     for turn in full_turns:
+        bridge.natives(turn)
         for part in turn.parts:
             if type(part) is ToolCall:
                 if part.custom or part.search or part.namespace is not None:
@@ -91,15 +103,17 @@ class _Bridge:
     """The replacements of one request: what the upstream lacks, and the tools that were changed."""
 
     __slots__ = (
-        "_bare",
         "_flat",
         "_knobs",
         "_losses",
         "_name_max",
+        "_native",
         "_repeated",
         "_search",
         "_taken",
+        "_typed",
         "_wrap",
+        "bare",
         "declared",
         "origin",
     )
@@ -109,12 +123,13 @@ class _Bridge:
         self._flat = not profile.namespaces
         self._wrap = not profile.custom_tools
         self._search = not profile.tool_search
+        self._native, self._typed = profile.agent_messages, profile.client_tools
         self._knobs, self._losses = knobs, losses
         self._name_max = profile.tool_name_max
         self._repeated = 0
         self._taken: set[str] = set()
-        self._bare: dict[str, str] = {}
-        """Name without namespace → flat name of the first tool with that name."""
+        self.bare: dict[str, str] = {}
+        """Name without namespace → flat name; empty if several namespaces have the name."""
         self.declared: dict[str, OriginalTool] = {}
 
     def declare(self, tool: Tool) -> None:
@@ -126,10 +141,16 @@ class _Bridge:
             if namespace.description:
                 tool.description = "\n\n".join(filter(None, (namespace.description, tool.description)))
             tool.namespace = None
-            self._bare.setdefault(name, tool.name)
+            self.bare[name] = "" if name in self.bare else tool.name
         if kind is _FUNCTION and namespace is None:
             if self._flat:
                 self._take(tool)
+            return
+        if kind is ToolKind.TYPED and not self._typed:
+            # Its calls need no restoring: they have the name and the arguments that the client's tool takes.
+            self._losses.add(LossCode.TYPED_TOOL, tool.at, "became a function")
+            become_function(tool)
+            self._take(tool)
             return
         if kind is ToolKind.CUSTOM and self._wrap:
             self.refuse_custom(tool.at, f"the free-text (custom) tool {name!r}")
@@ -159,11 +180,6 @@ class _Bridge:
             raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
         self._taken.add(tool.name)
 
-    def upstream_name(self, name: str) -> str:
-        """Return the upstream name of a tool choice's name. Choices have no namespace: a tool without one is preferred,
-        then the first of any namespace."""
-        return name if name in self._taken else self._bare.get(name, name)
-
     def refuse_custom(self, at: Path, what: str) -> None:
         """Raise `Unsupported` unless the knob `custom_tool_bridge` allows to wrap free-text tools."""
         policy = self._knobs.custom_tool_bridge
@@ -171,6 +187,15 @@ class _Bridge:
             raise Unsupported(
                 at, f"{what} cannot be sent to this upstream, whose tools take JSON (custom_tool_bridge = wrap can)"
             )
+
+    def natives(self, turn: Turn) -> None:
+        """Replace the parts of one turn that have replacements for other upstreams."""
+        if self._native or not any(type(part) is Native and part.instead for part in turn.parts):
+            return
+        parts: list[Part] = []
+        for part in turn.parts:
+            parts += part.instead if type(part) is Native and part.instead else (part,)
+        turn.parts = parts
 
     def call(self, call: ToolCall) -> None:
         """Replace one call of the history."""

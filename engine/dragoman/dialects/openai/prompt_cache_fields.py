@@ -22,6 +22,9 @@ MOST_MARKS = 4
 """Marks that an upstream accepts in one request."""
 _BREAKPOINT, _CONTROL = MARK_KEYS
 _MARK_MEMBERS = frozenset({"type", "mode", "ttl"})
+_CHAT_OPTIONS = frozenset({"mode", "ttl"})
+_CHAT_TTL = "30m"
+"""The only lifetime that Chat has."""
 _TTL = {"5m": "30m", "1h": "30m"}
 _CONTROL_TTL = {"30m": "5m", "12h": "1h"}
 
@@ -35,6 +38,26 @@ def read_cache_mark(body: Json, at: Path, losses: Losses) -> Json | None:
             note_unknown(typed(mark, dict, where), _MARK_MEMBERS, where, losses)
             return {"ttl": optional(mark, "ttl", str, where)}
     return None
+
+
+def write_chat_options(options: Json, losses: Losses) -> Json:
+    """Returns `prompt_cache_options` as Chat has them: without `prewarm` and `comparison_response_id`, `ttl` 30m.
+
+    The Responses API has more, and OpenAI rejects what an endpoint does not have.
+    """
+    at = "prompt_cache_options"
+    sent: Json = {}
+    for key, value in options.items():
+        if value is None:
+            continue
+        if key not in _CHAT_OPTIONS:
+            losses.add(LossCode.CACHE_HINT, (at, key))
+        elif key == "ttl" and value != _CHAT_TTL:
+            losses.add(LossCode.CACHE_HINT, (at, key), f"became {_CHAT_TTL}")
+            sent[key] = _CHAT_TTL
+        else:
+            sent[key] = value
+    return sent
 
 
 def write_mark(cache: Json) -> Json:

@@ -29,6 +29,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.bridge import OriginalTool, bridge_tools
+from dragoman.tools.names import NameTable
 
 LACKS_ALL = Profile(custom_tools=False)
 HAS_CUSTOM = Profile()
@@ -62,7 +63,7 @@ def bridge(
     turns = [Turn(Role.ASSISTANT, parts)] if parts is not None else []
     request = Request(origin, "m", turns, tools=list(tools), tool_choice=choice)
     return request, bridge_tools(
-        request, request.turns, profile, Knobs(**knobs), Losses() if losses is None else losses
+        request, request.turns, profile, Knobs(**knobs), Losses() if losses is None else losses, NameTable(64)
     )
 
 
@@ -131,22 +132,42 @@ def test_calls_of_the_history_are_flattened_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "name", "sent"),
+    ("name", "namespace", "sent"),
     [
-        ([function("add", NOTES)], "add", "mcp__notes__add"),
-        ([function("add", NOTES)], "mcp__notes__add", "mcp__notes__add"),
-        ([function("add", Namespace("b")), function("add", Namespace("a"))], "add", "b__add"),
-        ([function("add", NOTES), function("add")], "add", "add"),
-        ([function("add"), function("add", NOTES)], "add", "add"),
-        ([function("add")], "gone", "gone"),
+        ("add", "mcp__notes", "mcp__notes__add"),
+        ("mcp__notes__add", None, "mcp__notes__add"),
+        ("add", "b", "b__add"),
+        ("add", None, "add"),
+        ("gone", None, "gone"),
     ],
 )
 @pytest.mark.parametrize("mode", ["tool", "allowed"])
-def test_a_choice_names_no_namespace(tools: list[Tool], name: str, sent: str, mode: str) -> None:
-    tools = copy.deepcopy(tools)
-    request, _ = bridge(*tools, choice=ToolChoice(mode, (), [name]))
+def test_a_choice_names_the_flattened_tool(name: str, namespace: str | None, sent: str, mode: str) -> None:
+    tools = [function("add", NOTES), function("add", Namespace("b")), function("add")]
+    spaces: list[str | None] = [namespace] if namespace else []
+    request, _ = bridge(*tools, choice=ToolChoice(mode, (), [name], namespaces=spaces))
     assert request.tool_choice is not None
-    assert request.tool_choice.names == [sent]
+    assert request.tool_choice.named() == [(sent, None)]
+    request, _ = bridge(*tools, choice=ToolChoice(mode, (), [name], namespaces=spaces), profile=HAS_ALL)
+    assert request.tool_choice is not None
+    assert request.tool_choice.named() == [(name, namespace)]
+
+
+@pytest.mark.parametrize(
+    ("tools", "known"),
+    [
+        ([function("add", NOTES)], {"add": "mcp__notes__add"}),
+        ([custom("add", NOTES)], {"add": "mcp__notes__add"}),
+        ([function("add", NOTES), function("add")], {}),
+        ([function("add", NOTES), function("add", Namespace("b"))], {}),
+        ([function("add")], {}),
+    ],
+)
+def test_a_call_without_its_namespace_goes_to_the_only_tool(tools: list[Tool], known: dict[str, str]) -> None:
+    names = NameTable(64)
+    request = Request("responses", "m", [], tools=copy.deepcopy(tools))
+    bridge_tools(request, [], LACKS_ALL, Knobs(), Losses(), names)
+    assert {name: sent for name, sent in names.known.items() if name != sent} == known
 
 
 # --- free-text tools --------------------------------------------------------------------------------------------------
@@ -219,7 +240,9 @@ def test_the_history_of_a_wrapped_tool_is_wrapped() -> None:
 
 
 def test_a_chosen_free_text_tool_is_an_ordinary_choice_then() -> None:
-    request, _ = bridge(custom("p", NOTES), choice=ToolChoice("tool", (), ["p"], custom=True))
+    request, _ = bridge(
+        custom("p", NOTES), choice=ToolChoice("tool", (), ["p"], custom=True, namespaces=["mcp__notes"])
+    )
     assert request.tool_choice == ToolChoice("tool", (), ["mcp__notes__p"])
 
 
@@ -327,7 +350,7 @@ def test_bridging_a_longer_history_extends_the_shorter_one(
         tools = [function("add", NOTES), custom("patch"), search()]
         made = [Turn(Role.ASSISTANT, copy.deepcopy(parts)) for parts in history]
         request = Request("responses", "m", made, tools=tools)
-        bridge_tools(request, request.turns, profile, Knobs(), Losses())
+        bridge_tools(request, request.turns, profile, Knobs(), Losses(), NameTable(64))
         return [turn.parts for turn in request.turns]
 
     whole = bridged(turns)

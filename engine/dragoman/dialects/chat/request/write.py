@@ -9,7 +9,7 @@ from dragoman.canonical.request import Json, Request
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
-from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
+from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, write_chat_options
 from dragoman.dialects.openai.request_settings import output_cap, schema_fields
 from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
@@ -208,5 +208,7 @@ def _write_service(body: Json, request: Request, profile: Profile, losses: Losse
         for key in CACHE_KEYS:
             if key in request.cache:
                 body[key] = request.cache[key]
+        if (options := body.get("prompt_cache_options")) is not None:
+            body["prompt_cache_options"] = write_chat_options(options, losses)
     if request.moderation is not None:
         body["moderation"] = request.moderation

@@ -14,11 +14,11 @@ from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
+from dragoman.tools.client_tools import CLIENT_TOOLS
 
 _OPTIONS: Final = ("defer_loading", "eager_input_streaming", "input_examples", "allowed_callers")
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control", *_OPTIONS})
 _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
-_TYPED: Final = ("bash_", "text_editor_", "memory_")
 _SEARCH_TOOL: Final = frozenset({"type", "name", *WEB_SEARCH_OPTIONS})
 _CHOICE_KEYS: Final = frozenset({"type", "name", "disable_parallel_tool_use"})
 _CHANGE_KEYS: Final = frozenset({"type", "tool", "cache_control"})
@@ -35,7 +35,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
     """Return the declared tools.
 
     Raises `ClientRequestError` for a malformed tool or a repeated name, `Unsupported` for kinds that exist only at
-    Anthropic (computer use, toolsets).
+    Anthropic (toolsets).
     """
     tools: list[Tool] = []
     seen: set[str] = set()
@@ -66,7 +66,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
     kind = optional(given, "type", str, at)
     if kind is None or kind == "custom":
         return _read_function(given, at, losses)
-    if "_toolset" in kind or kind.startswith("computer_"):
+    if "_toolset" in kind:
         raise Unsupported(at, f"tools of type {kind!r} cannot be sent to this upstream")
     name = required(given, "name", str, at)
     if kind.startswith(_HOSTED):
@@ -80,8 +80,11 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
             if type(location := tool.options.get("user_location")) is dict:
                 tool.options["user_location"] = {key: value for key, value in location.items() if key != "type"}
         return tool
-    if kind.startswith(_TYPED):
-        return Tool(ToolKind.TYPED, name, at, native=given, origin=DIALECT)
+    if kind.startswith(CLIENT_TOOLS):
+        tool = Tool(ToolKind.TYPED, name, at, native=given, origin=DIALECT)
+        tool.strict, tool.cache = optional(given, "strict", bool, at), read_cache(given, at, losses)
+        tool.options = {key: given[key] for key in _OPTIONS if given.get(key) is not None}
+        return tool
     raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be sent to this upstream")
 
 

@@ -30,7 +30,7 @@ _CUSTOM_KEYS: Final = frozenset({"type", "name", "description", "format", *_OPTI
 _GRAMMAR_KEYS: Final = frozenset({"type", "definition", "syntax"})
 _NAMESPACE_KEYS: Final = frozenset({"type", "name", "description", "tools"})
 _SEARCH_KEYS: Final = frozenset({"type", "execution", "description", "parameters"})
-_CHOICE_KEYS: Final = frozenset({"type", "name"})
+_CHOICE_KEYS: Final = frozenset({"type", "name", "namespace"})
 _KIND_KEYS: Final = frozenset({"type", "name", "server_label"})
 _ALLOWED_KEYS: Final = frozenset({"type", "mode", "tools"})
 
@@ -296,10 +296,43 @@ def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses
     elif kind in ("function", "custom") and type(choice.get(kind)) is dict:  # as in Chat
         choice = {"type": kind, **choice[kind]}
     if kind == "function" or kind == "custom":
-        note_unknown(choice, _CHOICE_KEYS, at, losses)
-        return ToolChoice("tool", at, [_name(choice, at)], custom=kind == "custom")
+        name, namespace = _read_named(choice, kind, _by_name(tools), at, losses)
+        return ToolChoice("tool", at, [name], custom=kind == "custom", namespaces=[namespace] if namespace else [])
     note_unknown(choice, _KIND_KEYS, at, losses)
     return ToolChoice("tool", at, [kind], hosted=_is_hosted(kind, _has_search(tools), (*at, "type")))
+
+
+_ByName = dict[str, list[tuple[str, str | None]]]
+"""Name → kind and namespace of each tool that has it."""
+
+
+def _by_name(tools: list[Tool]) -> _ByName:
+    named: _ByName = {}
+    for tool in tools:
+        if tool.kind is not _HOSTED_KIND:
+            space = tool.namespace.name if tool.namespace is not None else None
+            named.setdefault(tool.name, []).append((tool.kind, space))
+    return named
+
+
+def _read_named(choice: Json, kind: str, tools: _ByName, at: Path, losses: Losses) -> tuple[str, str | None]:
+    """Returns name and namespace of a chosen tool.
+
+    A name without a namespace means the tool outside of all namespaces, else the only one that has it. Raises
+    `ClientRequestError` if tools of several namespaces have it.
+    """
+    note_unknown(choice, _CHOICE_KEYS, at, losses)
+    name, namespace = _name(choice, at), optional(choice, "namespace", str, at)
+    if namespace:
+        return name, namespace
+    named = tools.get(name, ())
+    spaces = {space for other, space in named if other == kind} or {space for _, space in named}
+    if not spaces or None in spaces:
+        return name, None
+    if len(spaces) > 1:
+        known = ", ".join(sorted(filter(None, spaces)))
+        raise ClientRequestError((*at, "name"), f"{name!r} is in several namespaces ({known}); send its `namespace`")
+    return name, spaces.pop()
 
 
 def _has_search(tools: list[Tool]) -> bool:
@@ -322,23 +355,27 @@ def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losse
     note_unknown(choice, _ALLOWED_KEYS, at, losses)
     require = one_of(choice, "mode", ("auto", "required"), at) == "required"
     names: list[str] = []
+    namespaces: list[str | None] = []
+    named = _by_name(tools)
     left_out: list[str] = []
     search = _has_search(tools)
     for index, entry in enumerate(required(choice, "tools", list, at)):
         path = (*at, "tools", index)
         kind = required(typed(entry, dict, path), "type", str, path)
         if kind == "function" or kind == "custom":
-            note_unknown(entry, _CHOICE_KEYS, path, losses)
-            names.append(_name(entry, path))
+            name, namespace = _read_named(entry, kind, named, path, losses)
+            names.append(name)
+            namespaces.append(namespace)
         elif not _is_hosted(kind, search, (*path, "type")) or knobs.hosted_tools == "map":
             note_unknown(entry, _KIND_KEYS, path, losses)
             names.append(kind)
+            namespaces.append(None)
         else:
             # Provider-run tools are dropped from the tools too; the others stay allowed (mapping §6.5).
             losses.add(LossCode.HOSTED_TOOL, path)
             left_out.append(kind)
     if names or not left_out:
-        return ToolChoice("allowed", at, names, require=require)
+        return ToolChoice("allowed", at, names, require=require, namespaces=namespaces if any(namespaces) else [])
     if require:
         return ToolChoice("tool", at, left_out, hosted=True)
     return ToolChoice("none", at)

@@ -5,6 +5,7 @@ The order never changes, because the tool list is the start of the cached prefix
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ class ToolsWriter:
         "_names",
         "_profile",
         "_request",
+        "_times",
         "_tool_search",
     )
 
@@ -42,8 +44,10 @@ class ToolsWriter:
         choice = request.tool_choice
         self._choice_names_tools = choice is not None and choice.mode in ("tool", "allowed")
         """True if the tool choice names tools."""
-        self._choices: dict[str, Json] = {}
-        """Client's name of a tool → the form in which a choice names the tool that is sent."""
+        self._choices: dict[tuple[str, str | None], Json] = {}
+        """Client's name and namespace of a tool → the form in which a choice names the tool that is sent."""
+        self._times: Counter[str] | None = None
+        """Number of tools sent by name; None until a choice names a namespace."""
         self._known: dict[tuple[str, str | None], Tool] | None = None
         """The tools by name and namespace. None until a result refers to one."""
         self._tool_search: bool | None = None
@@ -122,8 +126,8 @@ class ToolsWriter:
             choice = {"type": "function" if tool.kind is _FUNCTION else "custom", "name": written["name"]}
         else:
             choice = {"type": written["type"]}
-            self._choices.setdefault(written["type"], choice)
-        self._choices.setdefault(tool.name, choice)
+            self._choices.setdefault((written["type"], None), choice)
+        self._choices.setdefault((tool.name, _space(tool)), choice)
 
     def _function(self, tool: Tool) -> Json:
         own = tool.origin == DIALECT
@@ -235,7 +239,7 @@ class ToolsWriter:
         if choice is None:
             return None
         if choice.mode in ("tool", "allowed"):
-            named = [self._named(name, choice) for name in choice.names]
+            named = [self._named(name, namespace, choice) for name, namespace in choice.named()]
             if choice.mode == "tool":
                 if not named:
                     raise Unsupported(choice.at, "the chosen tool is run by another provider")
@@ -249,12 +253,16 @@ class ToolsWriter:
             raise Unsupported(choice.at, "a tool call is required, but no tool is left to call")
         return None  # OpenAI rejects a choice without tools
 
-    def _named(self, name: str, choice: ToolChoice) -> Json:
-        named = self._choices.get(name)
+    def _named(self, name: str, namespace: str | None, choice: ToolChoice) -> Json:
+        named = self._choices.get((name, namespace))
         if named is None:
             why = "is run by another provider and was left out" if choice.hosted else "is not among the tools"
             raise Unsupported(choice.at, f"the chosen tool {name!r} {why}")
-        return named
+        if namespace is None:
+            return named
+        if self._times is None:
+            self._times = Counter(known for known, _ in self._choices)
+        return {**named, "namespace": namespace} if self._times[name] > 1 else named
 
 
 def complete_schema(schema: Json | None) -> Json:
