@@ -14,7 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.lazy_mapping import LazyMapping
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
-from dragoman.wire.json_codec import loads
+from dragoman.wire.json_codec import dumps, loads
 
 T = TypeVar("T")
 
@@ -116,6 +116,17 @@ def note_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) ->
     for key, value in body.items():
         if key not in known and value is not None and value != [] and value != "" and value != {}:
             losses.add(LossCode.UNKNOWN_FIELD, (*at, key))
+
+
+INVALID_ARGUMENTS: Final = "invalid_arguments"
+"""The only argument of a call in the history whose arguments are no JSON object, where the dialect takes objects."""
+
+
+def arguments_text(value: Any) -> str:
+    """Returns the arguments of a call in the history as text. Clients repeat them as the model sent them, or parsed."""
+    if type(value) is str:
+        return value
+    return "" if value is None else dumps(value).decode()
 
 
 def parse_object(text: str) -> Json | None:

@@ -37,6 +37,7 @@ from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_too
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
 from dragoman.dialects.shared.json_fields import (
+    arguments_text,
     drop_if_set,
     drop_unknown,
     kind_of,
@@ -296,10 +297,5 @@ def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCal
     note_unknown(body, _CALLED_KEYS[kind], (*at, kind), losses)
     if kind == "custom":
         custom.add(call_id)
-        return ToolCall(call_id, name, required(body, "input", str, (*at, kind)), at, True, cache)
-    arguments = body.get("arguments")
-    if type(arguments) is dict:  # not serialized, as by clients of Ollama
-        arguments = dumps(arguments).decode()
-    elif type(arguments) is not str:
-        arguments = optional(body, "arguments", str, (*at, kind)) or ""
-    return ToolCall(call_id, name, arguments, at, False, cache)
+        return ToolCall(call_id, name, arguments_text(body.get("input")), at, True, cache)
+    return ToolCall(call_id, name, arguments_text(body.get("arguments")), at, False, cache)

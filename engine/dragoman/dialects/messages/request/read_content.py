@@ -29,7 +29,7 @@ from dragoman.dialects.messages.block_types import NATIVE_BLOCKS
 from dragoman.dialects.messages.citations import read_request_citation
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.inline_data import read_file_data, read_image_data
-from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import arguments_text, drop_unknown, kind_of, optional, required, typed
 from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
@@ -257,11 +257,10 @@ def _call_meta(block: Json, at: Path, losses: Losses) -> None:
 
 def _tool_use(block: Json, at: Path, losses: Losses) -> ToolCall:
     given, call_id, name = block.get("input"), block.get("id"), block.get("name")
-    if type(given) is not dict or type(call_id) is not str or type(name) is not str:
-        required(block, "input", dict, at)
+    if type(call_id) is not str or type(name) is not str:
         call_id = required(block, "id", str, at)
         name = required(block, "name", str, at)
-    call = ToolCall(call_id, name, dumps(given).decode(), at)
+    call = ToolCall(call_id, name, arguments_text(given), at)
     if len(block) > 4:
         if not _CALL_KEYS.issuperset(block):
             drop_unknown(block, _CALL_KEYS, losses, at)

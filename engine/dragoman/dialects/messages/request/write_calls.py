@@ -9,21 +9,24 @@ from orjson import Fragment
 from orjson import loads as parse
 
 from dragoman.canonical.request import CallFields, Json
-from dragoman.errors import Path, Unsupported
+from dragoman.dialects.shared.json_fields import INVALID_ARGUMENTS, parse_object
+from dragoman.errors import Path
+from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
-from dragoman.wire.json_codec import embed, loads
+from dragoman.wire.json_codec import embed
 
 _ARGUMENTS_AT: Final[dict[str, Path]] = {"chat": ("function", "arguments"), "messages": ("input",)}
-"""Client's dialect → path of the arguments in a call, for error messages."""
+"""Client's dialect → path of the arguments in a call, for loss rows."""
 
 
 class CallWriter:
     """Writes the calls and results of one request."""
 
-    __slots__ = ("_arguments_at", "_known", "_longest_id", "_names")
+    __slots__ = ("_arguments_at", "_known", "_longest_id", "_losses", "_names")
 
-    def __init__(self, origin: str, profile: Profile, names: NameTable) -> None:
+    def __init__(self, origin: str, profile: Profile, names: NameTable, losses: Losses) -> None:
+        self._losses = losses
         self._arguments_at = _ARGUMENTS_AT.get(origin, ("arguments",))
         self._names, self._known = names, names.known
         self._longest_id = profile.call_id_max
@@ -31,8 +34,7 @@ class CallWriter:
     def write_calls(self, calls: Sequence[CallFields], blocks: list[Json]) -> None:
         """Append the blocks of `calls` to `blocks`.
 
-        The text of the arguments is embedded unchanged, so that digits and key order stay. Raises `Unsupported` for
-        arguments that are not a JSON object.
+        The text of the arguments is embedded unchanged, so that digits and key order stay.
         """
         known, fit = self._known, self._names.ids_fit
         for call_id, name, arguments, at in calls:
@@ -47,23 +49,17 @@ class CallWriter:
             blocks.append({"type": "tool_use", "id": call_id, "name": sent, "input": given})
 
     def _parse_carefully(self, text: str, at: Path) -> Any:
-        """Return the input for arguments that orjson does not parse as an object: they are empty, or need the fallback
-        parser.
+        """Return the input for arguments that orjson does not parse as an object: they are empty, need the fallback
+        parser, or are broken.
 
-        Raises `Unsupported` for anything else. Invalid arguments never become `{}`: a guessed argument would run a real
-        tool (mapping §6.3).
+        Broken ones are sent as a text, which shows the model what it wrote; they never become `{}`.
         """
-        if not text or text.isspace() or text.strip() == "[]":  # PHP writes an empty object so
+        if text.strip() in ("", "[]"):  # PHP writes an empty object so
             return {}
-        try:
-            value = loads(text)
-        except ValueError as error:
-            raise Unsupported(
-                (*at, *self._arguments_at), f"a Messages upstream takes arguments that are valid JSON: {error}"
-            ) from None
-        if type(value) is not dict:
-            raise Unsupported((*at, *self._arguments_at), "a Messages upstream takes arguments that are a JSON object")
-        return embed(text)
+        if parse_object(text) is not None:
+            return embed(text)
+        self._losses.add(LossCode.CALL_ARGUMENTS, (*at, *self._arguments_at), "sent as `invalid_arguments`")
+        return {INVALID_ARGUMENTS: text}
 
     def write_results(self, results: Sequence[tuple[str, str | list[Json], Path, bool]]) -> list[Json]:
         """Return the blocks of results: each is a call id, the content as sent, its path, and True for an error."""

@@ -67,7 +67,7 @@ class ContentWriter:
         self._profile, self._losses = profile, losses
         self._names, self._marks = names, marks
         self._placeholders = Placeholders(request.turns, losses)
-        self.calls = CallWriter(request.origin, profile, names)
+        self.calls = CallWriter(request.origin, profile, names, losses)
         self.reasoning = ReasoningWriter(profile, knobs, losses)
 
     # --- turns ----------------------------------------------------------------------------------------------------

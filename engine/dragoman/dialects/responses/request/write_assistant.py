@@ -13,7 +13,7 @@ from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import parse_object
+from dragoman.dialects.shared.json_fields import INVALID_ARGUMENTS, parse_object
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -165,7 +165,7 @@ class AssistantWriter:
                 "call_id": call_id,
                 "execution": "client",
                 "status": "completed",
-                "arguments": _object(part),
+                "arguments": self._object(part),
             }
         item: Json = {
             "type": "custom_tool_call" if part.custom else "function_call",
@@ -181,6 +181,16 @@ class AssistantWriter:
             # Compatible servers parse the arguments.
             item["arguments"] = arguments if self._own or arguments.strip() else "{}"
         return item
+
+    def _object(self, part: ToolCall) -> Json:
+        """Returns the arguments of a tool search, which are an object."""
+        if not part.arguments.strip():
+            return {}
+        value = parse_object(part.arguments)
+        if value is None:
+            self._losses.add(LossCode.CALL_ARGUMENTS, (*part.at, "arguments"), "sent as `invalid_arguments`")
+            return {INVALID_ARGUMENTS: part.arguments}
+        return value
 
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
@@ -243,11 +253,3 @@ _WRITERS: Final[dict[type, Callable[[AssistantWriter, Any], Json | None]]] = {
     Reasoning: AssistantWriter._reasoning,
     Native: AssistantWriter._native,
 }
-
-
-def _object(part: ToolCall) -> Json:
-    """Returns the arguments of a tool search as an object. Raises `Unsupported` if they are not one."""
-    value = parse_object(part.arguments) if part.arguments.strip() else {}
-    if value is None:
-        raise Unsupported((*part.at, "arguments"), "the arguments of a tool search must be a JSON object")
-    return value

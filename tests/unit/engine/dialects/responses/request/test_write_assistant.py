@@ -9,7 +9,6 @@ import pytest
 
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Image, Json, Reasoning, Refusal, Text, ToolReference, Turn, Url
-from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
@@ -155,9 +154,10 @@ def test_calls_of_every_kind() -> None:
         {"type": "tool_search_call", "call_id": "c4", "execution": "client", "status": "completed", "arguments": {}},
     ]
     assert losses == []
-    for bad in ("[1]", "{"):
-        with pytest.raises(Unsupported):
-            turn(call(search=True, arguments=bad))
+    for bad in ("[1]", "{", "null"):
+        items, losses = turn(call(search=True, arguments=bad), origin="responses")
+        assert items[0]["arguments"] == {"invalid_arguments": bad}
+        assert losses == [LossCode.CALL_ARGUMENTS]
 
 
 def test_the_results_of_a_search_are_definitions() -> None:
