@@ -77,6 +77,8 @@ class ReplyContext:
     names: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, OriginalTool] = field(default_factory=dict)
     """The tools that were sent as another kind: their name (after `names`) → what the client had declared."""
+    plain_calls: frozenset[tuple[str | None, str]] = frozenset()
+    """Namespace and name of the tools whose calls are marked as plain text (`tools.encrypted_arguments`)."""
     logprobs: bool = False
     """True if the client requested log probabilities."""
     echo: Json = field(default_factory=dict)

@@ -6,13 +6,16 @@ The names of the vendor's models only choose the shape: the gateway sends them a
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
+from pathlib import Path
 
 from real_clients.contract import KEY, Client, Finished, Outcome, Session
 from real_clients.errand import (
     COMMAND,
     CUT_MODEL,
     FULL_MODEL,
+    MADE,
     MODEL,
     NOTED,
     NOTES_TOOL,
@@ -24,7 +27,8 @@ from real_clients.errand import (
     call,
 )
 
-_PACKAGES = ("@openai/codex@0.169.0",)
+_PACKAGES = ("@openai/codex@0.171.0",)
+_APP_SERVER = Path(__file__).parent / "scripts/codex_app_server.py"
 _PATCH = f"*** Begin Patch\n*** Add File: {WRITTEN}\n+{TEXT}\n*** End Patch\n"
 _CONFIG = """\
 model = "{model}"
@@ -51,8 +55,7 @@ def _patch(session: Session) -> Outcome:
 
 
 def _lite(session: Session) -> Outcome:
-    script = f"const done = await tools.exec_command({{cmd: {COMMAND!r}}});\ntext(done.output);\n"
-    return _codex(session, "gpt-6-sol", call("exec", script))
+    return _codex(session, "gpt-6-sol", call("exec", _script(COMMAND)))
 
 
 def _more(session: Session) -> Outcome:
@@ -83,6 +86,37 @@ def _websocket(session: Session) -> Outcome:
     return errand.judge(finished, text)
 
 
+def _sub_agents(session: Session) -> Outcome:
+    """One agent starts another, which runs the command, waits for it and reads what it left."""
+    errand = Errand.in_folder(session.work)
+    # The plan of the other agent stands in that of the first as JSON, whose brackets must not look like its own.
+    task = json.dumps(errand.prompt(call("exec", _script(COMMAND)))).replace("[[", r"\u005b[")
+    plan = errand.prompt(
+        f'spawn_agent {{"task_name": "other", "message": {task}}}',
+        call("wait_agent", {"timeout_ms": 60_000}),
+        call("exec", _script(f"cat {MADE}")),
+    )
+    finished, text = _run(session, "gpt-5.6-sol", plan)
+    return errand.judge(finished, text)
+
+
+def _app_server(session: Session) -> Outcome:
+    """A scheduled task starts a turn of the app server, and the user the next one."""
+    errand = Errand.in_folder(session.work)
+    task, again = errand.prompt(_SHELL), errand.prompt(call("exec_command", {"cmd": f"cat {MADE}"}))
+    home = _home(session, MODEL, "")
+    turns = ("task", "heartbeat", task, "say", again)
+    finished = session.run([sys.executable, "-I", str(_APP_SERVER), *turns], _surroundings(home))
+    texts = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith('"')]
+    if len(texts) != 2 or not all(errand.word in text for text in texts):
+        return errand.judge(finished, "", words=(errand.word,))
+    return errand.judge(finished, texts[-1])
+
+
+def _script(command: str) -> str:
+    return f"const done = await tools.exec_command({{cmd: {command!r}}});\ntext(done.output);\n"
+
+
 def _codex(session: Session, model: str, *rounds: str | tuple[str, ...], files: tuple[str, ...] = ()) -> Outcome:
     errand = Errand.in_folder(session.work)
     finished, text = _run(session, model, errand.prompt(*rounds))
@@ -91,15 +125,23 @@ def _codex(session: Session, model: str, *rounds: str | tuple[str, ...], files: 
 
 def _run(session: Session, model: str, prompt: str, *words: str, config: str = "") -> tuple[Finished, str]:
     """The process and the last thing the agent said."""
-    home, last = session.home / ".codex", session.home / "last.txt"
-    home.mkdir(exist_ok=True)
+    home, last = _home(session, model, config), session.home / "last.txt"
     last.unlink(missing_ok=True)
-    (home / "config.toml").write_text(_CONFIG.format(model=model, base_url=session.base_url) + config)
     options = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-o", last)
-    finished = session.run(
-        ["codex", "exec", *words, *options, "-"], {"CODEX_HOME": str(home), "GATEWAY_KEY": KEY}, stdin=prompt
-    )
+    finished = session.run(["codex", "exec", *words, *options, "-"], _surroundings(home), stdin=prompt)
     return finished, last.read_text() if last.is_file() else finished.stdout
+
+
+def _home(session: Session, model: str, config: str) -> Path:
+    """The folder of its configuration, which is written."""
+    home = session.home / ".codex"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(_CONFIG.format(model=model, base_url=session.base_url) + config)
+    return home
+
+
+def _surroundings(home: Path) -> dict[str, str]:
+    return {"CODEX_HOME": str(home), "GATEWAY_KEY": KEY}
 
 
 CLIENTS = [
@@ -109,5 +151,7 @@ CLIENTS = [
     Client("Codex, `exec`", "responses", "agent", "node", _PACKAGES, _lite),
     Client("Codex: the context is full", "responses", "agent", "node", _PACKAGES, _overflow),
     Client("Codex: WebSocket first", "responses", "agent", "node", _PACKAGES, _websocket),
+    Client("Codex: sub-agents", "responses", "agent", "node", _PACKAGES, _sub_agents),
+    Client("Codex: app server, a scheduled task", "responses", "agent", "node", _PACKAGES, _app_server),
     Client("Codex: picture, MCP tool, second prompt", "responses", "agent", "node", _PACKAGES, _more),
 ]

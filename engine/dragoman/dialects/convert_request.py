@@ -14,8 +14,11 @@ from dragoman.stages.null_arguments import nullable
 from dragoman.tokens.by_body_size import by_body
 from dragoman.tools.bridge import bridge_tools
 from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
+from dragoman.tools.encrypted_arguments import KEYWORD, remove_encryption
 from dragoman.tools.names import NameTable, all_valid
 from dragoman.wire.json_codec import dumps
+
+_ENCRYPTED = f'"{KEYWORD}"'.encode()
 
 
 def convert_request(
@@ -48,7 +51,9 @@ def convert_request(
             request.store = False  # it is stored here, and must not be stored by the upstream too
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
-        if ids or request.tools or request.tool_choice is not None:
+        if not profile.agent_messages and _ENCRYPTED in body:
+            context.plain_calls = remove_encryption(request.tools)
+        if ids or whole or request.tools or request.tool_choice is not None:
             context.tools = bridge_tools(request, whole, profile, knobs, losses, names)
         apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
         if knobs.token_budget != "off":

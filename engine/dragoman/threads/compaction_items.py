@@ -22,6 +22,7 @@ _ITEM: Final = 4
 _INSTRUCTIONS: Final = frozenset({"additional_tools", "configuration_update"})
 """Items that are no messages, and are for the whole conversation."""
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
+_TASKS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "tool_search_call"})
 _COUNTER: Final = Counter(by_characters)
 """Shared by all conversations, so that an item is counted once and not with each request."""
@@ -38,13 +39,19 @@ def is_instruction(item: Any) -> bool:
 
 
 def is_users(item: Any) -> bool:
-    """True for a message of the user."""
-    return kind(item) == "message" and item.get("role") == "user"
+    """True for a message of the user, and for what stands for one: the task of a sub-agent or a scheduled one."""
+    what = kind(item)
+    return (what == "message" and item.get("role") == "user") or what == "agent_message" or _is_task(item)
 
 
 def is_output(item: Any) -> bool:
     """True for the output of a call."""
-    return kind(item) in _OUTPUTS
+    return kind(item) in _OUTPUTS and not _is_task(item)
+
+
+def _is_task(item: Any) -> bool:
+    """True for an output without a call, with which Codex's app server starts a turn."""
+    return kind(item) in _TASKS and not item.get("call_id")
 
 
 def is_call(item: Any) -> bool:
@@ -99,7 +106,7 @@ def _image(part: Json) -> Image:
 
 def content_key(item: Any) -> str:
     """Returns the field with the parts of an item."""
-    return "output" if is_output(item) else "content"
+    return "output" if kind(item) in _OUTPUTS else "content"
 
 
 def without_images(item: Any) -> tuple[Any, int]:
@@ -151,7 +158,7 @@ def _texts(value: Any) -> Iterator[str]:
     elif type(value) is list:
         for part in value:
             if type(part) is dict:
-                text = part.get("text") or part.get("refusal")
+                text = part.get("text") or part.get("refusal") or part.get("encrypted_content")
                 yield text if type(text) is str else PLACEHOLDER if is_image(part) else f"[{part.get('type')}]"
 
 

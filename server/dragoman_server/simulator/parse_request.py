@@ -128,12 +128,12 @@ def read_messages(body: Json) -> Turn:
         if message["role"] == "assistant":
             history.on_assistant()
         elif message["role"] == "user":
+            for block in content if isinstance(content, list) else []:
+                if block["type"] == "tool_result":  # they come first
+                    history.on_result(_text(block.get("content") or ""))
             text = _text(content)
             if text:
                 history.on_user(text)
-            for block in content if isinstance(content, list) else []:
-                if block["type"] == "tool_result":
-                    history.on_result(_text(block.get("content") or ""))
     choice = body.get("tool_choice") or {}
     output = body.get("output_config") or {}
     form = output.get("format") or body.get("output_format") or {}
@@ -175,10 +175,11 @@ def read_responses(body: Json) -> Turn:
         kind = item.get("type", "message")
         if kind in _ASSISTANT_ITEMS or (kind == "message" and item["role"] == "assistant"):
             history.on_assistant()
-        elif kind == "message" and item["role"] == "user":
+        elif kind == "agent_message" or (kind == "message" and item["role"] == "user"):
             history.on_user(_text(item["content"]))
         elif kind in _RESULT_ITEMS:
-            history.on_result(_text(item["output"]))
+            # Without a call it is the prompt of a scheduled task.
+            (history.on_result if item.get("call_id") else history.on_user)(_text(item["output"]))
         elif kind in _TOOL_ITEMS:
             offers += _flat_offers(item["tools"])
             if kind == "tool_search_output":
@@ -227,8 +228,12 @@ def _output_schema(form: Json, holder: Json) -> Any:
             return None
 
 
+_TEXTS = ("text", "input_text", "output_text", "encrypted_content")
+
+
 def _text(content: Any) -> str:
-    """Return the text of a content string or of its text parts, in any dialect."""
+    """Return the text of a content string or of its text parts, in any dialect. Nothing is really encrypted here."""
     if isinstance(content, str):
         return content
-    return " ".join(part["text"] for part in content or [] if part.get("type") in ("text", "input_text", "output_text"))
+    texts = [part for part in content or [] if part.get("type") in _TEXTS]
+    return " ".join(part["text" if "text" in part else part["type"]] for part in texts)

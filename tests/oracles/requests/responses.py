@@ -31,15 +31,27 @@ _KEYS: dict[str, frozenset[str]] = {
     "message": frozenset({"type", "id", "role", "content", "status", "phase"}),
     "reasoning": frozenset({"type", "id", "summary", "content", "encrypted_content", "status"}),
     "function_call": frozenset(
-        {"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"}
+        {
+            "type",
+            "id",
+            "call_id",
+            "name",
+            "arguments",
+            "status",
+            "namespace",
+            "caller",
+            "async",
+            "encrypted_function_args",
+        }
     ),
     "function_call_output": frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"}),
     "custom_tool_call": frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller"}),
     "custom_tool_call_output": frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"}),
 }
 _OTHER_ITEMS = rule.words(
-    "additional_tools apply_patch_call apply_patch_call_output code_interpreter_call compaction compaction_trigger "
-    "computer_call computer_call_output configuration_update file_search_call image_generation_call item_reference "
+    "additional_tools agent_message apply_patch_call apply_patch_call_output code_interpreter_call compaction "
+    "compaction_trigger computer_call computer_call_output configuration_update file_search_call "
+    "image_generation_call item_reference "
     "local_shell_call local_shell_call_output mcp_approval_request mcp_approval_response mcp_call mcp_list_tools "
     "program program_output shell_call shell_call_output tool_search_call tool_search_output web_search_call"
 )
@@ -197,7 +209,10 @@ def _item(item: Json, at: str) -> None:
             text = "arguments" if kind == "function_call" else "input"
             rule.string(rule.required(item, text, at), f"{at}.{text}")
         case _:
-            rule.string(rule.required(item, "call_id", at), f"{at}.call_id", _CALL_ID_MAX)
+            if item.get("name") is None:  # a named output without a call is the prompt of a scheduled task
+                rule.required(item, "call_id", at)
+            if item.get("call_id") is not None:
+                rule.string(item["call_id"], f"{at}.call_id", _CALL_ID_MAX)
             _content(rule.required(item, "output", at), _INPUT_PARTS, f"{at}.output")
 
 
@@ -260,7 +275,7 @@ def _pairs(items: list[Json], *, chained: bool) -> None:
             seen.add(item_id)
         if kind in ("function_call", "custom_tool_call"):
             calls[item["call_id"]] = kind
-        elif kind in _OUTPUT_OF:
+        elif kind in _OUTPUT_OF and item.get("call_id") is not None:
             call = calls.get(item["call_id"])
             if call != _OUTPUT_OF[kind] and not (chained and call is None):
                 label = "custom tool call" if kind.startswith("custom") else "function call"

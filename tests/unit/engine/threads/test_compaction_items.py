@@ -44,6 +44,10 @@ REMOTE: Any = {"type": "input_image", "image_url": "https://example.com/a.png"}
         ({"type": "additional_tools", "tools": []}, {is_instruction}),
         (CALL, {is_call}),
         (OUTPUT, {is_output}),
+        ({"type": "function_call_output", "name": "heartbeat", "output": "a"}, {is_users}),
+        ({"type": "function_call_output", "call_id": None, "output": "a"}, {is_users}),
+        ({"type": "tool_search_output", "tools": []}, {is_output}),
+        ({"type": "agent_message", "content": []}, {is_users}),
         ({"type": "reasoning", "summary": []}, set()),
         ("no object", set()),
     ],
@@ -101,3 +105,9 @@ def test_texts() -> None:
     refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
     assert texts_of(refusal) == "No."
     assert as_json(CALL).startswith('{"type":"function_call"')
+
+
+def test_the_task_of_a_sub_agent_has_its_texts() -> None:
+    content = [{"type": "input_text", "text": "Payload:"}, {"type": "encrypted_content", "encrypted_content": "Go"}]
+    assert texts_of({"type": "agent_message", "content": content}) == "Payload:\nGo"
+    assert texts_of({"type": "function_call_output", "name": "heartbeat", "output": "Look."}) == "Look."

@@ -144,5 +144,7 @@ async def test_the_reply_of_each_dialect_can_be_appended(dialect: Dialect) -> No
 async def test_what_a_dialect_cannot_express_is_an_error() -> None:
     one = thread()
     await one.append([{"type": "compaction", "encrypted_content": "x"}])
-    with pytest.raises(ClientRequestError, match="compacted history"):
-        await one.payload("chat", "m", input=[user("a")])
+    with pytest.raises(ClientRequestError, match="no_such_item"):
+        await one.payload("chat", "m", input=[{"type": "no_such_item"}])
+    payload = await one.payload("chat", "m", input=[user("a")])
+    assert "compacted by another provider" in str(payload)

@@ -6,6 +6,7 @@ the `call_id` is the upstream's (mapping §11).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.events import BlockKind
@@ -55,7 +56,18 @@ def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, sum
 class OutputItem:
     """One output item."""
 
-    __slots__ = ("annotations", "call_id", "encrypted_content", "id", "index", "logprobs", "name", "namespace", "shape")
+    __slots__ = (
+        "annotations",
+        "call_id",
+        "encrypted_content",
+        "id",
+        "index",
+        "logprobs",
+        "name",
+        "namespace",
+        "plain",
+        "shape",
+    )
 
     def __init__(self, shape: ItemShape, item_id: str, index: int) -> None:
         self.shape = shape
@@ -63,6 +75,8 @@ class OutputItem:
         self.index = index
         self.call_id = self.name = ""
         self.namespace: str | None = None
+        self.plain = False
+        """True if the client would take the arguments for ciphertext (`tools.encrypted_arguments`)."""
         self.encrypted_content: str | None = None
         self.annotations: list[Json] = []
         self.logprobs: list[Json] = []
@@ -99,16 +113,21 @@ class OutputItem:
         item["status"] = status
         if self.namespace:
             item["namespace"] = self.namespace
+        if self.plain:
+            item["encrypted_function_args"] = []
         return item
 
 
 class ItemFactory:
-    """Creates the items of one reply, in order. `base` is the reply's id without its prefix."""
+    """Creates the items of one reply, in order. `base` is the reply's id without its prefix.
 
-    __slots__ = ("_base", "_calls", "_count", "_minted")
+    `plain_calls` are namespace and name of the tools whose arguments the client would take for ciphertext.
+    """
 
-    def __init__(self, base: str) -> None:
-        self._base = base
+    __slots__ = ("_base", "_calls", "_count", "_minted", "_plain_calls")
+
+    def __init__(self, base: str, plain_calls: Collection[tuple[str | None, str]] = ()) -> None:
+        self._base, self._plain_calls = base, plain_calls
         self._count = 0
         self._minted: dict[str, int] = {}
         self._calls: set[str] = set()
@@ -128,6 +147,8 @@ class ItemFactory:
             fitted = sanitize_call_id(f"{self._base}:{item.index}:{fitted}", _LONGEST_CALL_ID)
         self._calls.add(fitted)
         item.call_id, item.name, item.namespace = fitted, name, namespace
+        if self._plain_calls:
+            item.plain = shape is FUNCTION and (namespace, name) in self._plain_calls
         return item
 
 

@@ -28,7 +28,7 @@ from dragoman.reply_context import ReplyContext
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
     """Returns the Response object. One canonical part becomes one item, as in a stream."""
     snapshot = ResponseObject(context, reply.id, reply.model, reply.created)
-    writer = _Output(context, ItemFactory(snapshot.base))
+    writer = _Output(context, ItemFactory(snapshot.base, context.plain_calls))
     if context.stored is not None and context.stored.compaction:
         writer.compaction(context.stored.compaction)
     for position, part in enumerate(reply.parts):

@@ -176,17 +176,17 @@ def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:
     if output is None or output == []:
         return ""
     if type(output) is list and _are_parts(output):
-        return read_content(output, _RESULT, at, losses)
+        return read_content(output, RESULT, at, losses)
     return dumps(output).decode()
 
 
-_RESULT: Final[Mapping[str, PartReader]] = {**USER, "output_text": _output_text}
+RESULT: Final[Mapping[str, PartReader]] = {**USER, "output_text": _output_text}
 
 
 def _are_parts(entries: list[Any]) -> bool:
     """True if these are content parts. A part named `text`, without a prefix, is a tool's own JSON (of MCP)."""
     for entry in entries:
         kind = entry.get("type") if type(entry) is dict else None
-        if type(kind) is not str or (kind not in _RESULT and not kind.startswith("input_")):
+        if type(kind) is not str or (kind not in RESULT and not kind.startswith("input_")):
             return False
     return True

@@ -13,6 +13,7 @@ from dragoman.canonical.request import (
     Json,
     Native,
     OutputFormat,
+    Part,
     Reasoning,
     Role,
     Text,
@@ -21,17 +22,34 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
-from dragoman.dialects.responses.request.read_content import ASSISTANT, INSTRUCTION, USER, read_content, read_output
+from dragoman.dialects.responses.request.read_as_text import (
+    BUILT_IN_CALLS,
+    BUILT_IN_OUTPUTS,
+    COMPACTED,
+    agent_message,
+    built_in_call,
+    built_in_output,
+    item_text,
+    lenient_parts,
+    loose_output,
+)
+from dragoman.dialects.responses.request.read_content import (
+    ASSISTANT,
+    INSTRUCTION,
+    RESULT,
+    USER,
+    read_content,
+    read_output,
+)
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.dialects.responses.request.read_settings import read_effort, read_format
 from dragoman.dialects.responses.request.read_tools import ToolList
 from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
-from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required
+from dragoman.dialects.shared.json_fields import arguments_text, kind_of, note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, last_history, unwrap_history
-from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
 _UNKNOWN: Final = -2
@@ -60,14 +78,9 @@ _HOSTED: Final = (
     "mcp_call",
     "mcp_list_tools",
 )
-_BUILT_IN: Final = "the built-in tool is known to OpenAI's models only; leave its calls and outputs out of `input`"
 _APPROVAL: Final = "this upstream does not connect to MCP servers; leave the item out of `input`"
 _PROGRAM: Final = "this upstream writes no programs that call tools; leave the item out of `input`"
 _UNSUPPORTED: Final[dict[str, str]] = {
-    **dict.fromkeys(("computer_call", "shell_call", "local_shell_call", "apply_patch_call"), _BUILT_IN),
-    **dict.fromkeys(
-        ("computer_call_output", "shell_call_output", "local_shell_call_output", "apply_patch_call_output"), _BUILT_IN
-    ),
     **dict.fromkeys(("mcp_approval_request", "mcp_approval_response"), _APPROVAL),
     **dict.fromkeys(("program", "program_output"), _PROGRAM),
     "compaction": "the compacted history can be read by the provider that made it only; send the items it stands for",
@@ -83,7 +96,7 @@ class ItemsReader:
     no update has a format.
     """
 
-    __slots__ = ("_builder", "_first", "_losses", "_mark", "_tools", "effort", "format", "turns")
+    __slots__ = ("_builder", "_current", "_first", "_losses", "_mark", "_tools", "effort", "format", "turns")
 
     def __init__(self, tools: ToolList, losses: Losses, turns: list[Turn]) -> None:
         self._tools, self._losses = tools, losses
@@ -91,30 +104,30 @@ class ItemsReader:
         self.turns = turns
         self._first = self._mark = 0
         """The numbers of turns and of losses before the items."""
+        self._current = -1
+        """The index at which the current user turn begins; -1 until an item cannot be read."""
         self.effort: Thinking | None = None
         self.format: tuple[OutputFormat | None, ...] = ()
 
     def read(self, items: list[Any]) -> None:
-        """Read the items in order. Raises `ClientRequestError`, `Unsupported` for items that no other dialect has."""
+        """Read the items in order.
+
+        Raises `ClientRequestError` for an item of the current user turn that is malformed or that no other dialect has.
+        Before that turn, such an item becomes text, as clients send it again with each request.
+        """
         self._first, self._mark = len(self.turns), len(self._losses)
         number, last = -1, _UNKNOWN
         while (number := self._builder.read_compact(items, number + 1)) < len(items):
-            item, at = items[number], ("input", number)
-            if type(item) is not dict:
-                raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
-            kind = item.get("type")
-            reader = _READERS.get(kind) if type(kind) is str else None
-            if reader is not None:
-                reader(self, item, at)
-            elif kind is None and "role" in item:
-                self._message(item, at)
-            elif kind == COMPACTION and unwrap_history(item) is not None:
+            item = items[number]
+            if type(item) is dict and item.get("type") == COMPACTION and unwrap_history(item) is not None:
                 number = self._expand(items)
-            else:
+                continue
+            if type(item) is dict and item.get("type") == TRIGGER:
                 if last == _UNKNOWN:
                     last = last_history(items)
-                if kind != TRIGGER or number > last:
-                    _reject(item, at)  # but not a trigger that has been answered
+                if number <= last:
+                    continue  # it has been answered
+            self._item(item, number, items)
 
     def _expand(self, items: list[Any]) -> int:
         """Read the items up to the last compacted history again, with what it stands for in place of those it covers.
@@ -125,7 +138,13 @@ class ItemsReader:
         self._builder.restart(self._first)
         self._losses.rewind(self._mark)
         for place, item, _ in expand(items[: last + 1]):
-            at = ("input", place)
+            self._item(item, place, items)
+        return last
+
+    def _item(self, item: Any, number: int, items: list[Any]) -> None:
+        """Read one item, which stands at `number` in the client's input."""
+        at = ("input", number)
+        try:
             if type(item) is not dict:
                 raise ClientRequestError(at, f"expected an item (an object), got {kind_of(item)}")
             kind = item.get("type")
@@ -136,7 +155,48 @@ class ItemsReader:
                 self._message(item, at)
             else:
                 _reject(item, at)
-        return last
+        except ClientRequestError as error:
+            if self._current < 0:
+                self._current = _current_turn(items)
+            if self._losses.strict or _is_reference(item) or number >= self._current:
+                raise
+            self._replace(item, at, str(error))
+
+    def _replace(self, item: Any, at: Path, why: str) -> None:
+        """Put a text in the place of an item of the history that cannot be read; `why` is the reason."""
+        losses = self._losses
+        kind = item.get("type", "message") if type(item) is dict else None
+        if kind == "reasoning":
+            losses.add(LossCode.REASONING_UNSIGNED, at, why)
+        elif kind == TRIGGER:
+            losses.add(LossCode.COMPACTION_SHAPE, at, "dropped: it is not the last item")
+        elif kind == COMPACTION or kind == "context_compaction":
+            losses.add(LossCode.COMPACTION_SHAPE, at, "a placeholder was sent to upstreams of other providers")
+            self._native(item, kind, [Text(COMPACTED, at)], LossCode.COMPACTION_SHAPE, at)
+        elif kind == "message" and type(content := item.get("content")) is list:
+            role = item.get("role")
+            table = ASSISTANT if role == "assistant" else USER
+            before = len(losses)
+            parts = lenient_parts(content, table, (*at, "content"), losses)
+            if len(losses) == before:
+                losses.add(LossCode.ITEM_SHAPE, at, f"only its content was sent: {why}")
+            if role == "assistant":
+                self._builder.assistant_parts(at).extend(parts)
+            elif role in ("developer", "system"):
+                texts = [part for part in parts if type(part) is Text]
+                self._builder.add_turn(Turn(_INSTRUCTION, [*texts], at, role))
+            else:
+                self._builder.add_turn(Turn(_USER, parts, at))
+        else:
+            losses.add(LossCode.ITEM_SHAPE, at, f"became text: {why}")
+            text = Text(item_text(item), at)
+            if type(kind) is str and kind not in _READERS:
+                self._native(item, kind, [text], LossCode.ITEM_SHAPE, at)
+            else:
+                self._builder.add_turn(Turn(_USER, [text], at))
+
+    def _native(self, item: Json, kind: str, instead: list[Part], code: LossCode, at: Path) -> None:
+        self._builder.add_turn(Turn(_USER, [Native(DIALECT, kind, item, code, at, instead)], at))
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -176,14 +236,12 @@ class ItemsReader:
 
     def _function_call(self, item: Json, at: Path) -> None:
         call_id, name, namespace = self._call(item, _CALL_KEYS, at)
-        arguments = item.get("arguments")
-        if type(arguments) is not str:
-            arguments = optional(item, "arguments", str, at) or ""
+        arguments = arguments_text(item.get("arguments"))
         self._builder.assistant_parts(at).append(ToolCall(call_id, name, arguments, at, False, None, namespace))
 
     def _custom_call(self, item: Json, at: Path) -> None:
         call_id, name, namespace = self._call(item, _CUSTOM_KEYS, at)
-        text = required(item, "input", str, at)
+        text = arguments_text(item.get("input"))
         self._builder.assistant_parts(at).append(ToolCall(call_id, name, text, at, True, None, namespace))
 
     def _call(self, item: Json, known: frozenset[str], at: Path) -> tuple[str, str, str | None]:
@@ -211,10 +269,35 @@ class ItemsReader:
             note_unknown(item, _OUTPUT_KEYS, at, self._losses)
         if "caller" in item:
             self._caller(item, at)
-        output = item.get("output")
-        content = output if type(output) is str else read_output(output, (*at, "output"), self._losses)
-        custom = item["type"] == "custom_tool_call_output"
-        self._builder.add_result(ToolResult(_call_id(item, at), content, at, custom=custom))
+        output, where, losses = item.get("output"), (*at, "output"), self._losses
+        try:
+            content = output if type(output) is str else read_output(output, where, losses)
+        except ClientRequestError:
+            # An output stands in the history from its first request on.
+            if losses.strict or type(output) is not list:
+                raise
+            content = lenient_parts(output, RESULT, where, losses)
+        if item.get("call_id"):
+            custom = item["type"] == "custom_tool_call_output"
+            self._builder.add_result(ToolResult(_call_id(item, at), content, at, custom=custom))
+            return
+        losses.add(LossCode.ITEM_SHAPE, at, "an output without a call became a message of the user")
+        self._native(item, item["type"], loose_output(item, content, at), LossCode.ITEM_SHAPE, at)
+
+    def _agent_message(self, item: Json, at: Path) -> None:
+        losses = self._losses
+        losses.add(LossCode.ITEM_SHAPE, at, "a message between agents became a message of the user")
+        self._native(item, item["type"], agent_message(item, at, losses), LossCode.ITEM_SHAPE, at)
+
+    def _built_in_call(self, item: Json, at: Path) -> None:
+        self._losses.add(LossCode.ITEM_SHAPE, at, "the call of a built-in tool became a function call")
+        self._builder.assistant_parts(at).append(built_in_call(item, _call_id(item, at), at))
+
+    def _built_in_output(self, item: Json, at: Path) -> None:
+        self._losses.add(LossCode.ITEM_SHAPE, at, "the output of a built-in tool became a function's result")
+        # The output of a local shell names its call in `id`.
+        call_id = item["id"] if not item.get("call_id") and item.get("id") else _call_id(item, at)
+        self._builder.add_result(built_in_output(item, call_id, at))
 
     # --- tools that appear later --------------------------------------------------------------------------------------
 
@@ -225,9 +308,8 @@ class ItemsReader:
                 Native(DIALECT, "tool_search_call", item, LossCode.TOOL_SEARCH, at)
             )
             return
-        arguments = item.get("arguments")
         # An object here, JSON text in every other call.
-        text = arguments if type(arguments) is str else "" if arguments is None else dumps(arguments).decode()
+        text = arguments_text(item.get("arguments"))
         call = ToolCall(_call_id(item, at), TOOL_SEARCH, text, at, search=True)
         self._builder.assistant_parts(at).append(call)
 
@@ -284,6 +366,9 @@ _READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
     "tool_search_output": ItemsReader._search_output,
     "additional_tools": ItemsReader._additional_tools,
     "configuration_update": ItemsReader._configuration_update,
+    "agent_message": ItemsReader._agent_message,
+    **dict.fromkeys(BUILT_IN_CALLS, ItemsReader._built_in_call),
+    **dict.fromkeys(BUILT_IN_OUTPUTS, ItemsReader._built_in_output),
     **dict.fromkeys(_HOSTED, ItemsReader._hosted),
 }
 
@@ -296,6 +381,29 @@ def _reject(item: Json, at: Path) -> None:
         required(item, "type", str, at)
     why = _UNSUPPORTED.get(str(kind)) or "no other dialect has such an item; leave it out of `input`"
     raise Unsupported((*at, "type") if "type" in item else at, f"an item of type {kind!r} cannot be sent: {why}")
+
+
+def _is_reference(item: Any) -> bool:
+    """True if the item only names another one. Without that one the history would be incomplete."""
+    if type(item) is not dict:
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and type(item.get("id")) is str and "role" not in item)
+
+
+def _current_turn(items: list[Any]) -> int:
+    """Returns the index at which the current user turn begins: the messages that are not the assistant's at the end."""
+    number = len(items)
+    while number and _is_asked(items[number - 1]):
+        number -= 1
+    return number if number < len(items) else number - 1
+
+
+def _is_asked(item: Any) -> bool:
+    """True for a message that is not the assistant's."""
+    if type(item) is not dict or item.get("type", "message") != "message":
+        return False
+    return bool(item.get("role", "assistant") != "assistant")
 
 
 def _call_id(item: Json, at: Path) -> str:

@@ -16,14 +16,14 @@ _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content
 
 def read_reasoning_item(item: Json, at: Path, losses: Losses) -> ReasoningFields:
     """Returns the fields of `Reasoning` of an item, or of the original block if the item has an envelope."""
-    if not _KEYS.issuperset(item):
-        note_unknown(item, _KEYS, at, losses)
     content, summary, proof = item.get("content"), item.get("summary"), item.get("encrypted_content")
     text = "" if content is None else _texts(content, "reasoning_text", at, "content")
     if not text and summary is not None:
         text = _texts(summary, "summary_text", at, "summary")
     if type(proof) is not str:
         proof = optional(item, "encrypted_content", str, at)
+    if not _KEYS.issuperset(item):
+        note_unknown(item, _KEYS, at, losses)
     # Every envelope contains a dot, and no provider's encrypted content does.
     envelope = unwrap(proof) if proof and "." in proof else None
     if envelope is None:

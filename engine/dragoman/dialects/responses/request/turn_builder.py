@@ -18,7 +18,7 @@ from dragoman.canonical.compact_turns import (
 )
 from dragoman.canonical.request import Part, Reasoning, Role, ToolCall, ToolResult, Turn
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
-from dragoman.errors import Path
+from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import Losses
 
 # Member access on an enum class costs more than a global.
@@ -180,7 +180,7 @@ class TurnBuilder:
                     return number
                 turns.append(assistant)
                 results = self._results = None
-        except (KeyError, TypeError):  # TypeError: an item or a part is not an object
+        except (KeyError, TypeError, ClientRequestError):  # TypeError: an item or a part is not an object
             return number
         return len(items)
 

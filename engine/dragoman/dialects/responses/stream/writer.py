@@ -141,7 +141,7 @@ class ResponsesWriter(StreamWriter):
 
     def _begin(self, event: Start, out: Frames) -> None:
         snapshot = self._snapshot = ResponseObject(self.context, event.id, event.model, event.created)
-        self._output = WrittenOutput(snapshot.base)
+        self._output = WrittenOutput(snapshot.base, self.context.plain_calls)
         response = snapshot.started_json()  # large with an agent's tools, and needed twice
         self._sequence = 2
         out.append(_BEGUN % (response, response))

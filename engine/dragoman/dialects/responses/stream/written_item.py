@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from io import StringIO
 from typing import Any, Final
 
@@ -142,14 +142,14 @@ class WrittenItem:
 class WrittenOutput:
     """The items of one stream by output index.
 
-    `base` is the part of the reply's id that the ids of its items contain. `has_content` is True if there is text or a
+    `base` and `plain_calls` are those of `ItemFactory`. `has_content` is True if there is text or a
     call, `has_refusal` if there is refusal wording.
     """
 
     __slots__ = ("_entries", "_factory", "has_content", "has_refusal")
 
-    def __init__(self, base: str) -> None:
-        self._factory = ItemFactory(base)
+    def __init__(self, base: str, plain_calls: Collection[tuple[str | None, str]] = ()) -> None:
+        self._factory = ItemFactory(base, plain_calls)
         self._entries: list[WrittenItem | bytes] = []
         """By output index: an open item, or the JSON of one that is done."""
         self.has_content = False

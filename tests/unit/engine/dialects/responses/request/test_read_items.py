@@ -93,8 +93,14 @@ def test_fields_that_only_responses_calls_have_are_a_loss() -> None:
 def test_calls_need_id_and_name() -> None:
     assert param(call("")) == "input[0].call_id"
     assert param({**call("c"), "name": ""}) == "input[0].name"
-    assert param({**call("c"), "arguments": {}}) == "input[0].arguments"
-    assert param({"type": "function_call_output", "call_id": None, "output": "x"}) == "input[0].call_id"
+    assert param({"type": "function_call_output", "call_id": 5, "output": "x"}) == "input[0].call_id"
+
+
+@pytest.mark.parametrize(("given", "text"), [({"a": 1}, '{"a":1}'), ([1], "[1]"), (None, ""), (5, "5"), ("{", "{")])
+def test_arguments_of_any_kind_are_read_as_text(given: Any, text: str) -> None:
+    assert part(call("c", arguments=given)).arguments == text
+    custom = {"type": "custom_tool_call", "call_id": "c", "name": "p", "input": given}
+    assert part(custom).arguments == text
 
 
 @pytest.mark.parametrize(
@@ -173,18 +179,13 @@ def test_hosted_history(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "advice"),
     [
-        *(
-            (f"{tool}_call{end}", "leave its calls")
-            for tool in ("computer", "shell", "local_shell", "apply_patch")
-            for end in ("", "_output")
-        ),
         *((f"mcp_approval_{end}", "leave the item out") for end in ("request", "response")),
         ("program", "leave the item out"),
         ("program_output", "leave the item out"),
         ("compaction", "send the items it stands for"),
         ("compaction_trigger", "ask for a summary"),
         ("item_reference", "send the item itself"),
-        ("agent_message", "leave it out"),
+        ("no_such_item", "leave it out"),
     ],
 )
 def test_items_that_are_refused(kind: str, advice: str) -> None:
@@ -217,7 +218,7 @@ def test_a_compacted_history_is_read_in_place_of_what_it_covers() -> None:
     again = {"type": "compaction", "encrypted_content": wrap_history(second, "m")}
     request, rows = read(*old, item, phased, again, new)
     assert shape(request) == shape(read(summary_message("Sum."), USER, summary_message("Two."), new)[0])
-    assert param(item, "no object", again) == "input[1]"
+    assert read(item, "no object", again)[0].turns[-3].parts == [Text('"no object"', ("input", 1))]
     wrong = CompactedHistory("Sum.", [{"type": "no_such_item"}])
     assert param(USER, {"type": "compaction", "encrypted_content": wrap_history(wrong, "m")}) == "input[1].type"
 

@@ -306,7 +306,7 @@ def test_a_wrong_value_anywhere_is_rejected_by_its_field() -> None:
                 assert error.failure.param, (key, value)
         container[key] = kept
     assert body == RICH
-    assert rejected > 1000
+    assert rejected > 500
 
 
 def test_a_missing_key_anywhere_is_rejected_by_its_field() -> None:

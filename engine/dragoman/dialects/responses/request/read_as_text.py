@@ -1,0 +1,148 @@
+"""Items of a history that no other dialect has, as text and parts (mapping §8.4).
+
+Clients send their whole history with each request, so a 400 for one old item would end the session. A message between
+agents is text already; other items become their JSON, without ids and opaque data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dragoman.canonical.request import Image, Json, Part, Text, ToolCall, ToolResult
+from dragoman.dialects.openai.data_urls import read_url
+from dragoman.dialects.responses.request.read_content import USER, PartReader
+from dragoman.errors import ClientRequestError, Path
+from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_codec import dumps
+
+ENCRYPTED: Final = "[encrypted for another provider]"
+"""Stands for encrypted content of a message between agents."""
+COMPACTED: Final = "[Earlier turns of the conversation were compacted by another provider and cannot be read here.]"
+"""Stands for another provider's compacted history."""
+_BUILT_IN: Final = ("shell_call", "local_shell_call", "apply_patch_call", "computer_call")
+BUILT_IN_CALLS: Final = frozenset(_BUILT_IN)
+"""Calls of tools that OpenAI's models are trained on and the client runs."""
+BUILT_IN_OUTPUTS: Final = frozenset(f"{kind}_output" for kind in _BUILT_IN)
+
+_LONGEST_BLOB: Final = 1024
+"""Longest string without blanks that is repeated in a text, in characters. Longer ones are data."""
+_BLOB: Final = re.compile(r"[^\s]+\Z")
+_CIPHERTEXT: Final = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}\Z")
+_LEFT_OUT: Final = frozenset({"type", "id", "call_id", "status", "encrypted_content", "created_by", "agent", "caller"})
+
+
+def is_encrypted(content: str) -> bool:
+    """True if `content` is ciphertext.
+
+    Codex puts the text that a model of another provider wrote for a sub-agent into `encrypted_content` too.
+    """
+    return _CIPHERTEXT.match(content) is not None
+
+
+def agent_message(item: Json, at: Path, losses: Losses) -> list[Part]:
+    """Returns a message that one agent sent to another (Codex's `agent_message`) as parts of a user turn."""
+    content = item.get("content")
+    entries = content if type(content) is list else [content]
+    parts: list[Part] = []
+    texts: list[str] = []
+    headed = False
+    for index, entry in enumerate(entries):
+        where = (*at, "content", index)
+        if type(entry) is str:
+            texts.append(entry)
+        elif type(entry) is dict and type(text := entry.get("text")) is str:
+            headed = True
+            texts.append(text)
+        elif type(entry) is dict and type(secret := entry.get("encrypted_content")) is str:
+            if is_encrypted(secret):
+                losses.add(LossCode.ITEM_SHAPE, where, "its encrypted content can be read by its provider only")
+                secret = ENCRYPTED
+            texts.append(secret)
+        elif entry is not None:
+            parts += lenient_parts([entry], USER, where[:-1], losses, first=index)
+    if not headed:
+        texts.insert(0, f"Message from {item.get('author') or 'an agent'} to {item.get('recipient') or 'an agent'}:\n")
+    return [Text("".join(texts), at), *parts]
+
+
+def loose_output(item: Json, content: str | list[Part], at: Path) -> list[Part]:
+    """Returns an output without a call as parts of a user turn.
+
+    Codex's app server starts a turn with one: it is the prompt of a scheduled task.
+    """
+    name = ".".join(word for key in ("namespace", "name") if type(word := item.get(key)) is str and word)
+    body = [Text(content, (*at, "output"))] if isinstance(content, str) else content
+    return [Text(f"[Output of {name}]" if name else "[Output of a tool]", at), *body]
+
+
+def built_in_call(item: Json, call_id: str, at: Path) -> ToolCall:
+    """Returns the call of a built-in tool as a function call."""
+    name = item["type"].removesuffix("_call")
+    arguments = item.get("action", item.get("operation"))
+    if type(arguments) is not dict:
+        arguments = {key: value for key, value in item.items() if key not in _LEFT_OUT}
+    return ToolCall(call_id, name, dumps(_short(arguments)).decode(), at)
+
+
+def built_in_output(item: Json, call_id: str, at: Path) -> ToolResult:
+    """Returns the output of a built-in tool as a function's result."""
+    output = item.get("output")
+    content: str | list[Part] = output if type(output) is str else dumps(_short(output)).decode()
+    if type(output) is dict and type(url := output.get("image_url")) is str:
+        content = [Image(read_url(url, (*at, "output", "image_url")), (*at, "output"))]
+    return ToolResult(call_id, content, at, is_error=item.get("status") == "failed")
+
+
+def item_text(item: Any) -> str:
+    """Returns any item as text: its type, and its other fields as JSON."""
+    if type(item) is not dict:
+        return dumps(_short(item)).decode()
+    fields = {key: value for key, value in item.items() if key not in _LEFT_OUT and value is not None}
+    kind = item.get("type")
+    return f"[{kind if type(kind) is str else 'item'}] {dumps(_short(fields)).decode()}"
+
+
+def lenient_parts(
+    content: list[Any], table: Mapping[str, PartReader], at: Path, losses: Losses, *, first: int = 0
+) -> list[Part]:
+    """Returns the parts of `content`, with a placeholder for each that no other dialect has or that is malformed.
+
+    Args:
+        content: the parts.
+        table: the known types.
+        at: the path of the content.
+        losses: where each placeholder is recorded.
+        first: the index of the first part in the client's body.
+    """
+    parts: list[Part] = []
+    for index, entry in enumerate(content, first):
+        path = (*at, index)
+        kind = entry.get("type") if type(entry) is dict else None
+        reader = table.get(kind) if type(kind) is str else None
+        try:
+            if reader is not None:
+                parts.append(reader(entry, path, losses))
+                continue
+            why = "no other dialect has such a part"
+        except ClientRequestError as error:
+            if losses.strict:
+                raise
+            why = str(error)
+        losses.add(LossCode.ITEM_SHAPE, path, f"a placeholder was sent: {why}")
+        text = entry.get("text") if type(entry) is dict else entry
+        parts.append(Text(text if type(text) is str else f"[{kind if type(kind) is str else 'part'}]", path))
+    return parts
+
+
+def _short(value: Any) -> Any:
+    """Returns a JSON value without long data, such as pictures."""
+    if type(value) is str:
+        blob = len(value) > _LONGEST_BLOB and _BLOB.match(value) is not None
+        return f"[{len(value)} characters of data]" if blob else value
+    if type(value) is list:
+        return [_short(entry) for entry in value]
+    if type(value) is dict:
+        return {key: _short(entry) for key, entry in value.items()}
+    return value
