@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dragoman.canonical.events import Error, Event, StopReason, Usage, expand_runs
 from dragoman.canonical.reply import Reply
@@ -15,7 +15,7 @@ from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure
+from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure, reports_error
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
 from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
@@ -37,6 +37,9 @@ from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.json_edit import JsonStringRewriter, find_values, put
 from dragoman.wire.sse import Encoder, Parser
+
+_CONTENT_KEYS: Final = {Dialect.CHAT: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output"}
+"""The member that every complete reply has. An object without it may be an error."""
 
 
 @dataclass(slots=True)
@@ -196,7 +199,7 @@ class Translation:
             stage: Passthrough = kind(observer, renamer, context.limits, request_id, context.losses, context.secrets)
             stage.own_key = context.own_key
             return stage
-        parser, reader = Parser(context.limits, whole=not context.logprobs), upstream.reader(context)
+        parser, reader = Parser(context.limits, whole=not context.logprobs, bare=True), upstream.reader(context)
         return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder())
 
     def _transforms(self) -> list[Stage[EventBatch, EventBatch]]:
@@ -232,7 +235,8 @@ class Translation:
         event; nothing is raised.
         """
         context = self.context
-        parser, reader, transforms = Parser(context.limits), self.direction.upstream.reader(context), self._transforms()
+        parser, reader = Parser(context.limits, bare=True), self.direction.upstream.reader(context)
+        transforms = self._transforms()
         for chunk in chunks:
             events, ended = transform(transforms, reader.feed(parser.feed(chunk)), ended=reader.done)
             yield from expand_runs(events)
@@ -263,7 +267,7 @@ class Translation:
         if len(body) > context.limits.reply_body:
             raise LimitExceeded("reply_body", context.limits.reply_body, upstream=True)
         if self.passthrough:
-            payload = _json_object(body)
+            payload = self._reply_object(body, headers, loads)
             context.usage = self.direction.upstream.read_usage(payload.get("usage"))
             self._note_id(payload.get("id"))
             if payload.get("error"):
@@ -328,9 +332,9 @@ class Translation:
 
     def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
         context, upstream = self.context, self.direction.upstream
-        payload = _json_object(body, loads_exact)
+        payload = self._reply_object(body, headers, loads_exact)
         if payload.get("error"):
-            raise UpstreamStatusError(read_error(upstream.dialect, 200, body, headers or {}, secrets=context.secrets))
+            raise self._reported(body, headers)
         reply: Reply = upstream.read_reply(payload, context)
         if context.tools:
             restore_reply(reply, context.tools, context.losses)
@@ -343,6 +347,28 @@ class Translation:
         if context.stored is not None and context.stored.summarised is not None:
             _summarise(reply, context.stored)
         return reply
+
+    def _reply_object(self, body: bytes, headers: Mapping[str, str] | None, parse: Callable[[bytes], Any]) -> Json:
+        """Returns the JSON object of a complete reply.
+
+        Raises UpstreamProtocolError, or UpstreamStatusError for an error in place of a reply, in any form.
+        """
+        try:
+            payload = parse(body)
+        except ValueError:
+            raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
+        if type(payload) is not dict:
+            if reports_error(payload):
+                raise self._reported(body, headers)
+            raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
+        if payload.get(_CONTENT_KEYS[self.direction.upstream.dialect]) is None and reports_error(payload):
+            raise self._reported(body, headers)
+        return payload
+
+    def _reported(self, body: bytes, headers: Mapping[str, str] | None) -> UpstreamStatusError:
+        """Returns the error that a body with a 2xx status reports."""
+        dialect, secrets = self.direction.upstream.dialect, self.context.secrets
+        return UpstreamStatusError(read_error(dialect, 200, body, headers or {}, secrets=secrets))
 
     # --- headers and errors ------------------------------------------------------------------------------------------
 
@@ -419,14 +445,3 @@ def _summarise(reply: Reply, stored: StoredReply) -> None:
         raise UpstreamProtocolError("the model wrote no complete summary of the conversation")
     stored.compaction = stored.summarised(summary)
     reply.parts, reply.cut = [], frozenset()
-
-
-def _json_object(body: bytes, parse: Callable[[bytes], Any] = loads) -> Json:
-    """Returns a complete reply's JSON object. Raises UpstreamProtocolError."""
-    try:
-        payload = parse(body)
-    except ValueError:
-        raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
-    if type(payload) is not dict:
-        raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
-    return payload

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects import Dialect
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import redact_failure
-from dragoman.dialects.errors.redact import redact, redact_json
+from dragoman.dialects.errors.read import read_error_event, read_error_payload, redact_failure, reports_error
+from dragoman.dialects.errors.redact import redact, redact_json, tidy
 from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -38,7 +39,9 @@ class Observer:
 
     `complete` is True once the stream may end, `closed` once no frame may follow; closed but not complete means that
     the terminal frame came too early. `failure` is an error that the upstream sent in-band. `violations` describe
-    violations of the grammar. `fault` is a violation that ends the stream: the last frame must not be forwarded.
+    violations of the grammar. `fault` ends the stream: a violation, or an error in a form that the dialect's clients do
+    not read. The last frame must not be forwarded then. `instead` are encoded frames that take the place of the last
+    one, None if it is forwarded as it is; `repair` names what was missing, if anything was.
     """
 
     __slots__ = (
@@ -47,9 +50,11 @@ class Observer:
         "counted",
         "failure",
         "fault",
+        "instead",
         "knobs",
         "lenient",
         "progressed",
+        "repair",
         "sole_text",
         "tool_open",
         "usage",
@@ -57,6 +62,7 @@ class Observer:
         "written",
     )
 
+    dialect: ClassVar[Dialect]
     varying_keys: ClassVar[VaryingKeys] = VaryingKeys()
     """The keys of this dialect's deltas that change from one to the next, besides their text."""
 
@@ -79,6 +85,8 @@ class Observer:
         """The characters of texts, reasoning and arguments."""
         self.failure: Failure | None = None
         self.fault: Failure | None = None
+        self.instead: bytes | None = None
+        self.repair = ""
         self.violations: list[str] = []
 
     def observe(self, data: bytes, event: str) -> None:
@@ -89,12 +97,35 @@ class Observer:
         try:
             payload = loads(data)
         except ValueError:
+            if event == "error":
+                return self.refuse(read_error_event(data, self.dialect))
             self.fault = UpstreamProtocolError("upstream sent a stream frame that is not JSON").failure
             return self.violation("a frame that is not JSON")
+        if event == "error" or (type(payload) is not dict and reports_error(payload)):
+            return self.watch_error(payload, event)
         if type(payload) is not dict:
             self.fault = UpstreamProtocolError("upstream sent a stream frame that is not a JSON object").failure
             return self.violation("a frame that is not a JSON object")
         self.watch(payload, event)
+
+    def watch_error(self, payload: Any, event: str) -> None:
+        """Observes an error of the upstream, in any form."""
+        failure = read_error_payload(payload, self.dialect)
+        if type(payload) is not dict or not self.is_own_error(payload, event) or _is_packed(payload, failure):
+            return self.refuse(failure)
+        self.failure = failure
+        self.closed = self.error_is_last
+
+    def refuse(self, failure: Failure) -> None:
+        """Ends the stream with an error of the upstream in a form that the dialect's clients do not read."""
+        self.failure = self.fault = failure
+
+    error_is_last: ClassVar[bool] = True
+    """True if no frame follows an error."""
+
+    def is_own_error(self, payload: Json, event: str) -> bool:
+        """Returns whether the dialect's clients read this error."""
+        raise NotImplementedError
 
     def watch(self, payload: Json, event: str) -> None:
         """Observes one frame by its JSON object."""
@@ -114,6 +145,10 @@ class Observer:
     def on_template(self, count: int, number: int) -> None:
         """Observes `count` frames like the last one, with other texts. `number` is the last one's sequence number."""
 
+    def opening(self, request_id: str | None = None) -> bytes:
+        """Returns the frames that must precede an error here."""
+        return b""
+
     def omitted_terminal(self) -> Frame | None:
         """Returns the terminal event if it is all that is missing, and the server is known to omit it; else None."""
         return None
@@ -126,6 +161,13 @@ class Observer:
         """Records a violation of the grammar. Only the first few are kept."""
         if len(self.violations) < 8:
             self.violations.append(what)
+
+
+def _is_packed(payload: Json, failure: Failure) -> bool:
+    """Returns whether the message of an error holds JSON with the error that was read."""
+    error = payload.get("error")
+    text = error.get("message") if type(error) is dict else None
+    return type(text) is str and "{" in text and tidy(text.strip()) != failure.message
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -212,8 +254,13 @@ class Passthrough:
         edits: list[Edit] = []
         end, fault = self._observe(data, at, edits)
         passed = data if end == len(data) else data[:end]
-        for begin, stop, instead in reversed(edits):
-            passed = passed[:begin] + instead + passed[stop:]
+        if edits:
+            pieces: list[bytes] = []
+            at = 0
+            for begin, stop, instead in edits:
+                pieces += passed[at:begin], instead
+                at = stop
+            passed = b"".join((*pieces, passed[at:]))
         if fault is None and not observer.closed and len(self._held) > self._longest:
             fault = self._too_long_so_far()
         if self._renamer is not None and passed:
@@ -295,10 +342,13 @@ class Passthrough:
                     return at, frame.fault.failure
                 if not frame.data:  # a comment, or nothing that the grammar counts as an event
                     continue
-                observer.observe(frame.data, frame.event)
+                if not self._observe_frame(frame):
+                    continue
                 if observer.fault is not None:
                     return at, observer.fault
-                if observer.failure is not None and (clean := self._redacted(frame)) is not None:
+                if observer.instead is not None:
+                    edits.append((at, end, self._instead()))
+                elif observer.failure is not None and (clean := self._redacted(frame)) is not None:
                     edits.append((at, stop, clean[:-2]))  # its blank line stays
                 if observer.closed:
                     if not observer.complete and observer.failure is None:
@@ -313,6 +363,27 @@ class Passthrough:
                         self._note_heads(frame.data)
             at = end
         return at, None
+
+    def _observe_frame(self, frame: Frame) -> bool:
+        """Observes one frame. Returns False for JSON without a field name that is no error, which clients ignore."""
+        assert frame.data is not None
+        if not frame.bare:
+            self.observer.observe(frame.data, frame.event)
+            return True
+        payload = loads(frame.data)
+        if reports_error(payload):
+            self.observer.refuse(read_error_payload(payload, self.observer.dialect))
+            return True
+        return False
+
+    def _instead(self) -> bytes:
+        """Returns the frames that take the place of the last one."""
+        observer = self.observer
+        instead, observer.instead = observer.instead, None
+        if observer.repair and self._losses is not None:
+            self._losses.add_once(LossCode.REPLY_REPAIRED, "", observer.repair)
+        assert instead is not None
+        return instead
 
     def _too_long(self, frame: bytes) -> Failure | None:
         """Returns the failure for the limit that a frame exceeds first when read byte by byte, or None."""
@@ -345,7 +416,7 @@ class Passthrough:
 
     def _parse(self, data: bytes) -> list[Frame]:
         """Returns the frames of some lines. Only the first frame of a stream may begin with a byte order mark."""
-        parser = Parser(self._limits)
+        parser = Parser(self._limits, bare=True)
         if not self._first:
             parser.feed(b"\n")
         self._first = False
@@ -373,12 +444,16 @@ class Passthrough:
         for frame in self._parse(held) if held else ():
             if frame.fault is not None:
                 sound = False
-            elif frame.data:
-                observer.observe(frame.data, frame.event)
+            elif frame.data and self._observe_frame(frame):
                 sound = observer.fault is None
                 self.begun |= sound
-                if observer.failure is not None and (clean := self._redacted(frame)) is not None:
+                if observer.instead is not None:
+                    held = self._instead()
+                elif observer.failure is not None and (clean := self._redacted(frame)) is not None:
                     held = clean
+        if observer.failure is not None and not observer.closed and not observer.complete:
+            passed = held.rstrip(b"\r\n") + b"\n\n" if held and sound else b""
+            return (self._rename(passed) if self._renamer is not None else passed) + self.error(observer.failure)
         if observer.failure is not None or observer.complete:
             if not sound:
                 return b""  # an incomplete frame after the end: no client could read it
@@ -415,9 +490,16 @@ class Passthrough:
         context.usage = usage
 
     def error(self, failure: Failure) -> bytes:
-        """Returns an in-band error of the dialect, and takes it for the failure of the stream."""
+        """Returns an in-band error of the dialect, and takes it for the failure of the stream.
+
+        If the upstream sent an error before, that is the reason.
+        """
+        if (reason := self.observer.failure) is not None:
+            failure = reason
+            reason = for_client(redact_failure(reason, self._secrets), self.own_key)
         self.fault = failure
-        data = encode(self.observer.error_frame(failure, self._request_id))
+        opening = self.observer.opening(self._request_id)
+        data = opening + encode(self.observer.error_frame(reason or failure, self._request_id))
         return self._rename(data) if self._renamer is not None else data  # a snapshot in it names the model
 
     def _rename(self, data: bytes) -> bytes:

@@ -18,12 +18,15 @@ from functools import lru_cache
 from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.short_repr import short_repr
+from dragoman.wire.json_codec import loads
 from dragoman.wire.sse_field_names import BEGINNINGS, is_damaged
 
 _BOM = b"\xef\xbb\xbf"
 LF, CR = b"\n\r"
 """Numbers: CPython finds one in bytes in a tenth of the time that it takes to find bytes of length one."""
 
+_BARE = (b"{", b"[")
+"""The first byte of an object or array."""
 _EMPTY_LINES = re.compile(rb"\n+")
 _FURTHER_EMPTY_LINES = re.compile(rb"\n{3,}")
 
@@ -32,8 +35,9 @@ class Frame:
     """One event of a stream. Comments (keep-alives) and faults have no `data` (None).
 
     `event` is "" if the frame has no event name; the grammar's default is `message`. `whole` is False for a last frame
-    without its blank line, which may be incomplete. Nearly all frames only have the first two as instance data; the
-    others are on `OddFrame`, which halves the cost of building a frame.
+    without its blank line, which may be incomplete. `bare` is True for JSON without a field name, which the grammar
+    ignores: servers that fail write an error so. Nearly all frames only have the first two as instance data; the others
+    are on `OddFrame`, which halves the cost of building a frame.
     """
 
     __slots__ = ("data", "event")
@@ -41,6 +45,7 @@ class Frame:
     retry: int | None = None
     fault: DragomanError | None = None
     whole: bool = True
+    bare: bool = False
 
     def __init__(self, event: str, data: bytes | None) -> None:
         self.event = event
@@ -68,9 +73,9 @@ FrameBatch = bytes | Sequence[Frame | bytes]
 
 
 class OddFrame(Frame):
-    """A frame with an id, a retry time, a fault, or without its end."""
+    """A frame with an id, a retry time, a fault, without its end, or without field names."""
 
-    __slots__ = ("fault", "id", "retry", "whole")
+    __slots__ = ("bare", "fault", "id", "retry", "whole")
 
     def __init__(
         self,
@@ -80,12 +85,14 @@ class OddFrame(Frame):
         retry: int | None = None,
         fault: DragomanError | None = None,
         whole: bool = True,
+        bare: bool = False,
     ) -> None:
         super().__init__(event, data)
         self.id = id
         self.retry = retry
         self.fault = fault
         self.whole = whole
+        self.bare = bare
 
 
 @lru_cache(maxsize=256)
@@ -102,10 +109,12 @@ class Parser:
     """Parses bytes into frames. `finish` returns a last frame without its blank line, which some servers omit.
 
     With `whole`, frames that arrive complete are not parsed here: `feed` returns their bytes, blank lines included,
-    instead of a list or as one item of it. A reader may match them with a delta template; `frame_at` parses one.
+    instead of a list or as one item of it. A reader may match them with a delta template; `frame_at` parses one. With
+    `bare`, objects and arrays without a field name are frames, too.
     """
 
     __slots__ = (
+        "_bare",
         "_event",
         "_frame_size",
         "_held",
@@ -122,7 +131,7 @@ class Parser:
         "limits",
     )
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False, bare: bool = False) -> None:
         self.limits = limits
         self._whole = whole
         self._held = True
@@ -133,6 +142,8 @@ class Parser:
         self._skip_lf = False
         self._event = b""
         self._lines: list[bytes] = []
+        self._bare: list[bytes] | None = [] if bare else None
+        """The lines of JSON without a field name since the last blank line. None if they are ignored."""
         self._frame_size = 0
         self._id: str | None = None
         self._retry: int | None = None
@@ -192,6 +203,7 @@ class Parser:
             self.done
             or self._partial
             or self._lines
+            or self._bare
             or self._event
             or self._skip_lf
             or self._numbered
@@ -242,6 +254,8 @@ class Parser:
                 frames.append(Frame(event, line[6:]))
             elif self._take(part, frames):
                 self._dispatch(frames)
+                if self.done:
+                    break
             else:
                 break
         return frames
@@ -250,8 +264,10 @@ class Parser:
         """Take complete lines; False when a limit broke."""
         for line in block.split(b"\n"):
             if not line:
-                if self._lines or self._event:
+                if self._lines or self._event or self._bare:
                     self._dispatch(frames)
+                    if self.done:
+                        return False
             elif not self._line(line, frames):
                 return False
         return True
@@ -267,7 +283,9 @@ class Parser:
         if not self.done:
             comments = len(frames)
             self._dispatch(frames)
-            frames[comments:] = [OddFrame(f.event, f.data, f.id, f.retry, whole=False) for f in frames[comments:]]
+            frames[comments:] = [
+                OddFrame(f.event, f.data, f.id, f.retry, f.fault, whole=False, bare=f.bare) for f in frames[comments:]
+            ]
         self.done = self._held = True
         return frames
 
@@ -315,8 +333,14 @@ class Parser:
         elif name == b"retry" and value.isdigit() and len(value) < 16:
             self._retry = int(value)
             self._numbered = True
+        elif self._bare is not None and (self._bare or line.startswith(_BARE)):
+            self._frame_size += size
+            if self._frame_size > self.limits.sse_frame:
+                frames += self._too_long("sse_frame", self.limits.sse_frame)
+                return False
+            self._bare.append(line)
         elif is_damaged(line):
-            frames += self._fault(UpstreamProtocolError("upstream sent an event stream with a damaged field name"))
+            frames += self._fault(_damaged())
             return False
         return True
 
@@ -333,6 +357,20 @@ class Parser:
             self._lines = []
             self._frame_size = 0
         self._event = b""
+        if self._bare:
+            self._dispatch_bare(frames)
+
+    def _dispatch_bare(self, frames: list[Frame]) -> None:
+        lines, self._bare = self._bare or [], []
+        self._frame_size = 0
+        data = b"\n".join(lines)
+        try:
+            loads(data)
+        except ValueError:
+            if any(map(is_damaged, lines)):
+                frames += self._fault(_damaged())
+        else:
+            frames.append(OddFrame("", data, bare=True))
 
     def _too_long(self, name: str, limit: int) -> list[Frame]:
         return self._fault(LimitExceeded(name, limit, upstream=True))
@@ -341,7 +379,12 @@ class Parser:
         self.done = self._held = True
         self._partial = bytearray()
         self._lines = []
+        self._bare = None
         return [OddFrame("", None, fault=fault)]
+
+
+def _damaged() -> UpstreamProtocolError:
+    return UpstreamProtocolError("upstream sent an event stream with a damaged field name")
 
 
 def without_empty_lines(data: bytes) -> bytes:
@@ -386,7 +429,7 @@ def _spare_parser(limits: Limits) -> Parser:
     else:
         if parser.limits is limits:
             return parser
-    parser = Parser(limits)
+    parser = Parser(limits, bare=True)
     parser.feed(b"\n")  # no byte order mark here
     return parser
 

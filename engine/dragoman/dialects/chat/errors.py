@@ -6,22 +6,14 @@ Written errors have the envelope `{"error": {message, type, param, code}}`, whic
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.errors.read import reports_error
 from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.errors import Failure
 
 
 def is_error_frame(payload: Json) -> bool:
-    """True if a chunk, or a complete 2xx body, has a truthy `error` or is a flat error shape without `choices`."""
-    if payload.get("error"):
-        return True
-    if "choices" in payload:
-        return False
-    return (
-        payload.get("object") == "error"
-        or "error_message" in payload
-        or "error_type" in payload
-        or bool(payload.get("detail"))
-    )
+    """True if a chunk has a truthy `error`, or has no choices and one of the other forms of errors."""
+    return bool(payload.get("error")) or (not payload.get("choices") and reports_error(payload))
 
 
 def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:

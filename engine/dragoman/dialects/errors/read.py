@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from json import JSONDecoder
+from typing import Any, Final
 
 import orjson
 
@@ -26,6 +27,8 @@ _SHORT_MAX = 100
 """Longest type, code or id, in characters."""
 _DEPTH = 5
 """Deepest nesting that is searched for an error."""
+_ARRAY_MAX = 4
+"""Entries of an array that are searched for an error."""
 
 _K = FailureKind
 
@@ -74,11 +77,11 @@ def read_error_response(status: int, body: bytes, headers: Mapping[str, str], di
 
 
 def read_error_payload(payload: Any, dialect: Dialect) -> Failure:
-    """Return the failure that an in-band error object reports, with the status that its type or code implies.
+    """Return the failure that an in-band error reports, with the status that its type or code implies.
 
-    Never raises.
+    The payload may be of any form, also a text. Never raises.
     """
-    found = _find_error(payload, 0) or _ErrorFields()
+    found = _find_error(payload, 0) or _ErrorFields(payload.strip() if type(payload) is str else "")
     if not found.message:
         found.message = f"upstream reported an error without a message{_hint(found)}"
     failure = _failure(200, found, dialect)
@@ -86,6 +89,45 @@ def read_error_payload(payload: Any, dialect: Dialect) -> Failure:
     if found.headers:
         failure.headers = failure_headers(found.headers)
     return failure
+
+
+def read_error_event(data: bytes, dialect: Dialect) -> Failure:
+    """Return the failure that an event named `error` reports. Its data may be JSON of any form, or a text.
+
+    Never raises.
+    """
+    payload = _parse_body(data)
+    return read_error_payload(_plain_text(data) if payload is None else payload, dialect)
+
+
+def reports_error(payload: Any) -> bool:
+    """Return whether a JSON value that is no reply of the dialect has one of the forms in which servers send errors.
+
+    These are `error` or `errors` at the top, the flat forms of vLLM, FastAPI, DashScope and others, and arrays of them
+    (Gemini).
+    """
+    if type(payload) is list:
+        return any(map(reports_error, payload[:_ARRAY_MAX]))
+    if type(payload) is not dict:
+        return False
+    if payload.get("error") or payload.get("errors") or payload.get("detail") or payload.get("object") == "error":
+        return True
+    if "error_message" in payload or "error_type" in payload:
+        return True
+    text = payload.get("message") or payload.get("msg")
+    return type(text) is str and _has_class(payload)
+
+
+def _has_class(error: Json) -> bool:
+    """Return whether an object with a message also has the code, type or status of an error."""
+    if error.get("error_code"):
+        return True
+    code, kind = error.get("code"), error.get("type")
+    if code and code != 200 and type(code) in (str, int):
+        return True
+    if type(kind) is str and ("error" in kind.lower() or kind.lower() in IMPLIED):
+        return True
+    return any(_status(error.get(key)) is not None for key in ("status", "status_code"))
 
 
 def redact_failure(failure: Failure, secrets: Sequence[str]) -> Failure:
@@ -168,6 +210,7 @@ def _hint(found: _ErrorFields) -> str:
 
 def _failure(status: int, found: _ErrorFields, dialect: Dialect) -> Failure:
     found.message = found.message[:TEXT_MAX]
+    _unwrap(found, 0)
     if status < 400:
         status = found.status or 200
     kind, implied = classify(status, (found.code, found.type), found.message)
@@ -191,7 +234,7 @@ def _find_error(value: Any, depth: int) -> _ErrorFields | None:
     if depth > _DEPTH:
         return None
     if type(value) is list:  # Gemini's compatible endpoint wraps its errors in an array
-        return next((found for item in value[:4] if (found := _find_error(item, depth + 1))), None)
+        return next((found for item in value[:_ARRAY_MAX] if (found := _find_error(item, depth + 1))), None)
     if type(value) is not dict:
         return None
     inner = value.get("error") or value.get("errors")
@@ -261,6 +304,38 @@ def _read_nested(raw: Any, found: _ErrorFields) -> None:
     found.code = inner.code or found.code
     found.status = found.status or inner.status
     found.param = None
+
+
+_JSON: Final = JSONDecoder()
+_UNSPECIFIC_STATUSES: Final = (None, 500, 502)
+"""Statuses of an error in place of which that of the error within its message is used."""
+
+
+def _unwrap(found: _ErrorFields, depth: int) -> None:
+    """Put the message of an error that is JSON within a message in its place, and use its type, code and status.
+
+    Routers send the body of their provider's error so, often after a few words of their own.
+    """
+    text = found.message
+    start = text.find("{")
+    if start < 0 or depth > _DEPTH:
+        return
+    try:
+        payload, end = _JSON.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return
+    if not reports_error(payload) or (inner := _find_error(payload, 1)) is None:
+        return
+    _unwrap(inner, depth + 1)
+    before, after = text[:start], text[end:]
+    if before.endswith("[") and after.startswith("]"):
+        before, after = before[:-1], after[1:]
+    found.message = before + (inner.message or _hint(inner).strip()) + after
+    found.type = inner.type or found.type
+    found.code = inner.code or found.code
+    if found.status in _UNSPECIFIC_STATUSES:
+        found.status = inner.status or found.status
+    found.request_id = found.request_id or inner.request_id
 
 
 def _message_text(value: Any, depth: int) -> str:

@@ -21,11 +21,12 @@ from dragoman.canonical.events import (
     TextRun,
     Usage,
 )
+from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import redact_failure
+from dragoman.dialects.errors.read import read_error_event, read_error_payload, redact_failure, reports_error
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
-from dragoman.errors import DragomanError, Failure, UpstreamProtocolError
+from dragoman.errors import DragomanError, Failure, UpstreamProtocolError, UpstreamStatusError
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.block_order import ORDERED, BlockOrder, OpenBlock
 from dragoman.stages.null_arguments import NullTrimmer
@@ -64,7 +65,8 @@ class _EventNames(dict[bytes, str | None]):
         return name
 
 
-_EVENT_NAMES = _EventNames({b"": ""})
+_EVENT_NAMES = _EventNames({b"": "", b"event: error\n": None})
+"""An `error` event is read by its name, whatever its data is, and so not as one of the usual frames."""
 
 _STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
 """The events that are allowed in some phases only."""
@@ -84,6 +86,7 @@ class StreamReader:
 
     __slots__ = ("_on_run", "_templates", "context", "done")
 
+    dialect: ClassVar[Dialect]
     volatile: ClassVar[VaryingKeys] = VaryingKeys()
     """The keys of this dialect's deltas that change from one to the next, besides their text."""
 
@@ -125,12 +128,32 @@ class StreamReader:
                 if frame.fault is not None:
                     raise frame.fault
                 out.append(Ping())
+            elif frame.bare or frame.event == "error":
+                self._read_error(frame, out)
             else:
                 self.read(frame.data, out)
         except DragomanError as error:
             # An incomplete frame at the end of the stream is ignored; `finish` handles the end.
             if frame.whole:
                 self.fail(error, out)
+
+    def _read_error(self, frame: Frame, out: list[Event]) -> None:
+        """Reads an event named `error`, or JSON without a field name, which is ignored if it is no error."""
+        assert frame.data is not None
+        try:
+            payload = loads(frame.data)
+        except ValueError:
+            if not frame.whole:
+                return  # incomplete
+            payload = None
+        if not frame.bare or reports_error(payload):
+            self.fail(UpstreamStatusError(read_error_event(frame.data, self.dialect)), out)
+
+    def read_odd(self, payload: Any, out: list[Event]) -> None:
+        """Reads a frame's JSON that is not an object. Raises UpstreamProtocolError, unless it is an array of errors."""
+        if not reports_error(payload):
+            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
+        self.fail(UpstreamStatusError(read_error_payload(payload, self.dialect)), out)
 
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Reads the bytes of complete frames."""

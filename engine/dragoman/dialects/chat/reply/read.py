@@ -8,6 +8,7 @@ from typing import Any
 from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects import Dialect
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
@@ -19,10 +20,11 @@ from dragoman.dialects.chat.stop_and_usage import (
     read_usage,
     resolve_stop_reason,
 )
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.dialects.shared.stop_words import is_shown
-from dragoman.errors import Path, UpstreamProtocolError
+from dragoman.errors import Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
@@ -38,8 +40,9 @@ _STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "fu
 def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Read a reply body.
 
-    A reply may be empty: reasoning models that reach the token limit send such. Raises `UpstreamProtocolError` for a
-    body that is not a Chat reply, for several choices, and for content that no client can receive.
+    A reply may be empty: reasoning models that reach the token limit send such. Raises `UpstreamStatusError` for an
+    error in the choice, `UpstreamProtocolError` for a body that is not a Chat reply, for several choices, and for
+    content that no client can receive.
     """
     losses, names = context.losses, context.names
     choices = body.get("choices") if type(body) is dict else None
@@ -49,6 +52,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         # Choices are alternatives, not parts of one turn: using the first would lose the others (mapping §9.1).
         raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
     choice = choices[0]
+    if type(choice) is dict and (error := choice.get("error")):  # OpenRouter
+        raise UpstreamStatusError(read_error_payload({"error": error}, Dialect.CHAT))
     message = choice.get("message") if type(choice) is dict else None
     if type(message) is not dict:
         raise UpstreamProtocolError("upstream reply has a choice without a message")

@@ -21,6 +21,7 @@ class ChatObserver(Observer):
 
     __slots__ = ("_finished", "_open")
 
+    dialect = Dialect.CHAT
     varying_keys = ChatReader.volatile
 
     def __init__(self) -> None:
@@ -42,9 +43,7 @@ class ChatObserver(Observer):
     def watch(self, payload: Json, event: str) -> None:
         """Read one chunk."""
         if is_error_frame(payload):
-            self.failure = read_error_payload(payload, Dialect.CHAT)
-            self.closed = True
-            return
+            return self.watch_error(payload, event)
         if (usage := payload.get("usage")) and (counts := read_usage(usage)) is not None:
             self.usage, self.counted = counts, False
         choices = payload.get("choices")
@@ -54,6 +53,8 @@ class ChatObserver(Observer):
             if type(choice) is not dict:
                 self.violation("a choice that is not an object")
                 continue
+            if error := choice.get("error"):  # OpenRouter; the SDKs read errors at the top of a chunk only
+                return self.refuse(read_error_payload({"error": error}, Dialect.CHAT))
             index = choice.get("index")
             if type(index) is not int:
                 self.violation("a choice without an index")
@@ -79,6 +80,11 @@ class ChatObserver(Observer):
             self.written += len(self.sole_text)
         else:
             self.written += sum([_length(choice.get("delta")) for choice in choices if type(choice) is dict])
+
+    def is_own_error(self, payload: Json, event: str) -> bool:
+        """Returns whether the SDKs read the message of this error."""
+        error = payload.get("error")
+        return type(error) is dict and type(error.get("message")) is str
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Returns the frame `data: {"error": …}`."""

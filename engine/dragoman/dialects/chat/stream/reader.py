@@ -58,6 +58,7 @@ class ChatReader(StreamReader):
 
     __slots__ = ("_calls", "_early_usage", "_finish", "_head", "_id", "_matched", "_phase", "_text", "_tokens")
 
+    dialect = Dialect.CHAT
     volatile = VaryingKeys(padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
@@ -92,7 +93,7 @@ class ChatReader(StreamReader):
         except orjson.JSONDecodeError:
             chunk = self.payload(data)
         if type(chunk) is not dict:
-            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
+            return self.read_odd(chunk, out)
         choices = chunk.get("choices")
         if type(choices) is not list or "error" in chunk:
             if repeated:
@@ -111,6 +112,9 @@ class ChatReader(StreamReader):
         choice = choices[0]
         if type(choice) is not dict or choice.get("index", 0) != 0:
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
+        if error := choice.get("error"):  # OpenRouter
+            out.append(Error(read_error_payload({"error": error}, Dialect.CHAT)))
+            return self._advance("error")
         if self._phase is _NEW:
             self._start(chunk, out)
             if usage is None and "error" not in chunk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.errors.read import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.stop_and_usage import read_stop, read_usage
@@ -24,6 +24,8 @@ class MessagesObserver(Observer):
     """
 
     __slots__ = ("_calls", "_counts", "_open", "_started", "_stopped")
+
+    dialect = Dialect.MESSAGES
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,9 +104,8 @@ class MessagesObserver(Observer):
                 self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure
             else:
                 self.complete = True
-        elif name == "error":
-            self.failure = read_error_payload(payload, Dialect.MESSAGES)
-            self.closed = True
+        elif name == "error" or reports_error(payload):
+            self.watch_error(payload, event)
 
     def _count(self, usage: object) -> None:
         if type(usage) is dict:
@@ -117,6 +118,11 @@ class MessagesObserver(Observer):
     def omitted_terminal(self) -> Frame | None:
         """Return the `message_stop` that a lenient profile's upstream left out after a stop reason, else None."""
         return _STOP if self.lenient and self._stopped and not self._open else None
+
+    def is_own_error(self, payload: Json, event: str) -> bool:
+        """Return whether the SDKs read this error: they pick events by the event line."""
+        error = payload.get("error")
+        return event == "error" and type(error) is dict and type(error.get("message")) is str
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Return the in-band `error` event."""

@@ -29,7 +29,7 @@ from dragoman.canonical.events import (
 )
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import read_citation
@@ -74,6 +74,8 @@ class MessagesReader(StreamReader):
         "_usage",
     )
 
+    dialect = Dialect.MESSAGES
+
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
@@ -108,7 +110,7 @@ class MessagesReader(StreamReader):
         except orjson.JSONDecodeError:
             event = self.payload(data)
         if type(event) is not dict:
-            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
+            return self.read_odd(event, out)
         name = event.get("type")
         if name == "content_block_delta":
             self._delta(event, out)
@@ -124,7 +126,7 @@ class MessagesReader(StreamReader):
             self._stop(out)
         elif name == "ping":
             out.append(Ping())
-        elif name == "error" or (name is None and event.get("error")):
+        elif name == "error" or reports_error(event):
             self._phase = READER[self._phase]["error"]
             out.append(Error(read_error_payload(event, Dialect.MESSAGES)))
             self.done = True

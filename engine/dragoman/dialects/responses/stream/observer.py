@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from orjson import Fragment
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
@@ -24,7 +24,7 @@ from dragoman.limits import DEFAULT_LIMITS
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.sse import Frame
+from dragoman.wire.sse import Frame, encode
 
 _ECHO_MAX: Final = 256 * 1024
 """Bytes. A longer first snapshot is kept without the fields of the request that may be long (`_LONG`)."""
@@ -50,7 +50,8 @@ class ResponsesObserver(Observer):
     """Observes one stream.
 
     A terminal event closes the stream. An `error` does not: services send `response.failed` after it, and agents read
-    only that. `response.completed` with an item that is not done is a fault, because agents act on items that are done.
+    only that; the gateway writes it if the service does not. `response.completed` with an item that is not done is a
+    fault, because agents act on items that are done.
 
     The first snapshot and the finished items are kept, because an error frame of the gateway must repeat them: the SDK
     rejects a changed id.
@@ -58,6 +59,8 @@ class ResponsesObserver(Observer):
 
     __slots__ = ("_begun", "_budget", "_calls", "_counted_items", "_done", "_echo", "_id", "_last", "_open")
 
+    dialect = Dialect.RESPONSES
+    error_is_last = False
     varying_keys = ResponsesReader.volatile
 
     def __init__(self) -> None:
@@ -83,6 +86,7 @@ class ResponsesObserver(Observer):
             self.sole_text = None
             if not self.complete:
                 self.violation("[DONE] before the terminal event")
+                self.instead = b""  # the SDKs read nothing after it, and an error follows
             return
         if (begun := self._begun) is not None:
             self._begun = None
@@ -98,42 +102,54 @@ class ResponsesObserver(Observer):
     def watch(self, payload: Json, event: str) -> None:
         """Check one event, and keep what an error frame must repeat."""
         name, number, index = payload.get("type"), payload.get("sequence_number"), payload.get("output_index")
+        if name == "error" or (type(name) is not str and reports_error(payload)):
+            return self.watch_error(payload, event)
         if type(name) is not str:
-            if payload.get("error"):
-                self.failure = read_error_payload(payload, Dialect.RESPONSES)
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")
-        if type(number) is int:
-            if number != self._last + 1:
-                self.violation(f"sequence_number {number} after {self._last}")
-            self._last = number
-        else:
-            self._last += 1
+        self._count_event(number)
         if name == "response.created":
             if self._echo is not None:
                 self.violation("response.created twice")
             self._keep_snapshot(payload.get("response"))
-        elif name == "error":
-            self.failure = read_error_payload(payload, Dialect.RESPONSES)
         elif self._echo is None:
             self.violation(f"{quote_word(name)} before response.created")
             self._keep_snapshot(payload.get("response"))
         if name in TERMINALS:
             self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
+            item = payload.get("item")
             self._item(name, index)
             if name == "response.output_item.done":
-                self._count_item(payload.get("item"))
-                self._keep_item(payload.get("item"))
+                self._count_item(item)
+                self._keep_item(item)
             elif name == "response.output_item.added":
-                self._open_call(payload.get("item"), index)
+                self._open_call(item, index)
         if name.endswith(".delta"):
             self.progressed = True
             text = payload.get("delta")
             self.written += len(text) if type(text) is str else 0
             if not self.violations:
                 self.sole_text = text
+
+    def watch_error(self, payload: Any, event: str) -> None:
+        """Observe an error of the upstream."""
+        super().watch_error(payload, event)
+        if self.fault is None:
+            self._count_event(payload.get("sequence_number"))
+
+    def is_own_error(self, payload: Json, event: str) -> bool:
+        """Returns whether this is the `error` event of a response that has begun: `response.failed` can follow it."""
+        return payload.get("type") == "error" and self._echo is not None
+
+    def _count_event(self, number: object) -> None:
+        if type(number) is int:
+            if number != self._last + 1:
+                self.violation(f"sequence_number {number} after {self._last}")
+            self._last = number
+        else:
+            self._last += 1
 
     def response_id(self) -> str | None:
         """Returns the id in the first snapshot."""
@@ -193,6 +209,8 @@ class ResponsesObserver(Observer):
         response = payload.get("response")
         if type(response) is not dict:
             self._last -= 1  # the event is not passed on: the error frame in its place takes its number
+            if reports_error(payload):
+                return self.refuse(read_error_payload(payload, Dialect.RESPONSES))
             return self.violation("a terminal event without its response")
         self.usage, self.counted = read_usage(response.get("usage")), True
         try:
@@ -207,6 +225,15 @@ class ResponsesObserver(Observer):
             return
         self.complete = True
         self.failure = None
+
+    def opening(self, request_id: str | None = None) -> bytes:
+        """Returns the `response.created` that the SDK needs before an error, if nothing was forwarded."""
+        if self._echo is not None:
+            return b""
+        self._last = 0
+        snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)
+        event = {"type": "response.created", "sequence_number": 0, "response": snapshot.started()}
+        return encode(Frame("response.created", dumps(event)))
 
     def _keep_snapshot(self, response: object) -> None:
         """Keep the first snapshot for the length of the stream, as bytes: a third of the parsed object's size."""

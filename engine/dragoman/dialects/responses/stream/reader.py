@@ -14,7 +14,7 @@ import orjson
 from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Ping, Start
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
@@ -64,6 +64,7 @@ class ResponsesReader(StreamReader):
 
     __slots__ = ("_begun", "_phase", "_table")
 
+    dialect = Dialect.RESPONSES
     volatile = VaryingKeys(number=b"sequence_number", padding=b"obfuscation")
 
     def __init__(self, context: ReplyContext) -> None:
@@ -95,7 +96,7 @@ class ResponsesReader(StreamReader):
         except orjson.JSONDecodeError:
             event = self.payload(data)
         if type(event) is not dict:
-            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
+            return self.read_odd(event, out)
         name = event.get("type")
         if type(name) is not str:
             name = ""
@@ -107,7 +108,7 @@ class ResponsesReader(StreamReader):
             handler(self._table, event, out)
         elif name in TERMINALS:
             self._finish(event, name, out)
-        elif name != "response.created" and (name == "error" or event.get("error")):
+        elif name != "response.created" and (name == "error" or reports_error(event)):
             self._fail(event, out)
         elif name in _STARTS:
             phase = self._phase

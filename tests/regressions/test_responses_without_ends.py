@@ -1,0 +1,115 @@
+"""Group C: an `error` of a Responses server, for a client of the same dialect."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+from openai import omit
+from openai._models import construct_type
+from openai.lib.streaming.responses._responses import ResponseStreamState
+from openai.types.responses import ResponseStreamEvent
+
+from dragoman import direction
+from dragoman.errors import UpstreamTimeout
+from regressions.spoken import RESPONSES
+from regressions.wire import events_of
+from support import responses_frames as told
+from support.directions import Json, translated
+from support.responses_samples import numbered
+
+FLAT: Json = {"type": "error", "code": "server_is_overloaded", "message": "overloaded", "param": None}
+NESTED: Json = {"type": "error", "error": {"type": "x", "code": "server_is_overloaded", "message": "overloaded"}}
+HELLO = told.message(told.text_part("Hello"))
+CALL = told.call(arguments='{"f":"a"}')
+THOUGHT = told.thought("Hm")
+ERRORS = pytest.mark.parametrize("error", [FLAT, NESTED], ids=["flat", "nested"])
+
+
+def play(*events: Json, more: bytes = b"", size: int = 0, cut: int = 0) -> tuple[list[Json], Any]:
+    """The client's events, and the machine. `cut` bytes are missing at the end of the upstream's stream."""
+    stream = b"".join(numbered(*events)) + more
+    stream = stream[: len(stream) - cut]
+    machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
+    out = b""
+    for at in range(0, len(stream), size or len(stream)):
+        out += machine.feed(stream[at : at + (size or len(stream))])
+        if machine.done:
+            break
+    out += machine.finish()
+    assert out.endswith(b"\n\n")
+    return events_of(out), machine
+
+
+def accumulate(events: list[Json]) -> Any:
+    """The state of the official SDK after these events."""
+    state: ResponseStreamState[Any] = ResponseStreamState(input_tools=omit, text_format=omit)
+    for event in events:
+        state.handle_event(cast("Any", construct_type(value=event, type_=ResponseStreamEvent)))
+    return state
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+BEFORE = [told.created(), *told.opens(0), *told.says(0, "Hel", "lo")]
+
+
+@ERRORS
+@pytest.mark.parametrize(
+    ("more", "cut"), [(b"", 0), (b"", 1), (b"", 2), (b"data: [DONE]\n\n", 0), (b": bye\n\n", 0)],
+    ids=["end", "one line end", "no line end", "done", "comment"],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [0, 1, 9])
+def test_T22_a_failed_response_follows_an_error(error: Json, more: bytes, cut: int, size: int) -> None:
+    """Codex knows no `error` event: it lost the reason, and tried again."""
+    events, machine = play(*BEFORE, told.done(0, **HELLO), error, more=more, size=size, cut=cut)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-2] == {**error, "sequence_number": len(events) - 2}
+    last = events[-1]
+    assert last["type"] == "response.failed"
+    assert (last["response"]["id"], last["response"]["status"]) == ("resp_u", "failed")
+    assert last["response"]["error"]["message"] == "overloaded"
+    assert last["response"]["output"] == [HELLO]
+    assert machine.failure.message == "overloaded"
+    accumulate([event for event in events if event["type"] != "error"])
+
+
+@ERRORS
+def test_T22_a_server_that_sends_the_failed_response_itself_is_forwarded(error: Json) -> None:
+    """The response must not fail twice."""
+    failed = {"type": "response.failed", "response": told.response("failed", error={"code": "x", "message": "again"})}
+    events, _ = play(*BEFORE, error, failed)
+    assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+    assert events[-1]["response"] == failed["response"]
+
+
+@ERRORS
+def test_T22_a_silence_after_an_error_ends_with_its_reason(error: Json) -> None:
+    """The timeout must not hide the reason."""
+    machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
+    machine.feed(b"".join(numbered(*BEFORE, error)))
+    (last,) = events_of(machine.fail(UpstreamTimeout("idle", 1.0).failure))
+    assert last["response"]["error"]["message"] == "overloaded"
+    assert machine.failure is not None
+    assert machine.failure.message == "overloaded"
+
+
+def test_T23_done_before_the_terminal_event_is_not_forwarded() -> None:
+    """The SDKs read nothing after it, so they would not see the error."""
+    for size in (0, 1, 5):
+        machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
+        stream = b"".join(numbered(*BEFORE)) + b"data: [DONE]\n\n" * 3
+        out = b"".join(machine.feed(stream[at : at + (size or 10**6)]) for at in range(0, len(stream), size or 10**6))
+        out += machine.finish()
+        assert b"[DONE]" not in out
+        assert events_of(out)[-1]["type"] == "response.failed"
+
+
+def test_T23_a_secret_in_an_error_is_masked_in_both_events() -> None:
+    """The second event must not show what is masked in the first."""
+    key = "sk-" + "a1" * 20
+    error = {"type": "error", "error": {"code": "server_error", "message": f"bad {key}"}}
+    events, _ = play(*BEFORE, error)
+    assert key not in json.dumps(events)
+    assert events[-1]["response"]["error"]["message"].startswith("bad ")
