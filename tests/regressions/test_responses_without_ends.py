@@ -1,4 +1,4 @@
-"""Group C: an `error` of a Responses server, for a client of the same dialect."""
+"""Group C: an `error` of a Responses server, and items that it never ends, for a client of the same dialect."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from openai.types.responses import ResponseStreamEvent
 
 from dragoman import direction
 from dragoman.errors import UpstreamTimeout
+from dragoman.losses import LossCode
 from regressions.spoken import RESPONSES
 from regressions.wire import events_of
 from support import responses_frames as told
@@ -113,3 +114,106 @@ def test_T23_a_secret_in_an_error_is_masked_in_both_events() -> None:
     events, _ = play(*BEFORE, error)
     assert key not in json.dumps(events)
     assert events[-1]["response"]["error"]["message"].startswith("bad ")
+
+
+# --- items that are never done ----------------------------------------------------------------------------------------
+
+
+def unended(*items: Json) -> list[Json]:
+    """A stream as SGLang's router sends one: items are added, and never done."""
+    events: list[Json] = [told.created()]
+    for index, item in enumerate(items):
+        begun = {**item, "status": "in_progress"}
+        if item["type"] == "message":
+            events += [*told.opens(index), *told.says(index, "Hel", "lo")]
+        elif item["type"] == "function_call":
+            events += [
+                told.added(index, **{**begun, "arguments": ""}),
+                told.at(index, "function_call_arguments.delta", delta=item["arguments"]),
+            ]
+        else:
+            events.append(told.added(index, **begun))
+    return [*events, told.ended(*items)]
+
+
+@pytest.mark.parametrize(
+    "items", [[HELLO], [CALL], [HELLO, CALL], [THOUGHT, HELLO, CALL, told.call("call_b")]],
+    ids=["text", "call", "text and call", "all"],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [0, 1, 11])
+def test_T20_items_that_are_never_done_are_ended(items: list[Json], size: int) -> None:
+    """A complete reply failed, as no item was done."""
+    events, machine = play(*unended(*items), size=size)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    done = [(event["output_index"], event["item"]) for event in events if event["type"] == "response.output_item.done"]
+    assert done == list(enumerate(items))
+    assert events[-1]["type"] == "response.completed"
+    assert events[-1]["response"] == told.ended(*items)["response"]
+    assert machine.failure is None
+    assert machine._context.losses.counts[LossCode.REPLY_REPAIRED] == 1
+    final = accumulate(events)._completed_response
+    assert [item.type for item in final.output] == [item["type"] for item in items]
+
+
+@pytest.mark.parametrize("item", [HELLO, CALL, THOUGHT])
+def test_T20_an_item_of_the_last_event_only_is_announced_too(item: Json) -> None:
+    """A turn of Codex ended silently, without a text or call."""
+    events, _ = play(told.created(), told.ended(item))
+    assert [event["type"] for event in events[1:]] == [
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    assert [event["sequence_number"] for event in events] == [0, 1, 2, 3]
+    assert events[2]["item"] == item
+    accumulate(events)
+
+
+def test_T20_only_what_was_not_done_is_inserted() -> None:
+    """An item that is done twice would be run twice."""
+    whole = [*told.opens(0), *told.says(0, "Hello"), *told.closes(0, "Hello")]
+    begun = told.added(1, **{**CALL, "status": "in_progress", "arguments": ""})
+    events, _ = play(told.created(), *whole, begun, told.ended(HELLO, CALL))
+    assert [event["type"] for event in events].count("response.output_item.done") == 2
+    assert (events[-2]["output_index"], events[-2]["item"]) == (1, CALL)
+
+
+def test_a_stream_whose_items_are_done_is_forwarded_byte_for_byte() -> None:
+    hosted = {"type": "mcp_list_tools", "id": "mcpl", "server_label": "s", "tools": []}
+    for last in ([HELLO], [HELLO, hosted]):
+        stream = b"".join(
+            numbered(
+                told.created(), *told.opens(0), *told.says(0, "Hello"), *told.closes(0, "Hello"), told.ended(*last)
+            )
+        )
+        machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
+        assert machine.feed(stream) + machine.finish() == stream
+
+
+@pytest.mark.parametrize(
+    "last",
+    [[], [told.call(status="incomplete")], [HELLO], [{**CALL, "type": "custom_tool_call", "input": "x"}]],
+    ids=["no item", "cut", "another item", "another type"],
+)
+def test_T23_a_call_that_is_not_known_to_be_whole_is_still_an_error(last: list[Json]) -> None:
+    """A call that was cut would be run."""
+    begun = told.added(0, **{**CALL, "status": "in_progress", "arguments": ""})
+    events, machine = play(told.created(), begun, told.ended(*last))
+    assert events[-1]["type"] == "response.failed"
+    assert machine.failure.code == "stream_truncated"
+    assert not [event for event in events if event["type"] == "response.output_item.done"]
+
+
+def test_numbers_of_the_last_event_keep_their_text() -> None:
+    frames = numbered(*unended(HELLO))
+    frames[-1] = frames[-1].replace(b'"sequence_number"', b'"x":1e2,"sequence_number"')
+    machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
+    assert b'"x":1e2,' in machine.feed(b"".join(frames))
+
+
+def test_an_item_that_was_done_under_another_index_is_not_sent_again() -> None:
+    """A call would be run twice."""
+    events, _ = play(
+        told.created(), told.added(3, **CALL), told.done(3, **CALL), told.ended(THOUGHT | {"id": "rs_b"}, CALL)
+    )
+    assert sum(event.get("item") == CALL for event in events if event["type"] == "response.output_item.done") == 1

@@ -15,6 +15,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import read_usage
+from dragoman.dialects.responses.stream.missing_items import MissingItem, find_missing, item_identity, missing_frames
 from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
@@ -24,6 +25,7 @@ from dragoman.limits import DEFAULT_LIMITS
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.json_edit import find_member
 from dragoman.wire.sse import Frame, encode
 
 _ECHO_MAX: Final = 256 * 1024
@@ -50,14 +52,26 @@ class ResponsesObserver(Observer):
     """Observes one stream.
 
     A terminal event closes the stream. An `error` does not: services send `response.failed` after it, and agents read
-    only that; the gateway writes it if the service does not. `response.completed` with an item that is not done is a
-    fault, because agents act on items that are done.
+    only that; the gateway writes it if the service does not. Agents act on items that are done, and SGLang's router
+    ends none: before `response.completed`, those of its snapshot are added. One that is in no snapshot is a fault.
 
     The first snapshot and the finished items are kept, because an error frame of the gateway must repeat them: the SDK
     rejects a changed id.
     """
 
-    __slots__ = ("_begun", "_budget", "_calls", "_counted_items", "_done", "_echo", "_id", "_last", "_open")
+    __slots__ = (
+        "_begun",
+        "_budget",
+        "_calls",
+        "_counted_items",
+        "_done",
+        "_echo",
+        "_finished",
+        "_id",
+        "_last",
+        "_missing",
+        "_open",
+    )
 
     dialect = Dialect.RESPONSES
     error_is_last = False
@@ -70,8 +84,12 @@ class ResponsesObserver(Observer):
         self._begun: bytes | None = None
         """The response of the last event, if that was `response.created`: the next one usually repeats it."""
         self._last = -1
-        self._open: set[int] = set()
-        """Indexes of the items that were added and not yet done."""
+        self._open: dict[int, object] = {}
+        """Index → type of the items that were added and not yet done."""
+        self._finished: dict[int, object] = {}
+        """Index → call id or id of the items that are done."""
+        self._missing: list[MissingItem] = []
+        """Those of the last snapshot that were not done."""
         self._calls: set[int] | None = None
         """Those of them that are calls of the client's tools. None before the first call."""
         self._done: list[bytes] | None = None
@@ -98,6 +116,8 @@ class ResponsesObserver(Observer):
         super().observe(data, event)
         if begins and self._echo:
             self._begun = response_of(data)
+        if self._missing:
+            self._insert_missing(data, event)
 
     def watch(self, payload: Json, event: str) -> None:
         """Check one event, and keep what an error frame must repeat."""
@@ -120,7 +140,7 @@ class ResponsesObserver(Observer):
             self._end(payload, TERMINALS[name])
         elif type(index) is int and name in HANDLERS:
             item = payload.get("item")
-            self._item(name, index)
+            self._item(name, index, item)
             if name == "response.output_item.done":
                 self._count_item(item)
                 self._keep_item(item)
@@ -161,16 +181,18 @@ class ResponsesObserver(Observer):
             self.violation(f"sequence_number {number} after {self._last} and {count} more")
         self._last = number if number >= 0 else self._last + count
 
-    def _item(self, name: str, index: int) -> None:
+    def _item(self, name: str, index: int, item: object) -> None:
         if name == "response.output_item.added":
             if index in self._open:
                 self.violation("an item added twice")
             elif len(self._open) < DEFAULT_LIMITS.blocks:
-                self._open.add(index)
+                self._open[index] = item.get("type") if type(item) is dict else None
         elif index not in self._open:
             self.violation(f"{quote_word(name)} of an item that is not open")
-        elif name == "response.output_item.done":
-            self._open.discard(index)
+        if name == "response.output_item.done":
+            self._open.pop(index, None)
+            if len(self._finished) < DEFAULT_LIMITS.blocks:
+                self._finished[index] = item_identity(item)
             if self._calls:
                 self._calls.discard(index)
                 self.tool_open = len(self._calls) > 0
@@ -218,13 +240,27 @@ class ResponsesObserver(Observer):
         except DragomanError as error:
             self.failure = error.failure
             return
-        if self._open and status == "completed":
-            self.violation("completed with an item that is not done")
-            self.fault = StreamTruncated("upstream sent response.completed with an item that is not done").failure
-            self._last -= 1
-            return
+        if status == "completed":
+            self._missing = find_missing(self._open, self._finished, response.get("output"))
+            if not self._open.keys() <= {missing.place for missing in self._missing}:
+                self._missing = []
+                self.violation("completed with an item that is not done")
+                self.fault = StreamTruncated("upstream sent response.completed with an item that is not done").failure
+                self._last -= 1
+                return
         self.complete = True
         self.failure = None
+
+    def _insert_missing(self, data: bytes, event: str) -> None:
+        """Put the events of missing items before the terminal event `data`, whose number grows by theirs."""
+        number = self._last
+        frames, self._last = missing_frames(self._missing, number)
+        self._missing = []
+        start, old = find_member(data, "sequence_number"), b"%d" % number
+        if start is not None and data.startswith(old, start):
+            data = b"%b%d%b" % (data[:start], self._last, data[start + len(old) :])
+        self.instead = b"".join((*frames, encode(Frame(event, data))))
+        self.repair = "an item ended without output_item.done"
 
     def opening(self, request_id: str | None = None) -> bytes:
         """Returns the `response.created` that the SDK needs before an error, if nothing was forwarded."""

@@ -1,0 +1,78 @@
+"""Items of a stream that were never done, taken from its last snapshot.
+
+SGLang's router sends no `response.output_item.done`. Agents act on that event only: without it a turn of Codex ends
+silently, without a text and without its calls (responses §9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.responses.reply.read_items import CALLS, is_cut
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Frame, encode
+
+_ACTED_ON: Final = frozenset(
+    {"message", "reasoning", *CALLS, "shell_call", "local_shell_call", "apply_patch_call", "computer_call"}
+)
+"""Items that agents show or run. They know others, which are hosted, from the terminal event."""
+
+
+class MissingItem(NamedTuple):
+    """An item that was not done in the stream. `place` is its `output_index`; `announced` is True if it was added."""
+
+    place: int
+    item: Json
+    announced: bool
+
+
+def item_identity(item: object) -> str | None:
+    """Returns what an item is known by in all events: the id of its call, else its own; None without both."""
+    if type(item) is not dict:
+        return None
+    identity = item.get("call_id") or item.get("id")
+    return identity if type(identity) is str else None
+
+
+def find_missing(started: Mapping[int, object], done: Mapping[int, object], output: object) -> list[MissingItem]:
+    """Returns the items of the last snapshot that are whole, and were not done.
+
+    Args:
+        started: index → type of the items that were added and not done.
+        done: index → `item_identity` of the items that are done.
+        output: the items of the snapshot.
+    """
+    if type(output) is not list or (not started and len(output) == len(done)):
+        return []
+    known = sorted({*started, *done})
+    # A position is an `output_index`, except with servers that skip some indexes.
+    skips = bool(known) and known[-1] >= len(output)
+    indexes = known if len(known) == len(output) else range(len(output))
+    identities = {identity for identity in done.values() if identity is not None}
+    missing = []
+    for index, item in zip(indexes, output, strict=True):
+        if index in done or type(item) is not dict or is_cut(item, cut=False) or item_identity(item) in identities:
+            continue
+        kind = item.get("type")
+        if index in started:
+            if kind == started[index]:
+                missing.append(MissingItem(index, item, True))
+        elif not skips and type(kind) is str and kind in _ACTED_ON:
+            missing.append(MissingItem(index, item, False))
+    return missing
+
+
+def missing_frames(missing: list[MissingItem], number: int) -> tuple[list[bytes], int]:
+    """Returns the events that end the missing items, from sequence number `number` on, and the number after them."""
+    frames = []
+    for place, item, announced in missing:
+        steps = ("done",) if announced else ("added", "done")
+        for step in steps:
+            name = f"response.output_item.{step}"
+            shown = item if step == "done" else {**item, "status": "in_progress"}
+            event = {"type": name, "sequence_number": number, "output_index": place, "item": shown}
+            frames.append(encode(Frame(name, dumps(event))))
+            number += 1
+    return frames, number
