@@ -11,7 +11,7 @@
     stages         Stage ReplyPipeline Event Violation
     forwarding     ForwardedEvents FormField boundary_of
     WebSocket      ClientFrame RESPONSE_CREATE RESPONSE_STEER OutputItems join_items stream_id_tail error_frame
-                   warm_up_frames steer_failed_frame
+                   heartbeat_frame warm_up_frames steer_failed_frame
     this package   BUILD
 
 Some are imported when they are first used, as most gateways do not use them.
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from dragoman.dialects.responses.websocket.output_items import OutputItems
     from dragoman.dialects.responses.websocket.server_frames import (
         error_frame,
+        heartbeat_frame,
         steer_failed_frame,
         stream_id_tail,
         warm_up_frames,
@@ -103,6 +104,7 @@ __all__ = (
     "conversation_digest",
     "error_frame",
     "forward",
+    "heartbeat_frame",
     "is_secret",
     "join_items",
     "model_list_query",
@@ -133,6 +135,7 @@ _MODULES: Final = {
     "boundary_of": "wire.multipart",
     "conversation_digest": "dialects.common_prompt_prefix",
     "error_frame": "dialects.responses.websocket.server_frames",
+    "heartbeat_frame": "dialects.responses.websocket.server_frames",
     "join_items": "dialects.responses.websocket.client_frame",
     "steer_failed_frame": "dialects.responses.websocket.server_frames",
     "stream_id_tail": "dialects.responses.websocket.server_frames",

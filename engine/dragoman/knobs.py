@@ -58,6 +58,11 @@ class Knobs:
         "documented",
         "Responses clients: `response.failed` has the codes of the API's schema only, or also those that Codex acts on",
     )
+    heartbeats: Literal["comment", "event"] = documented(
+        "comment",
+        "Responses clients: a heartbeat is a comment (on a WebSocket a ping), or a `keepalive` event, for clients "
+        "whose timers count events only",
+    )
     demote_reasoning: Literal["off", "on"] = documented(
         "off", "reasoning of other providers in the history becomes plain assistant text, instead of being dropped"
     )

@@ -138,6 +138,7 @@ GATEWAYS = (
     "conversation_digest",
     "error_frame",
     "forward",
+    "heartbeat_frame",
     "is_secret",
     "join_items",
     "model_list_query",

@@ -24,6 +24,7 @@ from dragoman.aio.upstream.interface import UpstreamResponse
 from dragoman.canonical.events import TEXTS, Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import redact_failure
+from dragoman.dialects.responses.stream.keepalive import keepalive_frame
 from dragoman.errors import (
     DragomanError,
     Failure,
@@ -64,8 +65,10 @@ _GIVEN_UP = Failure(
 _PINGS = {Dialect.MESSAGES: b'event: ping\ndata: {"type":"ping"}\n\n'}
 
 
-def ping_of(client: Dialect) -> bytes:
-    """Return the heartbeat frame of a client's dialect: a `ping` event, or an SSE comment."""
+def ping_of(client: Dialect, heartbeats: str = "comment") -> bytes:
+    """Return the heartbeat of a client before its stream: a `ping` event, a comment, or what the knob selects."""
+    if heartbeats == "event" and client is Dialect.RESPONSES:
+        return keepalive_frame(0)
     return _PINGS.get(client, COMMENT)
 
 
@@ -153,6 +156,8 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         opening, ended = await _first_bytes(source, stages, context.limits.sse_frame)
         context.response_id = stages.observer.response_id()
         timers.stream_started()
+        if stages.observer.dialect is not Dialect.MESSAGES:
+            timers.heartbeat = stages.heartbeat
         batches = _pass_through(opening, ended, source, stages, context, timers)
         if debug:
             batches = logged_batches(batches, f"{context.request_id} sent")
@@ -167,6 +172,8 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     except UpstreamStatusError as error:
         raise UpstreamStatusError(redact_failure(error.failure, context.secrets)) from None
     timers.stream_started()
+    if context.knobs.heartbeats == "event" and translation.direction.client.dialect is Dialect.RESPONSES:
+        timers.heartbeat = partial(_heartbeat, writer, encoder)
     write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
     tools = ToolStallDetector(timers)
     batches = _translate(events, source, parser, reader, tools, write, encoder, context.stored)
@@ -194,6 +201,10 @@ def _events_error_tail(
 ) -> bytes:
     # Without the stages between: what they hold back belongs to a reply that will not be complete.
     return encoder.feed(writer.feed([Error(failure)]))
+
+
+def _heartbeat(writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes]) -> bytes:
+    return encoder.feed(writer.feed([Ping()])) or COMMENT
 
 
 async def _first_events(

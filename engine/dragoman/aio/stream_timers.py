@@ -95,6 +95,7 @@ class StreamTimers:
         "_wheel_slot",
         "_writing_since",
         "client_active",
+        "heartbeat",
         "upstream_active",
     )
 
@@ -113,6 +114,8 @@ class StreamTimers:
         self._is_client_gone = is_client_gone
         self._opened_at = self._upstream_active_at = self._client_active_at = self._loop.time()
         self.upstream_active = self.client_active = self._tool_progressed = False
+        self.heartbeat: Callable[[], bytes] | None = None
+        """Returns the heartbeat for the state of the stream, as an encoded frame. None: the sink has its own."""
         self._started = False
         """True once the first-byte timer has stopped and the idle timer runs."""
         self._awaiting_event = False
@@ -172,7 +175,7 @@ class StreamTimers:
 
         Until then no timer expires, but heartbeats are sent, and a client that disconnects is noticed.
         """
-        self._fail = self._is_broken = None
+        self._fail = self._is_broken = self.heartbeat = None
         self._started = self._awaiting_event = self._tool_progressed = self.upstream_active = False
         self._tool_at = None
         self._opened_at = self._upstream_active_at = self._loop.time() + delay
@@ -223,7 +226,7 @@ class StreamTimers:
         if self._wheel_slot is not None:
             self._wheel.remove(self, self._wheel_slot)
             self._wheel_slot = None
-        self._fail = self._is_broken = self._sink = self._is_client_gone = None
+        self._fail = self._is_broken = self._sink = self._is_client_gone = self.heartbeat = None
 
     def _update(self, now: float) -> None:
         """Date what was recorded since the last tick to `now`."""

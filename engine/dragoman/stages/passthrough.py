@@ -28,7 +28,7 @@ from dragoman.tokens.stream_usage import CHARACTERS
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import CR, Frame, Parser, encode, frame_at
+from dragoman.wire.sse import COMMENT, CR, Frame, Parser, encode, frame_at
 
 Edit = tuple[int, int, bytes]
 """A replacement of bytes: start, end, new bytes."""
@@ -101,12 +101,16 @@ class Observer:
                 return self.refuse(read_error_event(data, self.dialect))
             self.fault = UpstreamProtocolError("upstream sent a stream frame that is not JSON").failure
             return self.violation("a frame that is not JSON")
-        if event == "error" or (type(payload) is not dict and reports_error(payload)):
-            return self.watch_error(payload, event)
-        if type(payload) is not dict:
-            self.fault = UpstreamProtocolError("upstream sent a stream frame that is not a JSON object").failure
-            return self.violation("a frame that is not a JSON object")
+        if event == "error" or type(payload) is not dict:
+            return self._watch_odd(payload, event)
         self.watch(payload, event)
+
+    def _watch_odd(self, payload: Any, event: str) -> None:
+        """Observes an event named `error`, or one that is not a JSON object."""
+        if event == "error" or reports_error(payload):
+            return self.watch_error(payload, event)
+        self.fault = UpstreamProtocolError("upstream sent a stream frame that is not a JSON object").failure
+        self.violation("a frame that is not a JSON object")
 
     def watch_error(self, payload: Any, event: str) -> None:
         """Observes an error of the upstream, in any form."""
@@ -144,6 +148,14 @@ class Observer:
 
     def on_template(self, count: int, number: int) -> None:
         """Observes `count` frames like the last one, with other texts. `number` is the last one's sequence number."""
+
+    def heartbeat(self) -> bytes:
+        """Returns an encoded heartbeat for this point of the stream."""
+        return COMMENT
+
+    def instead_of_comment(self) -> bytes | None:
+        """Returns the frame that takes the place of a comment of the upstream; None if it is forwarded."""
+        return None
 
     def opening(self, request_id: str | None = None) -> bytes:
         """Returns the frames that must precede an error here."""
@@ -193,6 +205,7 @@ class Passthrough:
         "_limits",
         "_longest",
         "_losses",
+        "_numbered",
         "_renamer",
         "_request_id",
         "_secrets",
@@ -232,6 +245,8 @@ class Passthrough:
         """The number of texts so far. Each is at least a token."""
         self._held: bytes | bytearray = b""
         """The beginning of a frame whose blank line has not arrived."""
+        self._numbered = False
+        """True once a frame with an id was forwarded."""
         self._first = True
         """True until something was read: a byte order mark may follow."""
 
@@ -325,6 +340,8 @@ class Passthrough:
             if measured and (fault := self._too_long(data[at:stop])) is not None:
                 return at, fault
             if first == _COLON and not odd and data.find(b"\n", at) == stop and data[at:stop].isascii():  # a comment
+                if (other := observer.instead_of_comment()) is not None:
+                    edits.append((at, end, other))
                 at = end
                 self._first = False
                 continue
@@ -341,8 +358,14 @@ class Passthrough:
                 if frame.fault is not None:
                     return at, frame.fault.failure
                 if not frame.data:  # a comment, or nothing that the grammar counts as an event
+                    if len(frames) == 1 and (other := observer.instead_of_comment()) is not None:
+                        edits.append((at, end, other))
                     continue
-                if not self._observe_frame(frame):
+                if frame.id is not None:
+                    self._numbered = True
+                if not frame.bare:
+                    observer.observe(frame.data, frame.event)
+                elif not self._observe_bare(frame.data):
                     continue
                 if observer.fault is not None:
                     return at, observer.fault
@@ -364,17 +387,13 @@ class Passthrough:
             at = end
         return at, None
 
-    def _observe_frame(self, frame: Frame) -> bool:
-        """Observes one frame. Returns False for JSON without a field name that is no error, which clients ignore."""
-        assert frame.data is not None
-        if not frame.bare:
-            self.observer.observe(frame.data, frame.event)
-            return True
-        payload = loads(frame.data)
-        if reports_error(payload):
-            self.observer.refuse(read_error_payload(payload, self.observer.dialect))
-            return True
-        return False
+    def _observe_bare(self, data: bytes) -> bool:
+        """Observes JSON without a field name. Returns False if it is no error: clients ignore it."""
+        payload = loads(data)
+        if not reports_error(payload):
+            return False
+        self.observer.refuse(read_error_payload(payload, self.observer.dialect))
+        return True
 
     def _instead(self) -> bytes:
         """Returns the frames that take the place of the last one."""
@@ -434,6 +453,15 @@ class Passthrough:
             if renamed is not payload:
                 self._heads = before, name + mark + renamed
 
+    def heartbeat(self) -> bytes:
+        """Returns the bytes of a heartbeat.
+
+        Once an event had an id, a comment has no blank line, and so is a part of the next event: OpenAI's Python SDK
+        takes a blank line without data for an event then, and fails on it.
+        """
+        data = self.observer.heartbeat()
+        return data[:-1] if self._numbered and data == COMMENT else data
+
     def finish(self) -> bytes:
         """Returns the rest, and the dialect's error if the stream was not complete."""
         observer = self.observer
@@ -444,7 +472,9 @@ class Passthrough:
         for frame in self._parse(held) if held else ():
             if frame.fault is not None:
                 sound = False
-            elif frame.data and self._observe_frame(frame):
+            elif frame.data and (not frame.bare or self._observe_bare(frame.data)):
+                if not frame.bare:
+                    observer.observe(frame.data, frame.event)
                 sound = observer.fault is None
                 self.begun |= sound
                 if observer.instead is not None:

@@ -88,7 +88,8 @@ class CapturedExchange(Exchange):
             self.recording.replied(STREAM_STATUS, headers)
             return downstream
         self.recording.replied(STREAM_STATUS, headers)
-        return _RecordedDownstream(request, response, timers, ping_of(self.client), self.recording)
+        ping = ping_of(self.client, self.translation.context.knobs.heartbeats)
+        return _RecordedDownstream(request, response, timers, ping, self.recording)
 
     async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:
         self.recording.wrote(body)

@@ -242,7 +242,8 @@ class Exchange:
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         if self.open_stream is not None:
             return self.open_stream(timers, headers)
-        return DownstreamResponse(request, event_stream(headers), timers, ping_of(self.client))
+        ping = ping_of(self.client, self.translation.context.knobs.heartbeats)
+        return DownstreamResponse(request, event_stream(headers), timers, ping)
 
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that do not depend on the upstream's response."""

@@ -59,8 +59,9 @@ CLIENTS: tuple[ClientProfile, ...] = (
         "Codex",
         "codex",
         ("originator", "codex"),
-        {"reasoning_surface": "summary", "error_codes": "codex"},
-        "it shows summaries of reasoning only, and decides by error codes that the API's schema does not list",
+        {"reasoning_surface": "summary", "error_codes": "codex", "heartbeats": "event"},
+        "it shows summaries of reasoning only, decides by error codes that the API's schema does not list, and ends a"
+        " stream in which no event comes for five minutes",
     ),
     ClientProfile(
         "opencode",

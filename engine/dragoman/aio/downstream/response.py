@@ -46,8 +46,8 @@ class _FlowControl(Protocol):
 class DownstreamResponse:
     """The client-facing streaming response: `open()` prepares the headers, `send_body()` writes the batches.
 
-    `ping` is the frame of a heartbeat. `inline_task` runs `send_body`, if it is not awaited directly. It is the
-    `HeartbeatSink` of `timers` once the headers are prepared.
+    `ping` is the frame of a heartbeat, if the timers have none. `inline_task` runs `send_body`, if it is not awaited
+    directly. It is the `HeartbeatSink` of `timers` once the headers are prepared.
     """
 
     __slots__ = (
@@ -259,14 +259,18 @@ class DownstreamResponse:
                 self._heartbeat = asyncio.get_running_loop().create_task(self._write_heartbeat())
                 self._heartbeat.add_done_callback(self._heartbeat_done)
         elif not self._flow_control.writing_paused and not transport.is_closing():
-            framed = _chunk(self._ping)
+            framed = _chunk(self._heartbeat_frame())
             transport.write(framed)
             if self._writer is not None:
                 add_sent_bytes(self._writer, len(framed))
 
+    def _heartbeat_frame(self) -> bytes:
+        heartbeat = self._timers.heartbeat
+        return self._ping if heartbeat is None else heartbeat()
+
     async def _write_heartbeat(self) -> None:
         try:
-            await self.write(self._ping)
+            await self.write(self._heartbeat_frame())
         except (ConnectionError, RuntimeError):
             return  # the client has disconnected; the next write of `send_body` raises
 

@@ -96,13 +96,17 @@ class WebSocketStream:
         await self.write(last)
 
     def send_heartbeat(self) -> None:
-        """Send a ping, unless the last one is still unsent."""
+        """Send a ping, or the event for clients that count events only, unless the last one is still unsent."""
         if self._ping is None or self._ping.done():
             self._ping = asyncio.get_running_loop().create_task(self._send_ping())
 
     async def _send_ping(self) -> None:
         with suppress(ConnectionError, RuntimeError):  # the client has disconnected; the next write raises
-            await self._socket.ping()
+            heartbeat = self._timers.heartbeat
+            if heartbeat is not None and not (data := heartbeat()).startswith(b":"):
+                await self.write(data)
+            else:
+                await self._socket.ping()
 
     def detach(self) -> None:
         """Return at once: a WebSocket stays with aiohttp."""

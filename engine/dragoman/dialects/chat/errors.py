@@ -13,7 +13,7 @@ from dragoman.errors import Failure
 
 def is_error_frame(payload: Json) -> bool:
     """True if a chunk has a truthy `error`, or has no choices and one of the other forms of errors."""
-    return bool(payload.get("error")) or (not payload.get("choices") and reports_error(payload))
+    return bool(payload.get("error")) or (payload.get("choices") is None and reports_error(payload))
 
 
 def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:

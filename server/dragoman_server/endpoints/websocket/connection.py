@@ -269,7 +269,8 @@ class WebSocketConnection:
             return
         self._start_timer()
         if self._busy:
-            return  # the timers of its turns send pings
+            self._start(self._send_heartbeats())
+            return
         if self._too_old:
             self._leaving = True
             self._start(self._end_of_age())
@@ -277,6 +278,10 @@ class WebSocketConnection:
             self.leave()
         else:
             self._start(self._ping())
+
+    async def _send_heartbeats(self) -> None:
+        with suppress(ConnectionError, RuntimeError):
+            await self._turns.send_heartbeats()
 
     async def _end_of_age(self) -> None:
         with suppress(ConnectionError):

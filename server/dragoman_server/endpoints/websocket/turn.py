@@ -12,9 +12,18 @@ from multidict import CIMultiDict
 from dragoman import ClientRequestError, Dialect, DragomanError, Failure, error_response
 from dragoman.aio import Downstream, StreamTimers, WebSocketStream, with_body
 from dragoman.errors import FailureKind, LimitExceeded
-from dragoman.gateway import ClientFrame, OutputItems, error_frame, join_items, stream_id_tail, warm_up_frames
+from dragoman.gateway import (
+    ClientFrame,
+    OutputItems,
+    error_frame,
+    heartbeat_frame,
+    join_items,
+    stream_id_tail,
+    warm_up_frames,
+)
 from dragoman.wire import json_loads
 from dragoman_server.endpoints.websocket.history import PreviousResponses
+from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
@@ -60,6 +69,8 @@ class Turns:
         self._history = history
         self._limit = limit
         self._headers = turn_headers(request.headers)
+        self._silent: dict[str | None, Receipt] = {}
+        """Lane → receipt of the turns that wait for their first event."""
 
     async def run(self, frame: ClientFrame) -> bytes | None:
         """Create one response, and send its events. The payload of the frame is dropped once it was sent on.
@@ -101,9 +112,14 @@ class Turns:
                 self._history.add(output.response_id, previous, join_items(own, output.join()), lane)
 
         def open_stream(timers: StreamTimers, _: dict[str, str]) -> Downstream:
+            self._silent.pop(lane, None)
             return WebSocketStream(self._socket, self._request, timers, tail, on_event)
 
-        response = await self._gateway.answer_into(request, open_stream)
+        receipt = self._silent[lane] = self._gateway.new_receipt(request, client=Dialect.RESPONSES)
+        try:
+            response = await self._gateway.answer_into(request, open_stream, receipt=receipt)
+        finally:
+            self._silent.pop(lane, None)
         if isinstance(response, web.Response) and response.status >= 400:
             if response.status == CLIENT_GONE:
                 return None
@@ -111,6 +127,18 @@ class Turns:
                 self._history.drop(previous, lane)
             return _error_of(response, lane, None if continued or elsewhere else previous)
         return None
+
+    async def send_heartbeats(self) -> None:
+        """Send a heartbeat for each turn that waits for its first event; afterwards its timers send them.
+
+        Raises ConnectionError if the client has disconnected.
+        """
+        for lane, receipt in list(self._silent.items()):
+            translation = receipt.translation
+            if translation is not None and translation.context.knobs.heartbeats == "event":
+                await self._socket.send_frame(heartbeat_frame(lane), web.WSMsgType.TEXT)
+            else:
+                await self._socket.ping()
 
     async def _warm_up(self, frame: ClientFrame, items: bytes) -> None:
         """Send a response without output, which is only to be continued. Nothing is sent upstream."""

@@ -53,7 +53,7 @@ class ChatObserver(Observer):
             if type(choice) is not dict:
                 self.violation("a choice that is not an object")
                 continue
-            if error := choice.get("error"):  # OpenRouter; the SDKs read errors at the top of a chunk only
+            if "error" in choice and (error := choice["error"]):  # OpenRouter. SDKs read no error here.
                 return self.refuse(read_error_payload({"error": error}, Dialect.CHAT))
             index = choice.get("index")
             if type(index) is not int:

@@ -112,7 +112,7 @@ class ChatReader(StreamReader):
         choice = choices[0]
         if type(choice) is not dict or choice.get("index", 0) != 0:
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
-        if error := choice.get("error"):  # OpenRouter
+        if "error" in choice and (error := choice["error"]):  # OpenRouter
             out.append(Error(read_error_payload({"error": error}, Dialect.CHAT)))
             return self._advance("error")
         if self._phase is _NEW:

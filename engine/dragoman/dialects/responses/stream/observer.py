@@ -15,6 +15,7 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import read_usage
+from dragoman.dialects.responses.stream.keepalive import keepalive_frame
 from dragoman.dialects.responses.stream.missing_items import MissingItem, find_missing, item_identity, missing_frames
 from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
@@ -26,7 +27,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.json_edit import find_member
-from dragoman.wire.sse import Frame, encode
+from dragoman.wire.sse import COMMENT, Frame, encode
 
 _ECHO_MAX: Final = 256 * 1024
 """Bytes. A longer first snapshot is kept without the fields of the request that may be long (`_LONG`)."""
@@ -128,7 +129,12 @@ class ResponsesObserver(Observer):
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")
-        self._count_event(number)
+        if type(number) is int:
+            if number != self._last + 1:
+                self.violation(f"sequence_number {number} after {self._last}")
+            self._last = number
+        else:
+            self._last += 1
         if name == "response.created":
             if self._echo is not None:
                 self.violation("response.created twice")
@@ -157,19 +163,12 @@ class ResponsesObserver(Observer):
         """Observe an error of the upstream."""
         super().watch_error(payload, event)
         if self.fault is None:
-            self._count_event(payload.get("sequence_number"))
+            number = payload.get("sequence_number")
+            self._last = number if type(number) is int else self._last + 1
 
     def is_own_error(self, payload: Json, event: str) -> bool:
         """Returns whether this is the `error` event of a response that has begun: `response.failed` can follow it."""
         return payload.get("type") == "error" and self._echo is not None
-
-    def _count_event(self, number: object) -> None:
-        if type(number) is int:
-            if number != self._last + 1:
-                self.violation(f"sequence_number {number} after {self._last}")
-            self._last = number
-        else:
-            self._last += 1
 
     def response_id(self) -> str | None:
         """Returns the id in the first snapshot."""
@@ -240,8 +239,9 @@ class ResponsesObserver(Observer):
         except DragomanError as error:
             self.failure = error.failure
             return
-        if status == "completed":
-            self._missing = find_missing(self._open, self._finished, response.get("output"))
+        output = response.get("output")
+        if status == "completed" and (self._open or type(output) is not list or len(output) != len(self._finished)):
+            self._missing = find_missing(self._open, self._finished, output)
             if not self._open.keys() <= {missing.place for missing in self._missing}:
                 self._missing = []
                 self.violation("completed with an item that is not done")
@@ -261,6 +261,14 @@ class ResponsesObserver(Observer):
             data = b"%b%d%b" % (data[:start], self._last, data[start + len(old) :])
         self.instead = b"".join((*frames, encode(Frame(event, data))))
         self.repair = "an item ended without output_item.done"
+
+    def heartbeat(self) -> bytes:
+        """Returns a comment, or the event for clients that count events only. It repeats the last number."""
+        return keepalive_frame(max(self._last, 0)) if self.knobs.heartbeats == "event" else COMMENT
+
+    def instead_of_comment(self) -> bytes | None:
+        """See `Observer.instead_of_comment`."""
+        return self.heartbeat() if self.knobs.heartbeats == "event" else None
 
     def opening(self, request_id: str | None = None) -> bytes:
         """Returns the `response.created` that the SDK needs before an error, if nothing was forwarded."""

@@ -169,6 +169,8 @@ class ResponsesValidator(Validator):
             self._part_added(event)
         elif name in ("response.content_part.done", "response.reasoning_summary_part.done"):
             self._part_done(event)
+        elif name == "keepalive":
+            return NO_CHANGE
         elif name == "response.output_text.annotation.added":
             part = self._open_part(event, "output_text")
             member(event, "annotation", dict)

@@ -41,6 +41,7 @@ from dragoman.dialects.responses.reply.item_shapes import (
 )
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
+from dragoman.dialects.responses.stream.keepalive import keepalive_payload
 from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
@@ -358,6 +359,13 @@ class ResponsesWriter(StreamWriter):
             context.stored.final = response
         self._emit_end(status, response, out)
 
+    def ping(self, event: Ping, out: Frames) -> None:
+        """Write a ping: as an event for clients that count events only, else as a comment."""
+        if self._snapshot is None or self.context.knobs.heartbeats != "event":
+            return super().ping(event, out)
+        out.append(Frame("keepalive", keepalive_payload(self._sequence)))
+        self._sequence += 1
+
     def _fail(self, event: Error, out: Frames) -> None:
         snapshot = self._snapshot
         if snapshot is None:
@@ -391,6 +399,6 @@ ResponsesWriter.writes = {
     Annotation: ResponsesWriter._add_citation,
     Opaque: ResponsesWriter._opaque,
     Logprobs: ResponsesWriter._add_logprobs,
-    Ping: StreamWriter.ping,
+    Ping: ResponsesWriter.ping,
     Error: ResponsesWriter._fail,
 }

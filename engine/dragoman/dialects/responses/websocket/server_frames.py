@@ -1,4 +1,4 @@
-"""The frames that are sent without an upstream's stream: errors, and the answers to warm-ups and to steering."""
+"""Frames that are sent without an upstream's stream: errors, heartbeats, and the answers to warm-ups and steering."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.reply.response_object import ResponseObject
+from dragoman.dialects.responses.stream.keepalive import keepalive_payload
 from dragoman.dialects.responses.websocket.client_frame import ClientFrame
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps, loads
@@ -42,6 +43,11 @@ def error_frame(
     if stream_id is not None:
         frame["stream_id"] = stream_id
     return dumps(frame)
+
+
+def heartbeat_frame(stream_id: str | None) -> bytes:
+    """Return the heartbeat of a turn whose first event has not come, for clients that count events only."""
+    return keepalive_payload(0)[:-1] + stream_id_tail(stream_id)
 
 
 def warm_up_frames(frame: ClientFrame, request_id: str, created: int) -> tuple[str, list[bytes]]:

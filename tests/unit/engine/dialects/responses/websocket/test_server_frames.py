@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from dragoman.dialects.responses.websocket.client_frame import ClientFrame
 from dragoman.dialects.responses.websocket.server_frames import (
     error_frame,
+    heartbeat_frame,
     steer_failed_frame,
     stream_id_tail,
     warm_up_frames,
@@ -77,3 +78,8 @@ def test_steering_returns_its_input() -> None:
     written = json.loads(steer_failed_frame(ClientFrame("response.steer", None, {"type": "response.steer", **steer})))
     SDK.validate_python(written)
     assert written["steer"] == steer
+
+
+def test_a_heartbeat_names_its_lane() -> None:
+    assert json.loads(heartbeat_frame(None)) == {"type": "keepalive", "sequence_number": 0}
+    assert json.loads(heartbeat_frame("a")) == {"type": "keepalive", "sequence_number": 0, "stream_id": "a"}
