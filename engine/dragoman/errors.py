@@ -183,6 +183,14 @@ class UpstreamProtocolError(UpstreamError):
     def __init__(self, message: str) -> None:
         super().__init__(Failure(FailureKind.API, message, 502, code="upstream_protocol", reason="protocol"))
 
+    def forbid_retry(self) -> None:
+        """Forbid the client's SDK to repeat the request: the upstream has answered, and charges for each answer.
+
+        The headers of a response that reports the error then have `x-should-retry: false`.
+        """
+        if self.failure.reason == "protocol":
+            self.failure.headers["x-should-retry"] = "false"
+
 
 class StreamTruncated(UpstreamProtocolError):
     """The upstream's stream ended before its terminal event: 502."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from dragoman.canonical.events import Error, Event, StopReason, Usage, expand_runs
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.reply_events import events_of, reply_of
 from dragoman.canonical.request import Json, Text
 from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure, reports_error
+from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure, reply_object
 from dragoman.dialects.errors.redact import redact, redact_json
-from dragoman.dialects.http_errors import ErrorResponse, error_response, read_error
+from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
 from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
@@ -34,12 +34,10 @@ from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import usage_so_far
+from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.json_edit import JsonStringRewriter, find_values, put
 from dragoman.wire.sse import Encoder, Parser
-
-_CONTENT_KEYS: Final = {Dialect.CHAT: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output"}
-"""The member that every complete reply has. An object without it may be an error."""
 
 
 @dataclass(slots=True)
@@ -197,7 +195,7 @@ class Translation:
             request_id = context.request_id or None
             kind = client.usage_remover if context.remove_usage else Passthrough
             stage: Passthrough = kind(observer, renamer, context.limits, request_id, context.losses, context.secrets)
-            stage.own_key = context.own_key
+            stage.own_key, stage.replay = context.own_key, self.replay
             return stage
         parser, reader = Parser(context.limits, whole=not context.logprobs, bare=True), upstream.reader(context)
         return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder())
@@ -260,13 +258,23 @@ class Translation:
     def reply(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """Returns the client's response body for a complete reply. `headers` are the upstream's.
 
-        Raises UpstreamProtocolError for a body that is not one of the dialect, UpstreamStatusError for an error body,
-        and LimitExceeded for one that is too large.
+        A body that is an event stream is read as well, whatever its content type. Raises UpstreamProtocolError for one
+        that is not of the dialect, UpstreamStatusError for an error body, and LimitExceeded for one that is too large.
         """
+        if len(body) > self.context.limits.reply_body:
+            raise LimitExceeded("reply_body", self.context.limits.reply_body, upstream=True)
+        try:
+            return self._reply(body, headers)
+        except UpstreamProtocolError as error:
+            error.forbid_retry()
+            raise
+
+    def _reply(self, body: bytes, headers: Mapping[str, str] | None) -> bytes:
         context = self.context
-        if len(body) > context.limits.reply_body:
-            raise LimitExceeded("reply_body", context.limits.reply_body, upstream=True)
         if self.passthrough:
+            if not body.startswith(b"{"):
+                document = document_in(body)
+                body = document if document is not None else self._join_stream(body)
             payload = self._reply_object(body, headers, loads)
             context.usage = self.direction.upstream.read_usage(payload.get("usage"))
             self._note_id(payload.get("id"))
@@ -306,6 +314,26 @@ class Translation:
             return redact_json(body, secrets)
         return body
 
+    def _join_stream(self, body: bytes) -> bytes:
+        """Returns the complete reply of an event stream in the same dialect: the last event may hold all of it."""
+        reply, last = self._read_stream(body)
+        find_snapshot = self.direction.upstream.snapshot
+        snapshot = find_snapshot(last) if find_snapshot is not None else None
+        return snapshot if snapshot is not None else dumps(self.direction.client.write_reply(reply, self.context))
+
+    def _read_stream(self, body: bytes) -> tuple[Reply, bytes]:
+        """Returns the reply that a complete event stream accumulates to, and the data of its last event."""
+        context, upstream = self.context, self.direction.upstream
+        parser, reader = Parser(context.limits), upstream.reader(context)
+        frames = parser.parse(body)
+        if not parser.done:
+            frames += parser.finish()
+        events = list(reader.feed(frames))
+        if not reader.done:
+            events += reader.finish()
+        last = next((frame.data for frame in reversed(frames) if frame.data and frame.data != b"[DONE]"), b"")
+        return reply_of(events, upstream.dialect, upstream.join_block), last
+
     def _check_key(self, body: bytes, headers: Mapping[str, str] | None) -> None:
         """Raises UpstreamStatusError if an error body with a 2xx status is about the caller's key."""
         failure = read_error_response(200, body, headers or {}, self.direction.upstream.dialect)
@@ -321,7 +349,11 @@ class Translation:
 
         For an upstream that answers a request for a stream with plain JSON. Raises as `reply` does.
         """
-        reply = self._read_reply(body, headers)
+        try:
+            reply = self._read_reply(body, headers)
+        except UpstreamProtocolError as error:
+            error.forbid_retry()
+            raise
         if self.passthrough:
             self._note_id(reply.id)
         return self._encoder().feed(self.direction.client.writer(self.context).feed(events_of(reply)))
@@ -332,10 +364,14 @@ class Translation:
 
     def _read_reply(self, body: bytes, headers: Mapping[str, str] | None) -> Reply:
         context, upstream = self.context, self.direction.upstream
-        payload = self._reply_object(body, headers, loads_exact)
-        if payload.get("error"):
-            raise self._reported(body, headers)
-        reply: Reply = upstream.read_reply(payload, context)
+        document = body if body.startswith(b"{") else document_in(body)
+        if document is None:
+            reply, _ = self._read_stream(body)
+        else:
+            payload = self._reply_object(document, headers, loads_exact)
+            if payload.get("error"):
+                raise self._reported(document, headers)
+            reply = upstream.read_reply(payload, context)
         if context.tools:
             restore_reply(reply, context.tools, context.losses)
         if context.nullable is not None:
@@ -354,16 +390,9 @@ class Translation:
         Raises UpstreamProtocolError, or UpstreamStatusError for an error in place of a reply, in any form.
         """
         try:
-            payload = parse(body)
-        except ValueError:
-            raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
-        if type(payload) is not dict:
-            if reports_error(payload):
-                raise self._reported(body, headers)
-            raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
-        if payload.get(_CONTENT_KEYS[self.direction.upstream.dialect]) is None and reports_error(payload):
-            raise self._reported(body, headers)
-        return payload
+            return reply_object(body, self.direction.upstream.dialect, parse)
+        except UpstreamStatusError:
+            raise self._reported(body, headers) from None
 
     def _reported(self, body: bytes, headers: Mapping[str, str] | None) -> UpstreamStatusError:
         """Returns the error that a body with a 2xx status reports."""
@@ -402,7 +431,7 @@ class Translation:
         """
         context, same = self.context, self.direction.passthrough
         client, upstream = self.direction.client.dialect, self.direction.upstream.dialect
-        sent = self.reply_headers(headers, now=now)
+        sent, body = self.reply_headers(headers, now=now), error_document(body)
         failure = read_error(upstream, status, body, headers, secrets=context.secrets)
         if (shown := for_client(failure, context.own_key)) is not failure:
             shown.headers = sent | shown.headers

@@ -14,11 +14,12 @@ from dragoman import Dialect, Direction, LossCode, Losses, Translation
 from dragoman.canonical.events import BlockKind, BlockStart
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.body_opening import BOM
 from oracles.grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
 from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
 from support.responses_upstreams import responses_streams
-from support.strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES
+from support.strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES, splits
 from support.upstreams import Upstream, chat_streams, messages_streams
 
 # A call that was cut has no whole form: arguments are an object there, or at least JSON.
@@ -82,6 +83,41 @@ def test_the_replayed_reply_is_the_stream(row: Direction, data: st.DataObject) -
     held = judge(row.client.dialect, replayed)
     assert undeclared(row, compared(held), whole.losses) == undeclared(row, compared(streamed), streaming.losses)
     assert held.signatures == streamed.signatures
+
+
+COMMENTS = b": PROCESSING\n\n\n: PROCESSING\n\n"
+
+
+@pytest.mark.parametrize("row", CROSS, ids=str)
+@given(data=st.data())
+def test_a_complete_reply_is_the_same_however_it_is_wrapped(row: Direction, data: st.DataObject) -> None:
+    """T-25."""
+    upstream, body = data.draw(both_forms(row))
+    stream = upstream.data.removeprefix(BOM)
+    expected: Any = None
+    for form in (body, COMMENTS + body, upstream.data, COMMENTS + stream, b"data: " + body + b"\n\n"):
+        translation = translated(row)
+        written = translation.reply(form)
+        note(f"{form!r}\n{written!r}")
+        held = undeclared(row, compared(held_by_client(row.client.dialect, json.loads(written))), translation.losses)
+        expected = expected or held
+        assert held == expected
+
+
+@pytest.mark.parametrize("row", CROSS + PASSTHROUGH, ids=str)
+@given(data=st.data())
+def test_a_stream_is_the_same_however_the_reply_is_wrapped(row: Direction, data: st.DataObject) -> None:
+    upstream, body = data.draw(both_forms(row))
+    expected: Any = None
+    forms = [body, b"data: " + body + b"\n\n", b"data: " + body]
+    for form in forms if row.passthrough else [upstream.data, COMMENTS + body, *forms]:
+        translation = translated(row)
+        written = stream_through(translation, data.draw(splits(form)))
+        note(f"{form!r}\n{written!r}")
+        held = undeclared(row, compared(judge(row.client.dialect, written)), translation.losses)
+        expected = expected or held
+        assert held == expected
+        assert translation.failure is None
 
 
 def undone(row: Direction) -> Translation:

@@ -14,9 +14,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Never, Protocol
+from typing import TYPE_CHECKING, Never, Protocol, TypeVar
 
+from dragoman.aio.batch_slices import LONG_BODY
 from dragoman.aio.keep_reply import keep_reply
+from dragoman.aio.long_jobs import off_loop
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
 from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers, ToolStallDetector
 from dragoman.aio.trampoline import InlineTask
@@ -43,6 +45,8 @@ from dragoman.wire.sse import COMMENT, FrameBatch
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+T = TypeVar("T")
 
 log = logging.getLogger("dragoman")
 DEFECT = Failure(FailureKind.API, "internal error of the gateway", 500, origin=FailureOrigin.PROXY, reason="defect")
@@ -154,7 +158,8 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
         if debug:
             source = logged_batches(source, f"{context.request_id} received")
         opening, ended = await _first_bytes(source, stages, context.limits.sse_frame)
-        context.response_id = stages.observer.response_id()
+        if not stages.replayed:
+            context.response_id = stages.observer.response_id()
         timers.stream_started()
         if stages.observer.dialect is not Dialect.MESSAGES:
             timers.heartbeat = stages.heartbeat
@@ -214,11 +219,14 @@ async def _first_events(
 
     Pings before it are dropped: nothing can be sent for them yet, and their number has no bound.
     """
+    size = 0
     try:
         async for data in source:
+            size += len(data)
             if _has_content(events := reader.feed(parser.feed(data))):
                 return events
-        _has_content(_finish(parser, reader))
+        if _has_content(events := await _compute(size, partial(_finish, parser, reader))):
+            return events
     except UpstreamStatusError:
         await source.aclose()
         raise
@@ -241,8 +249,9 @@ async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, 
     At most `limit` bytes may come before it. An error event of the upstream's counts as an event.
     """
     pieces: list[bytes] = []
-    size = 0
+    size = received = 0
     async for data in source:
+        received += len(data)
         pieces.append(passed := stage.feed(data))
         size += len(passed)
         if stage.begun:
@@ -253,12 +262,17 @@ async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, 
         if failure is not None:
             await source.aclose()
             raise UpstreamStatusError(failure)
-    pieces.append(stage.finish())
+    pieces.append(await _compute(received, stage.finish))
     if stage.begun:
         return b"".join(pieces), True
     if stage.fault is not None:
         raise UpstreamStatusError(stage.fault)
     raise StreamTruncated("upstream sent an empty event stream")
+
+
+async def _compute(size: int, finish: Callable[[], T]) -> T:
+    """Return the result of `finish`: in a thread if the body, of `size` bytes, is long, as it may be one document."""
+    return await off_loop(None, finish) if size > LONG_BODY else finish()
 
 
 def _finish(parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]) -> list[Event]:

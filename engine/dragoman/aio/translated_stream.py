@@ -121,10 +121,9 @@ async def _read(
         if not 200 <= response.status < 300:
             raise await _status_error(translation, response)
         headers |= translation.reply_headers(response.headers)
-        if not translation.stream or "json" in response.headers.get("content-type", ""):
-            body = await _whole(translation, response)
-            headers |= _STREAM if translation.stream else {"content-type": "application/json"}
-            yield body
+        if not translation.stream:
+            headers["content-type"] = "application/json"
+            yield await _whole(translation, response)
             return
         proxied = await open_proxy_stream(translation, response, timers)
         headers |= _STREAM
@@ -165,8 +164,8 @@ async def _status_error(translation: Translation, response: UpstreamResponse) ->
 
 
 async def _whole(translation: Translation, response: UpstreamResponse) -> bytes:
-    """Return a reply that is not streamed, as a stream if the client requested one."""
+    """Return a reply that is not streamed."""
     body = await response.read(translation.context.limits.reply_body)
-    written = (translation.replay if translation.stream else translation.reply)(body, response.headers)
+    written = translation.reply(body, response.headers)
     stored = translation.context.stored
     return written if stored is None else await keep_reply(stored, written)

@@ -62,5 +62,11 @@ class Codec:
     usage_remover: type[Passthrough] = Passthrough
     """The stage that forwards a stream without the counts that `request_usage` requested."""
 
+    join_block: Callable[[Any, list[Any]], Any] | None = None
+    """Returns an opaque block of a stream with what its deltas add to it. None if opaque blocks have no deltas."""
+    snapshot: Callable[[bytes], bytes | None] | None = None
+    """Returns the complete reply that the last frame of a stream holds, given its data; None if it holds none. None if
+    frames of the dialect never do."""
+
     def __repr__(self) -> str:
         return short_repr(self, self.dialect)

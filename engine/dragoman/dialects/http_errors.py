@@ -9,7 +9,12 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.errors.read import read_error_response, redact_failure
 from dragoman.errors import Failure
+from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import Parser
+
+_LONGEST = 64 * 1024
+"""Bytes of an error body in which its events are found."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,19 @@ def error_response(client: Dialect, failure: Failure, request_id: str = "") -> E
     return ErrorResponse(status, headers | failure.headers, dumps(body), failure)
 
 
+def error_document(body: bytes) -> bytes:
+    """Returns the JSON of an error body that is an event stream: the last of its events that is an error, else its last
+    event. Any other body is returned unchanged."""
+    document = body if body.startswith(b"{") else document_in(body)
+    if document is not None:
+        return document
+    parser = Parser()
+    frames = parser.parse(body[:_LONGEST])
+    found = [frame.data for frame in [*frames, *parser.finish()] if frame.data]
+    errors = [data for data in found if b'"error"' in data]
+    return (errors or found or [body])[-1]
+
+
 def read_error(
     upstream: Dialect, status: int, body: bytes, headers: Mapping[str, str], *, secrets: Sequence[str] = ()
 ) -> Failure:
@@ -42,4 +60,4 @@ def read_error(
     Any status and any body is read; nothing is raised. The failure's headers are `retry-after` and its relatives and
     the rate limits, under the upstream's names.
     """
-    return redact_failure(read_error_response(status, body, headers, upstream), secrets)
+    return redact_failure(read_error_response(status, error_document(body), headers, upstream), secrets)

@@ -2,7 +2,8 @@
 
 Only complete frames are forwarded, so a stream that is cut inside one can still end in a well-formed error of the
 dialect. That error is added to a stream that ends without its terminal event, which the official SDKs would take for
-complete, and replaces a frame that no client could read.
+complete, and replaces a frame that no client could read. A frame whose data is empty is not forwarded: the SDKs cannot
+read it. A complete reply in place of a stream, or in one frame, is read and written as a stream.
 """
 
 from __future__ import annotations
@@ -18,17 +19,25 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import read_error_event, read_error_payload, redact_failure, reports_error
 from dragoman.dialects.errors.redact import redact, redact_json, tidy
-from dragoman.errors import Failure, LimitExceeded, StreamTruncated, UpstreamProtocolError, UpstreamStatusError
+from dragoman.errors import (
+    DragomanError,
+    Failure,
+    LimitExceeded,
+    StreamTruncated,
+    UpstreamProtocolError,
+    UpstreamStatusError,
+)
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import CHARACTERS
+from dragoman.wire.body_opening import Opening, begins_document
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import COMMENT, CR, Frame, Parser, encode, frame_at
+from dragoman.wire.sse import COMMENT, CR, Frame, Parser, encode, frame_at, is_blank
 
 Edit = tuple[int, int, bytes]
 """A replacement of bytes: start, end, new bytes."""
@@ -41,7 +50,8 @@ class Observer:
     the terminal frame came too early. `failure` is an error that the upstream sent in-band. `violations` describe
     violations of the grammar. `fault` ends the stream: a violation, or an error in a form that the dialect's clients do
     not read. The last frame must not be forwarded then. `instead` are encoded frames that take the place of the last
-    one, None if it is forwarded as it is; `repair` names what was missing, if anything was.
+    one, None if it is forwarded as it is; `repair` names what was missing, if anything was. `whole` is not None if the
+    last frame held a complete reply in place of a stream: its JSON, empty if it is all of the frame.
     """
 
     __slots__ = (
@@ -59,6 +69,7 @@ class Observer:
         "tool_open",
         "usage",
         "violations",
+        "whole",
         "written",
     )
 
@@ -87,6 +98,7 @@ class Observer:
         self.fault: Failure | None = None
         self.instead: bytes | None = None
         self.repair = ""
+        self.whole: bytes | None = None
         self.violations: list[str] = []
 
     def observe(self, data: bytes, event: str) -> None:
@@ -188,6 +200,7 @@ _LINE_ENDS = re.compile(rb"[\r\n]+")
 _LINE_END = re.compile(rb"(\r\n|\n|\r)")
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _COLON: Final = 58
+_USUAL_BEGINNINGS: Final = (b"data:", b"event:")
 
 
 class Passthrough:
@@ -199,13 +212,16 @@ class Passthrough:
 
     __slots__ = (
         "_deltas",
+        "_document",
         "_first",
         "_heads",
         "_held",
+        "_is_stream",
         "_limits",
         "_longest",
         "_losses",
         "_numbered",
+        "_opening",
         "_renamer",
         "_request_id",
         "_secrets",
@@ -215,6 +231,8 @@ class Passthrough:
         "fault",
         "observer",
         "own_key",
+        "replay",
+        "replayed",
     )
 
     def __init__(
@@ -241,6 +259,16 @@ class Passthrough:
         """Texts that are masked in an error of the upstream."""
         self.own_key = ""
         """As in `ReplyContext`."""
+        self.replay: Callable[[bytes], bytes] = _no_replay
+        """Returns the stream of a complete reply. Raises DragomanError."""
+        self.replayed = False
+        """True if the stream is that of a complete reply: its results are in the reply's context."""
+        self._is_stream = False
+        """True once it is known that this is an event stream."""
+        self._opening: Opening | None = None
+        """Finds the line that shows it, if it does not begin the body."""
+        self._document: bytearray | None = None
+        """The body so far, if it is a JSON document."""
         self._deltas = 0
         """The number of texts so far. Each is at least a token."""
         self._held: bytes | bytearray = b""
@@ -253,6 +281,11 @@ class Passthrough:
     def feed(self, data: bytes, /) -> bytes:
         """Returns the frames that `data` completes, with the model's name replaced; nothing after the terminal one."""
         observer, at = self.observer, 0
+        if not self._is_stream:
+            data = self._open(data)
+            if self._document is not None and len(self._document) > self._limits.reply_body:
+                self.done = True
+                return self.error(LimitExceeded("reply_body", self._limits.reply_body, upstream=True).failure)
         if self._held or not data.endswith(b"\n\n"):
             data = self._whole(data)
         elif (template := self._templates.template) is not None and len(data) <= self._longest:
@@ -280,7 +313,7 @@ class Passthrough:
             fault = self._too_long_so_far()
         if self._renamer is not None and passed:
             passed = self._rename(passed)
-        if fault is not None or observer.closed:
+        if fault is not None or observer.closed or self.replayed:
             self.done = True
             self._held = b""
             if fault is not None:
@@ -288,6 +321,25 @@ class Passthrough:
             elif passed.endswith(b"\n\r"):  # the second half of a CR LF that is still on its way
                 passed += b"\n"
         return passed
+
+    def _open(self, data: bytes) -> bytes:
+        """Returns the part of the first bytes that belongs to an event stream. A document is kept until its end."""
+        if self._document is not None:
+            self._document += data
+            return b""
+        if self._opening is None:
+            if data.startswith(_USUAL_BEGINNINGS):
+                self._is_stream = True
+                return data
+            self._opening = Opening()
+        at = self._opening.find(data)
+        if at < 0:
+            return data
+        if not begins_document(data, at):
+            self._opening, self._is_stream = None, True
+            return data
+        self._document = bytearray(data[at:])
+        return data[:at]
 
     def _whole(self, data: bytes) -> bytes:
         """Returns the frames that `data` completes, and the blank lines after them. The rest is held."""
@@ -357,16 +409,25 @@ class Passthrough:
             for frame in frames:
                 if frame.fault is not None:
                     return at, frame.fault.failure
-                if not frame.data:  # a comment, or nothing that the grammar counts as an event
-                    if len(frames) == 1 and (other := observer.instead_of_comment()) is not None:
+                if not frame.data or is_blank(frame.data):
+                    if frame.data is not None:
+                        edits.append((at, end, b""))
+                    elif len(frames) == 1 and (other := observer.instead_of_comment()) is not None:
                         edits.append((at, end, other))
                     continue
                 if frame.id is not None:
                     self._numbered = True
-                if not frame.bare:
+                if frame.bare:
+                    if not self._observe_bare(frame.data):
+                        continue
+                else:
                     observer.observe(frame.data, frame.event)
-                elif not self._observe_bare(frame.data):
-                    continue
+                if observer.whole is not None:
+                    replayed, fault = self._replay(observer.whole or frame.data)
+                    if fault is not None:
+                        return at, fault
+                    edits.append((at, end, replayed))
+                    return end, None
                 if observer.fault is not None:
                     return at, observer.fault
                 if observer.instead is not None:
@@ -437,7 +498,7 @@ class Passthrough:
         """Returns the frames of some lines. Only the first frame of a stream may begin with a byte order mark."""
         parser = Parser(self._limits, bare=True)
         if not self._first:
-            parser.feed(b"\n")
+            parser.skip_opening()
         self._first = False
         return parser.parse(data) + parser.finish()
 
@@ -462,8 +523,24 @@ class Passthrough:
         data = self.observer.heartbeat()
         return data[:-1] if self._numbered and data == COMMENT else data
 
+    def _replay(self, reply: bytes) -> tuple[bytes, Failure | None]:
+        """Returns the stream of a complete reply, or nothing and a failure."""
+        try:
+            written = self.replay(reply)
+        except DragomanError as error:
+            return b"", error.failure
+        self.begun = self.replayed = True
+        return written, None
+
+    def _end_document(self) -> bytes:
+        assert self._document is not None
+        written, failure = self._replay(bytes(self._document))
+        return written if failure is None else self.error(failure)
+
     def finish(self) -> bytes:
         """Returns the rest, and the dialect's error if the stream was not complete."""
+        if self._document is not None:
+            return self._end_document()
         observer = self.observer
         held, self._held = bytes(self._held), b""
         if (fault := self._too_long(held)) is not None:
@@ -472,9 +549,14 @@ class Passthrough:
         for frame in self._parse(held) if held else ():
             if frame.fault is not None:
                 sound = False
+            elif frame.data and is_blank(frame.data):
+                held = b""
             elif frame.data and (not frame.bare or self._observe_bare(frame.data)):
                 if not frame.bare:
                     observer.observe(frame.data, frame.event)
+                if observer.whole is not None:
+                    held, failure = self._replay(observer.whole or frame.data)
+                    return held if failure is None else self.error(failure)
                 sound = observer.fault is None
                 self.begun |= sound
                 if observer.instead is not None:
@@ -513,6 +595,8 @@ class Passthrough:
         A count of the output that came before its end is dropped if twice as much has passed since: some servers send
         the first count only.
         """
+        if self.replayed:
+            return
         observer, usage = self.observer, self.observer.usage
         context.output_text = length = max(observer.written, self._deltas * CHARACTERS)
         if usage is not None and not observer.counted and (usage.output_total or 0) * CHARACTERS * 2 < length:
@@ -568,6 +652,10 @@ def ended(frame: bytes) -> bytes:
     if frame.endswith(b"\r"):  # with a line feed it would be one line end
         return frame + b"\r"
     return frame + (b"\n" if frame.endswith(b"\n") else b"\n\n")
+
+
+def _no_replay(reply: bytes) -> bytes:
+    raise UpstreamProtocolError("upstream answered with a complete reply instead of a stream")
 
 
 def _end_of_frame(data: bytes, at: int, odd: bool) -> tuple[int, int]:

@@ -7,21 +7,24 @@ and LF alone, never on U+2028 (the WHATWG grammar; `str.splitlines` would tear s
 A broken limit is not an exception but a last frame with a `fault`, so that the frames before it are not lost with it:
 whatever the split, the same frames come out. A line that may be the rest of a damaged field is a fault too: the grammar
 would ignore it, and a `data` line with one damaged byte would be lost without a trace.
+
+A body that begins with JSON is no event stream, whatever its content type: it comes out as one `Document` at its end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from dragoman.errors import DragomanError, LimitExceeded, UpstreamProtocolError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.short_repr import short_repr
+from dragoman.wire.body_opening import BOM, Opening, begins_document
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse_field_names import BEGINNINGS, is_damaged
 
-_BOM = b"\xef\xbb\xbf"
 LF, CR = b"\n\r"
 """Numbers: CPython finds one in bytes in a tenth of the time that it takes to find bytes of length one."""
 
@@ -29,6 +32,7 @@ _BARE = (b"{", b"[")
 """The first byte of an object or array."""
 _EMPTY_LINES = re.compile(rb"\n+")
 _FURTHER_EMPTY_LINES = re.compile(rb"\n{3,}")
+_USUAL_BEGINNINGS = (b"data:", b"event:")
 
 
 class Frame:
@@ -95,6 +99,15 @@ class OddFrame(Frame):
         self.bare = bare
 
 
+Fed = TypeVar("Fed")
+
+
+class Document(Frame):
+    """A body that is one JSON document instead of an event stream: its text is `data`."""
+
+    __slots__ = ()
+
+
 @lru_cache(maxsize=256)
 def _short_name(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
@@ -115,6 +128,9 @@ class Parser:
 
     __slots__ = (
         "_bare",
+        "_begin",
+        "_begun",
+        "_document",
         "_event",
         "_frame_size",
         "_held",
@@ -139,6 +155,12 @@ class Parser:
         self.done = False
         self._partial: bytearray = bytearray()
         self._opening: bytes | None = b""
+        self._begun = False
+        """True once the first line that is no comment has begun."""
+        self._begin: Opening | None = None
+        """Finds that line, if it does not begin the body."""
+        self._document: bytearray | None = None
+        """The body so far, if it is a JSON document."""
         self._skip_lf = False
         self._event = b""
         self._lines: list[bytes] = []
@@ -158,11 +180,13 @@ class Parser:
             return data
         if self.done:
             return []
-        if self._opening is not None:
-            data = self._strip_bom(data)
-            if data:  # nothing came before: most first reads are whole frames
-                self._held = False
-                return self.feed(data)
+        if not self._begun:
+            if self._partial or self._opening or not data.startswith(_USUAL_BEGINNINGS):
+                return self._open(data, self.feed)
+            self.skip_opening()
+            return self.feed(data)
+        if self._document is not None:
+            return self._feed_document(data)
         out = self._around_whole(data)
         self._held = self._held_back()
         return out
@@ -173,14 +197,42 @@ class Parser:
             return self._whole_frames(data)
         if self.done:
             return []
-        if self._opening is not None:
-            data = self._strip_bom(data)
-            if data:
-                self._held = False
-                return self.parse(data)
+        if not self._begun:
+            return self._open(data, self.parse)
+        if self._document is not None:
+            return self._feed_document(data)
         out = self._feed(data)
         self._held = self._held_back()
         return out
+
+    def skip_opening(self) -> None:
+        """Take what follows for a later part of an event stream: it has no byte order mark and is no document."""
+        self._opening = self._begin = None
+        self._begun = True
+        self._held = self._skip_lf = False
+
+    def _open(self, data: bytes, feed: Callable[[bytes], Fed]) -> Fed | list[Frame]:
+        """Takes the first bytes, up to the first line that is no comment. The rest is given to `feed`."""
+        if self._begin is None:
+            self._begin = Opening()
+        if self._opening is not None:
+            data = self._strip_bom(data)
+        at = self._begin.find(data)
+        if at < 0:
+            return self._feed(data)
+        self._begin, self._begun = None, True
+        if begins_document(data, at):
+            out = self._feed(data[:at])
+            self._document = bytearray()
+            return out + self._feed_document(data[at:])
+        self._held = self._held_back()
+        return feed(data)
+
+    def _feed_document(self, data: bytes) -> list[Frame]:
+        assert self._document is not None
+        self._document += data
+        limit = self.limits.reply_body
+        return self._too_long("reply_body", limit) if len(self._document) > limit else []
 
     def _around_whole(self, data: bytes) -> Sequence[Frame | bytes]:
         """A read that begins or ends inside a frame: what lies between is whole."""
@@ -207,7 +259,8 @@ class Parser:
             or self._event
             or self._skip_lf
             or self._numbered
-            or self._opening is not None
+            or not self._begun
+            or self._document is not None
         )
 
     def _feed(self, data: bytes) -> list[Frame]:
@@ -273,7 +326,10 @@ class Parser:
         return True
 
     def finish(self) -> list[Frame]:
-        """The source ended: what was complete but for its last line end or blank line."""
+        """The source ended: what was complete but for its last line end or blank line, or the document."""
+        if self._document is not None and not self.done:
+            self.done = True
+            return [Document("", bytes(self._document))]
         frames: list[Frame] = []
         if self._opening:
             self._partial += self._opening
@@ -293,11 +349,11 @@ class Parser:
         """Returns the source's first bytes without a byte order mark; nothing while they may still begin one."""
         assert self._opening is not None
         head = self._opening + data
-        if len(head) < 3 and _BOM.startswith(head):
+        if len(head) < 3 and BOM.startswith(head):
             self._opening = head
             return b""
         self._opening = None
-        return head[3:] if head.startswith(_BOM) else head
+        return head[3:] if head.startswith(BOM) else head
 
     def _line(self, line: bytes, frames: list[Frame]) -> bool:
         """Take one non-empty line; False when a limit broke."""
@@ -378,6 +434,7 @@ class Parser:
     def _fault(self, fault: DragomanError) -> list[Frame]:
         self.done = self._held = True
         self._partial = bytearray()
+        self._document = None
         self._lines = []
         self._bare = None
         return [OddFrame("", None, fault=fault)]
@@ -390,6 +447,14 @@ def _damaged() -> UpstreamProtocolError:
 def without_empty_lines(data: bytes) -> bytes:
     """The bytes of whole frames without the empty lines that end none of them: a flood of these is no work."""
     return _FURTHER_EMPTY_LINES.sub(b"\n\n", data.lstrip(b"\n"))
+
+
+_BLANKS = frozenset((b"", b"null", b"{}", b"[]", b'""'))
+
+
+def is_blank(data: bytes) -> bool:
+    """True if a frame's data is empty, or JSON that is: a keep-alive of some servers."""
+    return len(data) < 8 and data.translate(None, b" \t\r\n") in _BLANKS
 
 
 def frame_at(data: bytes, at: int, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Frame], int]:
@@ -430,7 +495,7 @@ def _spare_parser(limits: Limits) -> Parser:
         if parser.limits is limits:
             return parser
     parser = Parser(limits, bare=True)
-    parser.feed(b"\n")  # no byte order mark here
+    parser.skip_opening()
     return parser
 
 

@@ -37,7 +37,6 @@ from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.limits import estimate_by_size
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.read_response import ReadResponse
 from dragoman_server.proxy.resolve_request import translate_request
 from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
@@ -275,9 +274,9 @@ class Attempts:
                 hints = retry_hints(response.headers, self._now())
                 return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
             translation = self._exchange.translation
-            if not translation.stream or "json" in response.headers.get("content-type", ""):
-                body = await response.read(translation.context.limits.reply_body)
-                return AttemptResult(ANSWERED, ReadResponse(response, body))
+            if not translation.stream:
+                self._exchange.whole = await self._exchange.read_whole(response)
+                return AttemptResult(ANSWERED, response)
             stream = await open_proxy_stream(translation, response, timers)
             self._exchange.stream = stream
             failure = first_failure(stream)

@@ -95,10 +95,6 @@ class CapturedExchange(Exchange):
         self.recording.wrote(body)
         return await Exchange._write_to_started(self, client, body)
 
-    async def _send_stream(self, request: web.Request, response: EventStream, written: bytes) -> web.StreamResponse:
-        self.recording.replied(response.status, response.headers, written)
-        return await Exchange._send_stream(self, request, response, written)
-
     def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         response = Exchange._json_response(self, answer, body, headers)
         self.recording.replied(response.status, response.headers, body)

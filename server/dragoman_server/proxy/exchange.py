@@ -26,7 +26,6 @@ from dragoman.aio import (
     open_proxy_stream,
     ping_of,
     send_proxy_stream,
-    write_slices,
 )
 from dragoman.errors import FailureKind
 from dragoman.gateway import quote
@@ -66,6 +65,8 @@ class Exchange:
     """Headers with the rate limits of the client's key. They replace the upstream's, which are the gateway's own."""
     stream: ProxyStream | None = None
     """The upstream's stream, if its first event was read already (`proxy.attempts`)."""
+    whole: bytes | None = None
+    """The client's body of a reply that is not streamed, if it was read already (`proxy.attempts`)."""
     record: Record | None = None
     """Records the batches of a stream that are sent, if it is recorded (`proxy.stream_recorder`)."""
     open_stream: OpenStream | None = None
@@ -90,8 +91,6 @@ class Exchange:
         headers = self._headers(answer)
         if not self.translation.stream:
             return self._whole_reply(answer, headers)
-        if "json" in answer.headers.get("content-type", ""):
-            return self._replayed_reply(request, answer, timers, headers)
         return self._streamed_reply(request, answer, timers, headers)
 
     async def answer_early(
@@ -137,21 +136,20 @@ class Exchange:
 
     async def _whole_reply(self, answer: UpstreamResponse, headers: dict[str, str]) -> web.StreamResponse:
         """Translate a reply that is not streamed."""
-        body = await answer.read(self.translation.context.limits.reply_body)
-        written = await self._translated(self.translation.reply, body, answer)
+        written = self.whole if self.whole is not None else await self.read_whole(answer)
         self._note_issuer()
         if (stored := self.translation.context.stored) is not None:
             written = await keep_reply(stored, written)
         self._finish_receipt("completed", "completed", answer.status)
         return self._json_response(answer, written, headers)
 
-    async def _translated(
-        self, translate: Callable[[bytes, Mapping[str, str]], bytes], body: bytes, answer: UpstreamResponse
-    ) -> bytes:
-        """Translate a whole body of the upstream. Raises DragomanError."""
+    async def read_whole(self, answer: UpstreamResponse) -> bytes:
+        """Read and translate a reply that is not streamed. Raises DragomanError."""
+        translation = self.translation
+        body = await answer.read(translation.context.limits.reply_body)
         if len(body) <= LONG_BODY:
-            return translate(body, answer.headers)
-        return await compute(len(body), partial(translate, body, answer.headers), self.receipt.owner)
+            return translation.reply(body, answer.headers)
+        return await compute(len(body), partial(translation.reply, body, answer.headers), self.receipt.owner)
 
     def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
         add_loss_header(headers, self.translation.losses)
@@ -204,40 +202,11 @@ class Exchange:
             self._finish_receipt(how, how, STREAM_STATUS)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
-    async def _replayed_reply(
-        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
-    ) -> web.StreamResponse:
-        """Convert a JSON response to a streaming request, which is an error or a whole reply, into a stream.
-
-        Also in passthrough: an SDK that expects a stream finds no event in JSON, and takes it for an empty reply.
-        """
-        translation = self.translation
-        body = await answer.read(translation.context.limits.reply_body)
-        started = await self._started()
-        written = await self._translated(translation.replay, body, answer)
-        self._note_issuer()
-        if (stored := translation.context.stored) is not None:
-            written = await keep_reply(stored, written)
-        add_loss_header(headers, translation.losses)
-        if self.open_stream is not None:
-            started = self._downstream(request, headers, timers)
-        if started is not None:
-            return await self._write_to_started(started, written)
-        response = event_stream(headers)
-        self._finish_receipt("answered without a stream", "completed", response.status)
-        return await self._send_stream(request, response, written)
-
     def _note_issuer(self) -> None:
         """Keep the provider that issued the response, before the client learns the response's id."""
         if self.expected is not None:
             self.expected.issued(self.translation.response_id)
             self.expected = None
-
-    async def _send_stream(self, request: web.Request, response: EventStream, written: bytes) -> web.StreamResponse:
-        """Send a whole stream at once."""
-        await response.prepare(request)
-        await response.write_eof(await write_slices(response.write, written))
-        return response
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         if self.open_stream is not None:

@@ -93,4 +93,6 @@ def outcome_of_failure(failure: Failure, hints: RetryHints = NO_HINTS, *, own_ke
     word = _BY_REASON.get(failure.reason)
     if word is None:
         return Outcome("refused", status=failure.status)
-    return Outcome(word, Scope.ANYWHERE, Blame.PROVIDER, by_content=word != "unreachable")
+    # A reply that is complete and cannot be read is not requested again: each answer is charged.
+    scope = Scope.NOWHERE if hints.again is False else Scope.ANYWHERE
+    return Outcome(word, scope, Blame.PROVIDER, by_content=word != "unreachable")

@@ -7,7 +7,7 @@ compatible servers have forms of their own (chat §7.3).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecoder
 from typing import Any, Final
@@ -20,7 +20,7 @@ from dragoman.dialects.errors.codes import IMPLIED
 from dragoman.dialects.errors.context_overflow import is_overflow, read_sizes
 from dragoman.dialects.errors.headers import failure_headers, request_id
 from dragoman.dialects.errors.redact import TEXT_MAX, redact, redact_json, tidy
-from dragoman.errors import Failure, FailureKind
+from dragoman.errors import Failure, FailureKind, UpstreamProtocolError, UpstreamStatusError
 from dragoman.wire.json_codec import loads
 
 _SHORT_MAX = 100
@@ -31,6 +31,13 @@ _ARRAY_MAX = 4
 """Entries of an array that are searched for an error."""
 
 _K = FailureKind
+
+_CONTENT_KEYS: dict[Dialect, str] = {
+    Dialect.CHAT: "choices",
+    Dialect.MESSAGES: "content",
+    Dialect.RESPONSES: "output",
+}
+"""The member that every complete reply has. An object without it may be an error."""
 
 BY_STATUS: dict[int, FailureKind] = {
     400: _K.INVALID_REQUEST,
@@ -116,6 +123,22 @@ def reports_error(payload: Any) -> bool:
         return True
     text = payload.get("message") or payload.get("msg")
     return type(text) is str and _has_class(payload)
+
+
+def reply_object(body: bytes, dialect: Dialect, parse: Callable[[bytes], Any] = loads) -> Json:
+    """Return the JSON object of a complete reply.
+
+    Raises UpstreamProtocolError, or UpstreamStatusError for an error in place of a reply, in any form.
+    """
+    try:
+        payload = parse(body)
+    except ValueError:
+        raise UpstreamProtocolError("upstream answered with a body that is not JSON") from None
+    if (type(payload) is not dict or payload.get(_CONTENT_KEYS[dialect]) is None) and reports_error(payload):
+        raise UpstreamStatusError(read_error_payload(payload, dialect))
+    if type(payload) is not dict:
+        raise UpstreamProtocolError("upstream answered with a body that is not a JSON object")
+    return payload
 
 
 def _has_class(error: Json) -> bool:

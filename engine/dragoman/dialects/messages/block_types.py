@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from dragoman.canonical.request import Json
+from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.losses import LossCode
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -36,6 +38,21 @@ OPAQUE_BLOCKS: Final[dict[str, LossCode]] = {
 
 In a request, `compaction` becomes text and `container_upload` is rejected instead.
 """
+
+
+def join_block(block: Json, deltas: list[Json]) -> Json:
+    """Return an opaque block of a stream with what its deltas add: texts, and the JSON of `input`."""
+    added: dict[str, list[str]] = {}
+    for delta in deltas:
+        for key, value in delta.items():
+            if key != "type" and type(value) is str:
+                added.setdefault(key, []).append(value)
+    texts = {key: "".join(pieces) for key, pieces in added.items()}
+    arguments = texts.pop("partial_json", "")
+    joined = {**block, **{key: (block.get(key) or "") + text for key, text in texts.items()}}
+    if arguments:
+        joined["input"] = parse_object(arguments) or block.get("input")
+    return joined
 
 
 WEB_SEARCH: Final = "web_search"

@@ -12,6 +12,8 @@ from typing import Any
 from dragoman.canonical.events import Citation
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.stop_and_usage import DIALECT
+from dragoman.errors import Path
+from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import Envelope, unwrap_citation
 
 
@@ -84,6 +86,14 @@ def read_citation(obj: Any) -> Citation:
     return Citation(
         DIALECT, obj, url if isinstance(url, str) else None, title if isinstance(title, str) else None, None, None
     )
+
+
+def known_citations(citations: Any, at: Path | str, losses: Losses) -> list[Json]:
+    """Return the citations of a reply's text that are objects. Others are recorded as lost, unless they are empty."""
+    found = [entry for entry in citations if type(entry) is dict and entry] if type(citations) is list else []
+    if type(citations) is not list or any(entry and type(entry) is not dict for entry in citations):
+        losses.add_once(LossCode.CITATIONS, at, "not an array of objects")
+    return found
 
 
 def write_citations(citations: list[Citation]) -> list[Json]:

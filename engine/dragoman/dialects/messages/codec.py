@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import Codec
+from dragoman.dialects.messages.block_types import join_block
 from dragoman.dialects.messages.errors import write_failure
 from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.reply.write import write_reply
@@ -35,4 +36,5 @@ CODEC = Codec(
     restore_reasoning=restore_reasoning,
     strip_billing_line=strip_billing_line,
     check_end=check_end,
+    join_block=join_block,
 )

@@ -5,32 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import Json
-from dragoman.errors import UpstreamProtocolError
-from dragoman.losses import LossCode, Losses
+from dragoman.dialects.shared.json_fields import is_empty
+from dragoman.errors import Path
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+
+_DROPPED = "only Chat has a field for it"
+_NOT_REQUESTED = "log probabilities were not requested"
 
 
-def read_logprobs(given: Any, losses: Losses) -> list[Json]:
-    """Returns the tokens of a choice's `logprobs`. Those of a refusal are dropped: only Chat has a field for them.
-
-    Raises `UpstreamProtocolError` if the entries are not tokens with their probabilities.
-    """
+def read_logprobs(given: Any, context: ReplyContext) -> list[Json]:
+    """Returns the tokens of a choice's `logprobs`. Those of a refusal are dropped: only Chat has a field for them."""
     at = ("choices", 0, "logprobs")
-    tokens = check_tokens(given.get("content") if type(given) is dict else given)
+    tokens = known_tokens(given.get("content") if type(given) is dict else given, at, context)
     if type(given) is dict and given.get("refusal"):
-        losses.add(LossCode.UNKNOWN_FIELD, (*at, "refusal"))
+        context.losses.add_once(LossCode.UNKNOWN_FIELD, (*at, "refusal"), _DROPPED)
     return tokens
 
 
-def check_tokens(tokens: Any) -> list[Json]:
-    """Returns the list of tokens with their probabilities, empty for None.
-
-    Raises `UpstreamProtocolError` for any other value.
-    """
-    if tokens is None:
+def known_tokens(tokens: Any, at: Path | str, context: ReplyContext) -> list[Json]:
+    """Returns a list of tokens with their probabilities. It is dropped, with a loss, if it is anything else, or if the
+    client did not request any."""
+    if is_empty(tokens):
         return []
-    if type(tokens) is not list or not all(map(_is_token, tokens)):
-        raise UpstreamProtocolError("upstream sent logprobs that are not tokens with their probabilities")
-    return tokens
+    if not context.logprobs:
+        context.losses.add_once(LossCode.UNKNOWN_FIELD, at, _NOT_REQUESTED)
+    elif type(tokens) is list and all(map(_is_token, tokens)):
+        return tokens
+    else:
+        context.losses.add_once(LossCode.UNKNOWN_FIELD, at, "no tokens with their probabilities")
+    return []
 
 
 def _is_token(token: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.dialects import Dialect
 from dragoman.dialects.codec import Codec
 from dragoman.dialects.openai.error_envelope import write_failure
-from dragoman.dialects.responses.reply.read import read_reply
+from dragoman.dialects.responses.reply.read import read_reply, read_snapshot
 from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning
@@ -31,4 +31,5 @@ CODEC = Codec(
     model_paths=(("response", "model"),),
     prompt=("instructions", "input"),
     restore_reasoning=restore_reasoning,
+    snapshot=read_snapshot,
 )

@@ -129,6 +129,18 @@ def arguments_text(value: Any) -> str:
     return "" if value is None else dumps(value).decode()
 
 
+def is_empty(value: Any) -> bool:
+    """True for a value of a reply that has no content: null, "", and an object or array of such values.
+
+    Servers fill in all members of their types. False and 0 are content.
+    """
+    if type(value) is dict:
+        value = value.values()
+    elif type(value) is not list:
+        return value is None or value == ""
+    return all(item is None or item == "" or item == [] or item == {} for item in value)
+
+
 def parse_object(text: str) -> Json | None:
     """Returns the JSON object that a text is, such as a call's arguments; None if it is no valid JSON or no object."""
     try:

@@ -21,18 +21,27 @@ from dragoman.canonical.events import (
     TextRun,
     Usage,
 )
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
+from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import read_error_event, read_error_payload, redact_failure, reports_error
+from dragoman.dialects.errors.read import (
+    read_error_event,
+    read_error_payload,
+    redact_failure,
+    reply_object,
+    reports_error,
+)
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError, UpstreamStatusError
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.block_order import ORDERED, BlockOrder, OpenBlock
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
-from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import CR, LF, Frame, FrameBatch, frame_at, without_empty_lines
+from dragoman.wire.json_codec import loads, loads_exact
+from dragoman.wire.sse import CR, LF, Document, Frame, FrameBatch, frame_at, is_blank, without_empty_lines
 
 RunCallback = Callable[[str, list[str]], bool]
 """Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
@@ -79,6 +88,9 @@ allowed."""
 
 class StreamReader:
     """Reads frames as canonical events. A subclass reads one JSON payload at a time (`read`), and the end (`read_eof`).
+
+    Calls, ends and the order of events are read strictly, as clients act on them. What is empty is ignored: a frame
+    whose data is empty or null counts as a ping. A complete reply in place of a stream, or in one frame, is read too.
 
     Frames that a `Parser` left encoded are matched with the delta template of the current block first, which reads
     them without parsing their JSON. Any other frame drops the template, as it may change what a delta means.
@@ -128,6 +140,8 @@ class StreamReader:
                 if frame.fault is not None:
                     raise frame.fault
                 out.append(Ping())
+            elif type(frame) is Document:
+                self._read_document(frame.data, out)
             elif frame.bare or frame.event == "error":
                 self._read_error(frame, out)
             else:
@@ -148,12 +162,6 @@ class StreamReader:
             payload = None
         if not frame.bare or reports_error(payload):
             self.fail(UpstreamStatusError(read_error_event(frame.data, self.dialect)), out)
-
-    def read_odd(self, payload: Any, out: list[Event]) -> None:
-        """Reads a frame's JSON that is not an object. Raises UpstreamProtocolError, unless it is an array of errors."""
-        if not reports_error(payload):
-            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
-        self.fail(UpstreamStatusError(read_error_payload(payload, self.dialect)), out)
 
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Reads the bytes of complete frames."""
@@ -225,11 +233,48 @@ class StreamReader:
         self.done = True
 
     def payload(self, data: bytes) -> Any:
-        """Returns a frame's JSON if orjson did not parse it. Raises UpstreamProtocolError for invalid JSON."""
+        """Returns a frame's JSON if orjson did not parse it: None for empty data.
+
+        Raises UpstreamProtocolError for invalid JSON.
+        """
         try:
             return loads(data)
         except ValueError:
+            if is_blank(data):
+                return None
             raise UpstreamProtocolError("upstream sent a stream frame that is not JSON") from None
+
+    def read_other(self, payload: Any, out: list[Event]) -> None:
+        """Reads the JSON of a frame that is not an object.
+
+        Raises UpstreamProtocolError, unless it is empty, or an array of errors.
+        """
+        if not payload:
+            out.append(Ping())
+        elif reports_error(payload):
+            self.fail(UpstreamStatusError(read_error_payload(payload, self.dialect)), out)
+        else:
+            raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
+
+    def _read_document(self, data: bytes, out: list[Event]) -> None:
+        """Reads a body that is JSON instead of an event stream: a complete reply, or an error."""
+        try:
+            payload = reply_object(data, self.dialect, loads_exact)
+            if payload.get("error"):
+                raise UpstreamStatusError(read_error_payload(payload, self.dialect))
+            self.read_whole(payload, out)
+        except UpstreamProtocolError as error:
+            error.forbid_retry()
+            raise
+
+    def read_whole(self, payload: Json, out: list[Event]) -> None:
+        """Reads a complete reply. Nothing is read after it. Raises DragomanError."""
+        out += events_of(self.read_reply(payload))
+        self.done = True
+
+    def read_reply(self, payload: Json) -> Reply:
+        """Returns a complete reply of this dialect. Raises DragomanError."""
+        raise NotImplementedError
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Reads one frame's data and adds its events to `out`. Raises DragomanError."""

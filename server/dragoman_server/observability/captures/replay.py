@@ -185,11 +185,9 @@ async def _reply(translation: Translation, error: Json | None, reply: Json | Non
         refused = translation.error(status, b"" if failure is not None else body_of(reply), headers)
         return refused.status, refused.body, refused.failure
     translation.reply_headers(headers)  # it reads the clock, as it did then
-    if not translation.stream or "json" in headers.get("content-type", ""):
+    if not translation.stream:
         if failure is not None:
             raise DragomanError(failure)
-        if translation.stream:
-            return 200, translation.replay(body_of(reply), headers), None
         return status, translation.reply(body_of(reply), headers), None
     response = _CapturedResponse(pieces_of(reply, "reads"), failure)
     timers = StreamTimers(Timeouts())

@@ -9,6 +9,7 @@ from dragoman.canonical.events import CUTS, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
+from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
@@ -22,7 +23,7 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
+from dragoman.dialects.shared.json_fields import is_empty, kind_of, read_timestamp
 from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.errors import Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
@@ -33,6 +34,7 @@ from dragoman.wire.json_codec import dumps, loads
 _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
+AUDIO = "no client of another dialect can be given audio"
 _STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "function_call", "tool_calls"))
 """The members of a message that OpenAI defines. All reasoning is in others."""
 
@@ -55,10 +57,12 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if type(choice) is dict and (error := choice.get("error")):  # OpenRouter
         raise UpstreamStatusError(read_error_payload({"error": error}, Dialect.CHAT))
     message = choice.get("message") if type(choice) is dict else None
+    if message is None and type(choice) is dict and choice.get("finish_reason"):
+        message = {}  # Azure leaves it out where a filter stopped the reply
     if type(message) is not dict:
         raise UpstreamProtocolError("upstream reply has a choice without a message")
     role = message.get("role")
-    if role is not None and role != "assistant":
+    if role and role != "assistant":
         raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
     upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
     reply_id = upstream_id if type(upstream_id) is str else ""
@@ -67,17 +71,20 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if not _STANDARD.issuperset(message):
         _read_reasoning(parts, message, context)
     _read_content(parts, message.get("content"), losses)
-    if context.logprobs and (logprobs := choice.get("logprobs")):
-        _read_logprobs(parts, read_logprobs(logprobs, losses), losses)
+    if logprobs := choice.get("logprobs"):
+        _read_logprobs(parts, read_logprobs(logprobs, context), losses)
     _read_annotations(parts, message.get("annotations"), losses)
     if refusal := message.get("refusal"):
         if type(refusal) is not str:
             raise UpstreamProtocolError(f"upstream reply has a refusal that is {kind_of(refusal)}")
         parts.append(Refusal(refusal, (*_MESSAGE, "refusal")))
     finish = choice.get("finish_reason")
+    if finish and type(finish) is not str:
+        raise UpstreamProtocolError("upstream reply has a finish_reason that is not a string")
     cut = type(finish) is str and read_finish_reason(finish) in CUTS
     raw_calls = message.get("tool_calls")
-    if (legacy := message.get("function_call")) is not None and not raw_calls:
+    legacy = message.get("function_call")
+    if not is_empty(legacy) and is_empty(raw_calls):
         losses.add(
             LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
         )
@@ -85,13 +92,13 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
     kinds = [type(part) for part in parts]
-    if message.get("audio") is not None:
-        if Text not in kinds and Refusal not in kinds and not calls:
+    if not is_empty(message.get("audio")):
+        if not parts:
             raise UpstreamProtocolError("upstream reply holds audio only")
-        losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"))
+        losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"), AUDIO)
 
     stop = resolve_stop_reason(
-        finish if type(finish) is str else None,
+        finish or None,
         calls=bool(calls),
         refusal=Refusal in kinds,
         shown=is_shown(parts),
@@ -138,7 +145,7 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
                 parts.append(Refusal(text, at))
             else:
                 parts.append(Text(text, at) if kind is BlockKind.TEXT else Reasoning(text, at, DIALECT))
-    elif content is not None:
+    elif not is_empty(content):
         raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
 
 
@@ -166,7 +173,7 @@ def _read_calls(
     calls: Any, reply_id: str, blocks: int, names: Mapping[str, str], losses: Losses, *, complete: bool
 ) -> list[Part]:
     """Returns the calls. `blocks` is the number of parts before them, `complete` is False for a cut reply."""
-    if calls is None:
+    if is_empty(calls):
         return []
     if type(calls) is not list:
         raise UpstreamProtocolError("upstream reply has tool_calls that are not an array")
@@ -174,27 +181,28 @@ def _read_calls(
     ids: set[str] = set()
     for k, call in enumerate(calls):
         at = (*_MESSAGE, "tool_calls", k)
+        if not call:
+            continue
         if type(call) is not dict:
             raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
-        kind = call.get("type") or "function"
-        if kind not in ("function", "custom"):
-            raise UpstreamProtocolError(f"upstream reply has a tool call of type {kind!r}, which was not requested")
-        body = call.get(kind)
-        name = body.get("name") if type(body) is dict else None
-        if type(body) is not dict or type(name) is not str or not name:
+        custom, body = call_body(call)
+        name = body.get("name")
+        if type(name) is not str or not name:
+            if not call.get("id") and is_empty(body):
+                continue
             raise UpstreamProtocolError("upstream reply has a tool call without a name")
         call_id = call.get("id")
         if type(call_id) is not str or not call_id or call_id in ids:  # a result refers to its call by id
             call_id = mint_call_id(call_id, reply_id, blocks + k, at, losses.add)
         ids.add(call_id)
-        if kind == "custom":
+        if custom:
             text = body.get("input")
             arguments = text if type(text) is str else ""
         else:
             if type(body.get("arguments")) is dict:
                 losses.add_once(LossCode.REPLY_REPAIRED, at, "arguments were an object instead of text")
             arguments = _read_arguments(body.get("arguments"), name, complete=complete)
-        parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=kind == "custom"))
+        parts.append(ToolCall(call_id, names.get(name, name), arguments, at, custom=custom))
     return parts
 
 

@@ -10,6 +10,7 @@ from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
 from dragoman.dialects.chat.stop_and_usage import read_finish_reason, read_usage
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.errors.read import read_error_payload
+from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import Failure
 from dragoman.stages.passthrough import Observer
 from dragoman.wire.json_codec import dumps
@@ -19,7 +20,7 @@ from dragoman.wire.sse import Frame
 class ChatObserver(Observer):
     """Watches a Chat stream with any number of choices: `complete` is True while none of them is open."""
 
-    __slots__ = ("_finished", "_open")
+    __slots__ = ("_finished", "_open", "_totalled")
 
     dialect = Dialect.CHAT
     varying_keys = ChatReader.volatile
@@ -30,12 +31,15 @@ class ChatObserver(Observer):
         """Indexes of the choices without a `finish_reason`."""
         self._finished: set[object] = set()
         """Indexes of the choices with a `finish_reason`."""
+        self._totalled = False
+        """True if the last chunk had token counts and no content, which shows that the reply is complete."""
 
     def observe(self, data: bytes, event: str) -> None:
         """Read one chunk, or `[DONE]`."""
         if data == b"[DONE]" and not self.closed:
             self.closed = True
             if not self.complete:
+                self.complete = self._totalled and not self.tool_open
                 self.violation("[DONE] before every choice had finished")
             return
         super().observe(data, event)
@@ -48,7 +52,9 @@ class ChatObserver(Observer):
             self.usage, self.counted = counts, False
         choices = payload.get("choices")
         if type(choices) is not list:
-            return self.violation("a chunk without choices")
+            if not (choices is None and usage):
+                return self.violation("a chunk without choices")
+            choices = []
         for choice in choices:
             if type(choice) is not dict:
                 self.violation("a choice that is not an object")
@@ -60,6 +66,9 @@ class ChatObserver(Observer):
                 self.violation("a choice without an index")
                 index = None
             delta = choice.get("delta")
+            if not self._open and not self._finished and not delta and choice.get("message"):
+                self.whole = b""
+                return
             if type(delta) is dict and delta:
                 self.progressed = True
                 self.tool_open |= bool(delta.get("tool_calls"))
@@ -72,6 +81,9 @@ class ChatObserver(Observer):
                 self._open.add(index)
             else:
                 self.violation("a chunk of a choice that had finished")
+        self._totalled = bool(usage) and all(
+            type(choice) is dict and is_empty(choice.get("delta")) for choice in choices
+        )
         self.complete = bool(self._finished) and not self._open
         self.counted |= self.complete and bool(usage)
         if len(choices) == 1 and not self.violations:

@@ -41,7 +41,8 @@ READER: Final[dict[Phase, dict[str, Phase]]] = {
 its stream. Where an event is absent:
 
 - `choice` is read without a transition; in `FINISHED`, a block that starts is recorded as a repair.
-- `usage` is the error `UpstreamProtocolError`, unless the profile's `usage_fallback` keeps it for the end.
-- `[DONE]` and the end of the stream are the error `StreamTruncated`.
+- `usage` is kept for the end.
+- `[DONE]` and the end of the stream are the error `StreamTruncated`. After `usage`, `[DONE]` ends a reply without a
+  `finish_reason` if all of its calls are complete.
 - In `ENDED`, events are not read.
 """

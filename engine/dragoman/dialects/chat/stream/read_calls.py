@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
+from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback
@@ -48,6 +49,10 @@ class Call:
         """True if the arguments are a JSON object, after which only another call can follow."""
         return not self.custom and self.arguments.is_whole()
 
+    def is_blank(self) -> bool:
+        """True for a call without a name, id and arguments: some servers send one that stands for none."""
+        return not (self.name or self.id or self.pending)
+
 
 class ToolCallAssembler:
     """The calls of one stream. `text` closes the text block before a call starts.
@@ -78,10 +83,7 @@ class ToolCallAssembler:
         """Read one fragment at its position in the `tool_calls` array."""
         if type(fragment) is not dict:
             raise UpstreamProtocolError("upstream sent a tool call that is not an object")
-        custom = fragment.get("custom")
-        body = custom if type(custom) is dict else fragment.get("function")
-        if type(body) is not dict:
-            body = {}
+        custom, body = call_body(fragment)
         name, text = body.get("name"), body.get("input" if custom else "arguments")
         if name and type(name) is not str:
             raise UpstreamProtocolError("upstream sent a tool name that is not a string")
@@ -94,7 +96,7 @@ class ToolCallAssembler:
             return
         if name and not call.name:
             call.name = call.arguments.name = name
-            call.custom = bool(custom)
+            call.custom = custom
         call.arguments.add(text)
         if call.block is None:
             if not call.name:
@@ -118,6 +120,10 @@ class ToolCallAssembler:
         self._repaired("a legacy function_call was read as a tool call")
         self.read(0, {"index": LEGACY, "function": function}, out)
 
+    def any_started(self) -> bool:
+        """True if the stream has a call."""
+        return any(call.block is not None for call in self.calls.values())
+
     def close(self, out: list[Event], *, complete: bool) -> None:
         """Close the open calls.
 
@@ -125,7 +131,7 @@ class ToolCallAssembler:
         """
         if not self.calls:
             return
-        if any(call.block is None for call in self.calls.values()):
+        if any(call.block is None and not call.is_blank() for call in self.calls.values()):
             raise UpstreamProtocolError("upstream sent a tool call without a name")
         ending = [call for call in self.calls.values() if id(call) in self._blocks.open]
         if complete:

@@ -21,15 +21,18 @@ from dragoman.canonical.events import (
     Event,
     Finish,
     Logprobs,
+    Ping,
     Start,
     Usage,
 )
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
+from dragoman.dialects.chat.reply.read import AUDIO, read_reply
 from dragoman.dialects.chat.stop_and_usage import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
@@ -37,7 +40,7 @@ from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import read_timestamp
+from dragoman.dialects.shared.json_fields import is_empty, read_timestamp
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -56,7 +59,19 @@ _BACKSLASH = 92
 class ChatReader(StreamReader):
     """Reads one stream. Only a single choice is accepted."""
 
-    __slots__ = ("_calls", "_early_usage", "_finish", "_head", "_id", "_matched", "_phase", "_text", "_tokens")
+    __slots__ = (
+        "_audio",
+        "_calls",
+        "_early_usage",
+        "_finish",
+        "_head",
+        "_id",
+        "_matched",
+        "_phase",
+        "_text",
+        "_tokens",
+        "_totalled",
+    )
 
     dialect = Dialect.CHAT
     volatile = VaryingKeys(padding=b"obfuscation")
@@ -79,6 +94,9 @@ class ChatReader(StreamReader):
         """Usage that arrived before the usage chunk, for servers that send none."""
         self._tokens: list[Json] | None = None
         """Log probabilities of the current chunk, until its text is added."""
+        self._totalled = False
+        """True if the last chunk had token counts and no content, which shows that the reply is complete."""
+        self._audio = False
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one chunk, or `[DONE]`."""
@@ -93,7 +111,7 @@ class ChatReader(StreamReader):
         except orjson.JSONDecodeError:
             chunk = self.payload(data)
         if type(chunk) is not dict:
-            return self.read_odd(chunk, out)
+            return self.read_other(chunk, out)
         choices = chunk.get("choices")
         if type(choices) is not list or "error" in chunk:
             if repeated:
@@ -101,39 +119,45 @@ class ChatReader(StreamReader):
             if is_error_frame(chunk):
                 out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
                 return self._advance("error")
-            if type(choices) is not list:
-                self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(chunk.get("object", "chunk"))))
-                return
+            if type(choices) is not list and (choices or not chunk.get("usage")):
+                return self._no_chunk(chunk, out)
         usage = chunk.get("usage")
-        if not choices:
+        if not choices or not choices[0]:
             return self._no_choice(usage, out)
         if len(choices) != 1:
             raise UpstreamProtocolError(f"upstream sent {len(choices)} choices in one chunk; exactly one was requested")
         choice = choices[0]
-        if type(choice) is not dict or choice.get("index", 0) != 0:
+        if type(choice) is not dict or (choice.get("index") or 0) != 0:
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
         if "error" in choice and (error := choice["error"]):  # OpenRouter
             out.append(Error(read_error_payload({"error": error}, Dialect.CHAT)))
             return self._advance("error")
         if self._phase is _NEW:
+            if not choice.get("delta") and choice.get("message"):
+                return self.read_whole(chunk, out)
             self._start(chunk, out)
             if usage is None and "error" not in chunk:
                 self._head = _head_of(data)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._early_usage = read_usage(usage) or self._early_usage
         if logprobs := choice.get("logprobs"):
-            if not self.context.logprobs:
-                raise UpstreamProtocolError("upstream sent logprobs that were not requested")
-            self._tokens = read_logprobs(logprobs, self.context.losses)
+            self._tokens = read_logprobs(logprobs, self.context)
         delta = choice.get("delta")
         if delta:
+            self._totalled = False
             self._delta(delta, out)
+        elif usage:
+            self._totalled = True
         if self._tokens:
             self._add_logprobs(out)
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
             if self.context.sent_stops:
                 self._matched = self._matched or matched_stop(choice, self.context.sent_stops)
             self._close(native, out)
+
+    def read_reply(self, payload: Json) -> Reply:
+        """See `StreamReader.read_reply`."""
+        return read_reply(payload, self.context)
 
     def follow(self, delta: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
@@ -166,15 +190,18 @@ class ChatReader(StreamReader):
 
     # --- chunks without a choice ---------------------------------------------------------------------------------
 
+    def _no_chunk(self, payload: Json, out: list[Event]) -> None:
+        if payload:
+            self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(payload.get("object", "chunk"))))
+        else:
+            out.append(Ping())
+
     def _no_choice(self, usage: Any, out: list[Event]) -> None:
         counts = read_usage(usage) if usage is not None else None
         if counts is None:
             return  # a prompt filter's or moderation's chunk
-        if self._end("usage", counts, out):
-            return
-        if self.context.profile.usage_fallback != "last_seen":
-            raise UpstreamProtocolError("upstream sent the usage chunk before a finish_reason")
-        self._early_usage = counts
+        if not self._end("usage", counts, out):
+            self._early_usage, self._totalled = counts, True
 
     # --- deltas --------------------------------------------------------------------------------------------------
 
@@ -201,7 +228,8 @@ class ChatReader(StreamReader):
             if DETAILS_KEY in delta or "thinking_blocks" in delta:
                 self._text.add_details(delta, out)
             if delta.get("audio"):
-                raise UpstreamProtocolError("upstream sent audio, which no client of another dialect can be given")
+                self._audio = True
+                self.context.losses.add_once(LossCode.UNKNOWN_EVENT, "choices[0].delta.audio", AUDIO)
             legacy = delta.get("function_call")
         if content:
             if type(content) is list:
@@ -223,13 +251,16 @@ class ChatReader(StreamReader):
     def _read_calls(self, fragments: Any, legacy: Any, out: list[Event]) -> None:
         calls = self._calls
         if calls is None:
+            if is_empty(fragments) and is_empty(legacy):
+                return
             calls = self._calls = ToolCallAssembler(self.context, self._text, self._id)
         if fragments:
             if type(fragments) is not list:
                 raise UpstreamProtocolError("upstream sent tool_calls that are not an array")
             for position, fragment in enumerate(fragments):
-                calls.read(position, fragment, out)
-        if legacy:
+                if fragment:
+                    calls.read(position, fragment, out)
+        if not is_empty(legacy):
             calls.read_legacy(legacy, out)
 
     def _add_logprobs(self, out: list[Event]) -> None:
@@ -264,17 +295,26 @@ class ChatReader(StreamReader):
         self._advance("finish_reason")
         self._close_blocks(out, complete=not cut)
 
+    def _are_calls_complete(self) -> bool:
+        calls = self._calls.calls.values() if self._calls is not None else ()
+        return all(call.is_complete() for call in calls if not call.is_blank())
+
     def _close_blocks(self, out: list[Event], *, complete: bool) -> None:
         self._text.close(out, complete=complete)
         if self._calls is not None:
             self._calls.close(out, complete=complete)
 
     def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:
-        """End the reply. False if the event does not end it in this phase."""
+        """End the reply. False if the event does not end it in this phase.
+
+        Without a `finish_reason`, token counts and `[DONE]` end it, if all of its calls are complete.
+        """
         if event not in READER[self._phase]:
-            return False
+            if event != "[DONE]" or not self._totalled or not self._are_calls_complete():
+                return False
+        elif self._audio and not self._text.blocks.count:
+            raise UpstreamProtocolError("upstream reply holds audio only")
         native = self._finish
-        assert native is not None
         if event == "end of stream":
             self._repaired("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:
@@ -283,7 +323,7 @@ class ChatReader(StreamReader):
             self._close_blocks(out, complete=read_finish_reason(native) not in CUTS)
         stop = resolve_stop_reason(
             native,
-            calls=self._calls is not None and bool(self._calls.calls),
+            calls=self._calls is not None and self._calls.any_started(),
             refusal=self._text.refused,
             shown=self._text.shown,
             losses=self.context.losses,
@@ -292,7 +332,7 @@ class ChatReader(StreamReader):
         )
         out.append(Finish(stop, usage or self._early_usage))
         out.append(End())
-        self._advance(event)
+        self._phase, self.done = _ENDED, True
         return True
 
 

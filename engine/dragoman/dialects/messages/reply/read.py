@@ -9,7 +9,7 @@ from dragoman.canonical.events import CUTS, Stop
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
-from dragoman.dialects.messages.citations import read_citation
+from dragoman.dialects.messages.citations import known_citations, read_citation
 from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, parse_object
 from dragoman.dialects.shared.stop_words import is_shown
@@ -32,7 +32,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         error = body.get("error")
         text = error.get("message") if type(error) is dict else None
         raise UpstreamProtocolError(f"the upstream answered an error under a success status: {text}")
-    content = body.get("content")
+    content = body.get("content") or []
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
     parts: list[Part] = []
@@ -64,12 +64,16 @@ def _string(value: Any) -> str:
 
 def _field(block: Json, key: str, index: int) -> str:
     value = block.get(key)
+    if value is None:
+        return ""
     if type(value) is not str:
         raise UpstreamProtocolError(f"content[{index}].{key}: expected a string, got {kind_of(value)}")
     return value
 
 
 def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]) -> Part | None:
+    if block is None:
+        return None
     if type(block) is not dict:
         raise UpstreamProtocolError(f"content[{index}]: expected a block (an object), got {kind_of(block)}")
     at = ("content", index)
@@ -78,16 +82,16 @@ def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]
         text = Text(_field(block, "text", index), at)
         citations = block.get("citations")
         if citations:
-            if type(citations) is not list or not all(type(citation) is dict for citation in citations):
-                raise UpstreamProtocolError(f"content[{index}].citations: expected an array of objects")
-            text.citations = [read_citation(citation) for citation in citations]
+            text.citations = [read_citation(entry) for entry in known_citations(citations, (*at, "citations"), losses)]
         return text
     if kind == "tool_use":
         return _read_call(block, index, losses, names)
     if kind == "thinking":
         # Other servers than Anthropic's may leave the signature out.
-        signature = _string(block.get("signature"))
-        return Reasoning(_field(block, "thinking", index), at, DIALECT, signature or None, native=block)
+        signature, thinking = _string(block.get("signature")), _field(block, "thinking", index)
+        if None in (block.get("thinking"), block.get("signature", "")):  # as a stream has them
+            block = {**block, "thinking": thinking, "signature": signature}
+        return Reasoning(thinking, at, DIALECT, signature or None, native=block)
     if kind == "redacted_thinking":
         return Reasoning("", at, DIALECT, _field(block, "data", index), redacted=True, native=block)
     if type(kind) is str and kind in OPAQUE_BLOCKS:
@@ -99,6 +103,8 @@ def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]
 def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]) -> ToolCall:
     at = ("content", index)
     name = _field(block, "name", index)
+    if not name:
+        raise UpstreamProtocolError(f"content[{index}].name: a tool call has no name")
     given = block.get("input")
     if given is None:
         given = {}

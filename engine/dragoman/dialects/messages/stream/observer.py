@@ -49,6 +49,9 @@ class MessagesObserver(Observer):
         name, index = payload.get("type"), payload.get("index")
         if type(index) is not int:
             index = None
+        if name == "message" and not self._started:
+            self.whole = b""
+            return
         if event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
@@ -65,6 +68,9 @@ class MessagesObserver(Observer):
                 self.violation("message_start twice")
             self._started = True
             message = payload.get("message")
+            if type(message) is dict and message.get("content") and message.get("stop_reason"):
+                self.whole = dumps(message)
+                return
             usage = message.get("usage") if type(message) is dict else None
             # Its count of the output is not final.
             self._count({**usage, "output_tokens": None} if type(usage) is dict else None)

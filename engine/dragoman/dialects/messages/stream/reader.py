@@ -27,18 +27,22 @@ from dragoman.canonical.events import (
     Start,
     Stop,
 )
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
-from dragoman.dialects.messages.citations import read_citation
+from dragoman.dialects.messages.citations import known_citations, read_citation
+from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason
 from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.shared.block_index import BlockMap
+from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader, ignore_run
 from dragoman.dialects.shared.streamed_arguments import Room
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
@@ -67,6 +71,7 @@ class MessagesReader(StreamReader):
         "_id",
         "_ignored",
         "_last",
+        "_message",
         "_phase",
         "_room",
         "_shown",
@@ -92,6 +97,8 @@ class MessagesReader(StreamReader):
         self._thinking: ThinkingReader | None = None
         """None before the first thinking block."""
         self._usage = UsageReader()
+        self._message: Json | None = None
+        """The message of `message_start`, if it has content, which counts only if no blocks follow."""
         self._ignored: set[int] = set()
         """The upstream's indexes of blocks of unknown types."""
 
@@ -110,7 +117,7 @@ class MessagesReader(StreamReader):
         except orjson.JSONDecodeError:
             event = self.payload(data)
         if type(event) is not dict:
-            return self.read_odd(event, out)
+            return self.read_other(event, out)
         name = event.get("type")
         if name == "content_block_delta":
             self._delta(event, out)
@@ -130,8 +137,16 @@ class MessagesReader(StreamReader):
             self._phase = READER[self._phase]["error"]
             out.append(Error(read_error_payload(event, Dialect.MESSAGES)))
             self.done = True
+        elif name == "message" and self._phase is _WAITING:
+            self.read_whole(event, out)
+        elif not event:
+            out.append(Ping())
         else:
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(name)))
+
+    def read_reply(self, payload: Json) -> Reply:
+        """See `StreamReader.read_reply`."""
+        return read_reply(payload, self.context)
 
     def follow(self, delta: Delta) -> RunCallback | None:
         """Return the callback for further deltas of the block of `delta`, see `StreamReader`."""
@@ -175,8 +190,14 @@ class MessagesReader(StreamReader):
     def _start(self, event: Json, out: list[Event]) -> None:
         self._phase = READER[self._phase]["message_start"]
         message = event.get("message")
+        if message is None:
+            message = {}
         if type(message) is not dict:
             raise UpstreamProtocolError(_malformed("message"))
+        if message.get("content"):
+            if message.get("stop_reason"):
+                return self.read_whole(message, out)
+            self._message = message
         self._usage.start(message.get("usage"))
         upstream_id, model = message.get("id"), message.get("model")
         self._id = upstream_id if type(upstream_id) is str else ""
@@ -188,13 +209,17 @@ class MessagesReader(StreamReader):
         delta = event.get("delta")
         if type(delta) is not dict or not (native := delta.get("stop_reason")):
             return
+        if type(native) is not str:
+            raise UpstreamProtocolError("upstream sent a stop_reason that is not a string")
         if self._phase is _STOPPED:
             self._record_repair("a second stop_reason", _STOP_REASON)
         else:
-            self._finish(str(native), delta, out)
+            self._finish(native, delta, out)
 
     def _finish(self, native: str, delta: Json, out: list[Event]) -> None:
         self._phase = READER[self._phase]["stop_reason"]
+        if self._message is not None and not self._blocks.count:
+            return self._finish_at_once({**self._message, **delta}, out)
         still_open, calls = list(self._blocks.open), self._calls
         reason = resolve_stop_reason(
             native,
@@ -216,6 +241,14 @@ class MessagesReader(StreamReader):
         sequence = delta.get("stop_sequence")
         stop = Stop(reason, native, sequence if type(sequence) is str else None)
         out.append(Finish(stop, self._usage.canonical(), read_stop_details(delta.get("stop_details"))))
+
+    def _finish_at_once(self, message: Json, out: list[Event]) -> None:
+        """Finish a reply whose content was in `message_start`."""
+        self._record_repair("the content of the message was in message_start", "message_start")
+        finish: Finish
+        _, *blocks, finish, _ = events_of(read_reply(message, self.context))  # type: ignore[assignment]
+        finish.usage = self._usage.canonical()
+        out += [*blocks, finish]
 
     def _stop(self, out: list[Event]) -> None:
         self._phase = READER[self._phase]["message_stop"]
@@ -247,9 +280,9 @@ class MessagesReader(StreamReader):
         if kind == "text":
             self._open_prose(key, _TEXT, block.get("text"), out)
             index = self._blocks.open[key][0]
-            citations = block.get("citations")
-            if type(citations) is list:
-                out.extend(Annotation(index, read_citation(citation)) for citation in citations)
+            if citations := block.get("citations"):
+                known = known_citations(citations, "content_block.citations", self.context.losses)
+                out.extend(Annotation(index, read_citation(citation)) for citation in known)
         elif kind == "thinking":
             self._open_prose(key, _REASONING, block.get("thinking"), out)
             if self._thinking is None:
@@ -282,8 +315,14 @@ class MessagesReader(StreamReader):
         if type(key) is not int:
             key = self._last_index(key, "content_block_delta")
         entry = self._blocks.open.get(key)
+        if not delta:
+            return
         if entry is None:
-            if key in self._ignored or (self._calls is not None and self._calls.is_late(key, delta)):
+            if (
+                key in self._ignored
+                or _is_empty(delta)
+                or (self._calls is not None and self._calls.is_late(key, delta))
+            ):
                 return
             raise UpstreamProtocolError(f"upstream continued block {key}, which is not open")
         if type(delta) is not dict:
@@ -293,6 +332,8 @@ class MessagesReader(StreamReader):
         if type(form) is str and form in _DELTA_KIND and kind is not _OPAQUE:
             text = delta.get(_TEXT_KEY[form])
             if _DELTA_KIND[form] is not kind or type(text) is not str:
+                if _is_empty(delta) and (text is not None or kind is not _TOOL):
+                    return
                 text = self._repair_fragment(form, kind, text)
             calls = self._calls if kind is _TOOL else None
             if calls is not None:
@@ -308,9 +349,13 @@ class MessagesReader(StreamReader):
         elif form == "signature_delta" and kind is _REASONING and self._thinking is not None:
             self._thinking.sign(key, index, delta.get("signature"), out)
         elif form == "citations_delta" and kind is _TEXT:
-            out.append(Annotation(index, read_citation(delta.get("citation"))))
+            if citation := delta.get("citation"):
+                known = known_citations([citation], "delta.citation", self.context.losses)
+                out.extend(Annotation(index, read_citation(entry)) for entry in known)
         elif kind is _OPAQUE:
             out.append(Opaque(index, DIALECT, "delta", delta))
+        elif _is_empty(delta):
+            return
         elif form in ("signature_delta", "citations_delta"):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
         else:
@@ -358,6 +403,11 @@ class MessagesReader(StreamReader):
             self._thinking.flush(key, entry[0], out)
         elif entry[1] is _TOOL and self._calls is not None:
             self._calls.flush(key, entry[0], out)
+
+
+def _is_empty(delta: Any) -> bool:
+    """True for a delta that has nothing but its type."""
+    return type(delta) is dict and is_empty({**delta, "type": None})
 
 
 def _malformed(what: str) -> str:

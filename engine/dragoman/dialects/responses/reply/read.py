@@ -35,6 +35,7 @@ from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, U
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
+from dragoman.wire.json_codec import dumps, loads
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
@@ -51,12 +52,16 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
     status = read_status(body)
     output = body.get("output")
+    if output is None and status is not None and "output" in body:
+        output = []
     if type(output) is not list:
         raise UpstreamProtocolError(f"output: expected an array, got {kind_of(output)}")
     identity = _string(body.get("id"))
     parts: list[Part] = []
     cut: list[int] = []
     for position, item in enumerate(output):
+        if item is None:
+            continue
         if type(item) is not dict:
             raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
         kind = item_kind(item)
@@ -71,6 +76,15 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         _check_calls(parts, cut, context)
     model, created = _string(body.get("model")), read_timestamp(body.get("created_at"))
     return Reply(identity, model, parts, stop, read_usage(body.get("usage")), created, None, frozenset(cut))
+
+
+def read_snapshot(data: bytes) -> bytes | None:
+    """Returns the response in a stream's last event as JSON, or None if it has no output: some servers leave it out."""
+    event = loads(data)
+    response = event.get("response") if type(event) is dict else None
+    if type(response) is not dict or not response.get("output"):
+        return None
+    return dumps(response)
 
 
 def read_status(response: Json, terminal: str | None = None) -> str | None:
@@ -128,17 +142,19 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
     check_role(item)
     if item.get("phase") is not None:
         losses.add(LossCode.PHASE, (*at, "phase"))
-    content = item.get("content")
+    content = item.get("content") or []
     if type(content) is not list:
         raise UpstreamProtocolError(f"upstream sent a message whose content is {kind_of(content)}, not an array")
     for number, raw in enumerate(content):
+        if not raw:
+            continue
         where = (*at, "content", number)
         known = part_kind(raw)
         if known is None:
             losses.add(LossCode.UNKNOWN_EVENT, where, "a part of unknown type was left out")
             continue
         kind, key = known
-        text = raw.get(key)
+        text = raw.get(key) or ""
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent a {raw['type']} part whose {key} is {kind_of(text)}")
         if kind is _REFUSAL:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import BlockKind, Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.logprobs import check_tokens
+from dragoman.dialects.openai.logprobs import known_tokens
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import TOOL_SEARCH
 from dragoman.errors import Path, UpstreamProtocolError
@@ -134,11 +134,9 @@ def read_citations(part: Json, at: Path, losses: Losses, after: int = 0) -> list
 
 
 def read_logprobs(holder: Json, context: ReplyContext) -> list[Json]:
-    """Returns the log probabilities of a text, if the client requested them.
-
-    Raises UpstreamProtocolError if they are not a list of tokens.
-    """
-    return check_tokens(holder.get("logprobs")) if context.logprobs else []
+    """Returns the log probabilities of a text, if the client requested them."""
+    logprobs = holder.get("logprobs")
+    return known_tokens(logprobs, "output.content.logprobs", context) if logprobs else []
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------

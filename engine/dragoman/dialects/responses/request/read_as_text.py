@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.canonical.request import Image, Json, Part, Text, ToolCall, ToolResult
-from dragoman.dialects.openai.data_urls import read_url
+from dragoman.dialects.openai.data_urls import read_image_url
 from dragoman.dialects.responses.request.read_content import USER, PartReader
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
@@ -91,7 +91,7 @@ def built_in_output(item: Json, call_id: str, at: Path) -> ToolResult:
     output = item.get("output")
     content: str | list[Part] = output if type(output) is str else dumps(_short(output)).decode()
     if type(output) is dict and type(url := output.get("image_url")) is str:
-        content = [Image(read_url(url, (*at, "output", "image_url")), (*at, "output"))]
+        content = [Image(read_image_url(url, (*at, "output", "image_url")), (*at, "output"))]
     return ToolResult(call_id, content, at, is_error=item.get("status") == "failed")
 
 

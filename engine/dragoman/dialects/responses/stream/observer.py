@@ -126,6 +126,9 @@ class ResponsesObserver(Observer):
         if name == "error" or (type(name) is not str and reports_error(payload)):
             return self.watch_error(payload, event)
         if type(name) is not str:
+            if self._echo is None and type(payload.get("output")) is list:
+                self.whole = b""
+                return None
             return self.violation("an event without a type")
         if event and event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(name)}'")

@@ -25,7 +25,7 @@ def arguments_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
         return
     if item.done:
         raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which is closed")
-    text = event.get("delta")
+    text = event.get("delta") or ""
     if type(text) is not str:
         raise wrong_type(event, "delta")
     _emit_arguments(table, item, text, out)

@@ -27,6 +27,8 @@ _CALL, _NATIVE, _TEXT = ItemKind.CALL, ItemKind.NATIVE, BlockKind.TEXT
 def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_item.added`. Content in it is provisional: it is read from the deltas or from the end."""
     raw = event.get("item")
+    if raw is None:  # it may come when it is done
+        return
     if type(raw) is not dict:
         raise wrong_type(event, "item")
     key = table.new_key(event)
@@ -38,6 +40,8 @@ def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
 def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_item.done`. Some servers send no other event of an item."""
     raw, key = event.get("item"), event.get("output_index")
+    if raw is None:  # the last snapshot may have it
+        return
     if type(raw) is not dict:
         raise wrong_type(event, "item")
     item = table.items.get(key) if type(key) is int else _find_unfinished(table, raw.get("id"))
@@ -54,6 +58,8 @@ def item_done(table: ItemTable, event: Json, out: list[Event]) -> None:
 def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.content_part.added`. A part of reasoning needs none: its texts open it."""
     raw = event.get("part")
+    if not raw:
+        return
     if type(raw) is not dict:
         raise wrong_type(event, "part")
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
@@ -64,6 +70,8 @@ def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
 def part_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.content_part.done`."""
     raw = event.get("part")
+    if raw is None:
+        return
     if type(raw) is not dict:
         raise wrong_type(event, "part")
     part = table.open_part(event, _TEXT)
@@ -106,6 +114,8 @@ def complete_output(table: ItemTable, output: Any, out: list[Event], *, cut: boo
     keys = sorted(table.items) if len(output) == len(table.items) else range(len(output))
     taken: set[int] = set()
     for raw, position in zip(output, keys, strict=True):
+        if raw is None:
+            continue
         if type(raw) is not dict:
             raise UpstreamProtocolError("upstream ended the reply with an item that is not an object")
         item = table.items.get(position)

@@ -24,7 +24,7 @@ def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     kind = _REFUSAL if event["type"] == "response.refusal.delta" else _TEXT
     part = table.open_part(event, kind) or _find_open_part(table, event, kind, out)
     if part is not None:
-        text = event.get("delta")
+        text = event.get("delta") or ""
         if type(text) is not str:
             raise wrong_type(event, "delta")
         part.append_delta(text, out)
@@ -111,6 +111,8 @@ def complete_message(table: ItemTable, item: ItemState, raw: Json, out: list[Eve
     if type(content) is not list:
         content = []
     for number, raw_part in zip(item.part_numbers(len(content)), content, strict=True):
+        if not raw_part:
+            continue
         if type(raw_part) is not dict:
             raise UpstreamProtocolError("upstream sent a message with a part that is not an object")
         part = item.parts.get(number) or _open_part(table, item, number, raw_part, out)
@@ -191,6 +193,8 @@ def _start_part(table: ItemTable, item: ItemState, number: int, kind: BlockKind 
 def _complete_part(
     table: ItemTable, item: ItemState, number: int, part: PartState, raw: Json, out: list[Event]
 ) -> None:
+    if not raw:
+        return
     known = part_kind(raw)
     if known is None or known[0] is not part.kind:
         raise UpstreamProtocolError(f"upstream ended a {part.kind} part as one of type {raw.get('type')!r}")

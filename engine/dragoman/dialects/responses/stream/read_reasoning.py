@@ -23,7 +23,7 @@ _UNKNOWN, _REASONING = ItemKind.UNKNOWN, ItemKind.REASONING
 def delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.reasoning_text.delta` or `response.reasoning_summary_text.delta`."""
     item = table.find(event) or table.add_unannounced(event, "reasoning", out)
-    text = event.get("delta")
+    text = event.get("delta") or ""
     if type(text) is not str:
         raise wrong_type(event, "delta")
     if item.kind is _UNKNOWN:

@@ -12,11 +12,12 @@ from typing import Final
 import orjson
 
 from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Ping, Start
+from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
-from dragoman.dialects.responses.reply.read import read_status
+from dragoman.dialects.responses.reply.read import read_reply, read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
@@ -96,7 +97,7 @@ class ResponsesReader(StreamReader):
         except orjson.JSONDecodeError:
             event = self.payload(data)
         if type(event) is not dict:
-            return self.read_odd(event, out)
+            return self.read_other(event, out)
         name = event.get("type")
         if type(name) is not str:
             name = ""
@@ -117,10 +118,16 @@ class ResponsesReader(StreamReader):
                 self._start(event.get("response"), out)
                 if name == "response.created" and not event.get("error"):
                     self._begun = response_of(data)
-        elif name in _PINGS:
+        elif name in _PINGS or not event:
             out.append(Ping())
+        elif not name and type(event.get("output")) is list and self._phase is _WAITING:
+            self.read_whole(event, out)
         elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
+
+    def read_reply(self, payload: Json) -> Reply:
+        """See `StreamReader.read_reply`."""
+        return read_reply(payload, self.context)
 
     def follow(self, delta: Delta) -> RunCallback | None:
         """See `StreamReader.follow`."""
@@ -141,6 +148,8 @@ class ResponsesReader(StreamReader):
         self._start(response, out)
 
     def _start(self, response: object, out: list[Event]) -> None:
+        if response is None:
+            response = {}
         if type(response) is not dict:
             raise UpstreamProtocolError("upstream began a response that is not an object")
         identity, model = response.get("id"), response.get("model")

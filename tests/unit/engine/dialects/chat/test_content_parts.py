@@ -28,9 +28,7 @@ def test_kind_and_text_of_each_part() -> None:
     assert not losses
 
 
-@pytest.mark.parametrize(
-    "part", [{"type": "audio", "audio": "x"}, {"type": "text", "text": 3}, {"type": []}, "Hi", None]
-)
+@pytest.mark.parametrize("part", [{"type": "audio", "audio": "x"}, {"type": "text", "text": 3}, {"type": []}, "Hi"])
 def test_other_parts_are_losses(part: Any) -> None:
     losses = Losses()
     assert read_content_parts([{"type": "text", "text": "a"}, part], ("message",), losses) == [(BlockKind.TEXT, "a")]

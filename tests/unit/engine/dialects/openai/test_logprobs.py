@@ -35,7 +35,7 @@ from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.dialects.chat.stream.reader import ChatReader as Reader
 from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
-from dragoman.errors import Unsupported, UpstreamProtocolError
+from dragoman.errors import Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.stop_sequences import StopCutter, cut_reply
@@ -123,11 +123,11 @@ def test_tokens_of_a_refusal_are_left_out_with_a_row() -> None:
     assert context.losses.rows[0][:2] == (LossCode.UNKNOWN_FIELD, "choices[0].logprobs.refusal")
 
 
-def test_tokens_that_were_not_asked_for_are_an_error_in_a_stream() -> None:
-    events = read(piece({"content": "a"}), piece({"content": "b"}, token("b")), context=ReplyContext("m"))
-    assert isinstance(events[-1], Error)
-    assert "not requested" in events[-1].failure.message
-    assert Delta(0, "a") in events
+def test_tokens_that_were_not_asked_for_are_left_out_with_one_row() -> None:
+    context = ReplyContext("m")
+    events = read(piece({"content": "a"}, token("a")), piece({"content": "b"}, token("b")), context=context)
+    assert events[2:] == [Delta(0, "a"), Delta(0, "b")]
+    assert [row.code for row in context.losses.rows] == [LossCode.UNKNOWN_FIELD]
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,14 @@ def test_tokens_that_were_not_asked_for_are_an_error_in_a_stream() -> None:
         {"content": [token("a", top_logprobs=[{"token": 5, "logprob": 0}])]},
     ],
 )
-def test_tokens_that_are_none_are_the_upstreams_error(logprobs: Any) -> None:
+def test_tokens_that_are_none_are_left_out_with_a_row(logprobs: Any) -> None:
     chunk = piece({"content": "a"})
     chunk["choices"][0]["logprobs"] = logprobs
-    assert isinstance(read(chunk)[-1], Error)
-    with pytest.raises(UpstreamProtocolError, match="logprobs"):
-        whole({"content": "a"}, logprobs)
+    streamed, complete = asked(), asked()
+    assert read(chunk, context=streamed)[2:] == [Delta(0, "a")]
+    whole({"content": "a"}, logprobs, complete)
+    assert streamed.losses.rows == complete.losses.rows
+    assert [row.code for row in complete.losses.rows] == [LossCode.UNKNOWN_FIELD]
 
 
 def whole(message: Json, logprobs: Any, context: ReplyContext | None = None) -> list[Part]:

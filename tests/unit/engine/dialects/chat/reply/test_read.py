@@ -77,7 +77,7 @@ def test_exactly_one_choice(count: int) -> None:
         (upstream({"content": 3}), "content"),
         (upstream({"content": None, "audio": {"id": "a"}}), "audio only"),
         (upstream({"content": None, "function_call": {"name": "f", "arguments": "{"}}, "function_call"), "not JSON"),
-        (upstream({"tool_calls": {}}), "not an array"),
+        (upstream({"tool_calls": {"index": 0}}), "not an array"),
         (upstream({"tool_calls": ["x"]}), "tool call"),
         (upstream({"tool_calls": [{"id": "c", "function": {"arguments": "{}"}}]}), "without a name"),
         (upstream({"tool_calls": [tool_call('{"a": ')]}, "tool_calls"), "not JSON"),

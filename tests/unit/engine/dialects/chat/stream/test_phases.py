@@ -49,7 +49,7 @@ READ_BEFORE = {
     Phase.FINISHED: ("choice", "finish_reason"),
     Phase.ENDED: ("choice", "finish_reason", "usage"),
 }
-READER_ERRORS = {"usage": "upstream_protocol", "[DONE]": "stream_truncated", "end of stream": "stream_truncated"}
+READER_ERRORS = {"[DONE]": "stream_truncated", "end of stream": "stream_truncated"}
 
 FAILURE = Failure(FailureKind.OVERLOADED, "busy", 503)
 CANONICAL: dict[str, Event] = {

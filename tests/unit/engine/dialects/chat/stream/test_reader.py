@@ -92,10 +92,7 @@ def test_half_a_usage_chunk_after_the_finish_costs_only_the_usage() -> None:
         (chunk({"index": 0, "delta": {}}, {"index": 1, "delta": {}}), "2 choices"),
         (piece({"role": "user"}), "sent the role 'user'"),
         (piece({"role": "tool", "content": "x"}), "sent the role 'tool'"),
-        (piece({}, logprobs={"content": []}), "logprobs"),
         (piece({"function_call": "f"}), "function_call that is not an object"),
-        (piece({"audio": {"id": "a"}}), "audio"),
-        (COUNTED, "usage chunk before a finish_reason"),
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
         (piece({"content": 5}), "not a string"),
@@ -116,8 +113,44 @@ def test_a_breach_of_the_grammar_ends_the_stream_and_keeps_what_came_before(fram
     canonical.check(events)
 
 
-def test_usage_before_the_role_is_a_breach_too() -> None:
-    assert "usage chunk before a finish_reason" in failed(read(COUNTED, ROLE, STOP))
+@pytest.mark.parametrize("chunks", [(COUNTED, ROLE, HEL, STOP, "[DONE]"), (ROLE, COUNTED, HEL, STOP, "[DONE]")])
+def test_counts_before_the_finish_reason_are_those_of_the_reply(chunks: tuple[Json | str, ...]) -> None:
+    assert read(*chunks)[-2:] == [Finish(Stop(StopReason.END, "stop"), COUNTS), End()]
+
+
+def test_counts_and_done_end_a_reply_without_a_finish_reason() -> None:
+    ledger = context()
+    assert read(ROLE, HEL, COUNTED, "[DONE]", into=ledger)[-2:] == [
+        Finish(Stop(StopReason.END, None), COUNTS),
+        End(),
+    ]
+    assert ledger.losses.counts[LossCode.STOP_UNKNOWN] == 1
+    whole = call(0, "a", "f", '{"a":1}')
+    assert read(ROLE, whole, COUNTED, "[DONE]")[-2:] == [Finish(Stop(StopReason.TOOL_CALLS, None), COUNTS), End()]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        (ROLE, HEL, "[DONE]"),
+        (ROLE, HEL, COUNTED),
+        (ROLE, COUNTED, HEL, "[DONE]"),
+        (ROLE, call(0, "a", "f", '{"a":'), COUNTED, "[DONE]"),
+        (ROLE, call(0, "a", "f", ""), COUNTED, "[DONE]"),
+    ],
+)
+def test_one_proof_of_an_end_is_not_enough_and_neither_is_half_a_call(chunks: tuple[Json | str, ...]) -> None:
+    last = read(*chunks)[-1]
+    assert isinstance(last, Error)
+    assert last.failure.code == "stream_truncated"
+
+
+def test_audio_beside_a_text_is_left_out_and_alone_an_error() -> None:
+    ledger = context()
+    audio = piece({"audio": {"id": "a", "data": "x"}})
+    assert isinstance(read(ROLE, HEL, audio, audio, STOP, "[DONE]", into=ledger)[-1], End)
+    assert ledger.losses.counts[LossCode.UNKNOWN_EVENT] == 1
+    assert "audio only" in failed(read(piece({"audio": {"id": "a"}}), STOP, "[DONE]"), BEFORE[0])
 
 
 @pytest.mark.parametrize(

@@ -146,14 +146,12 @@ def test_a_refusal_without_text() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        None,
         "hi",
         ["hi"],
-        [{"type": "text"}],
+        [{"type": "text", "text": 5}],
         [{"type": "tool_use", "id": "x", "name": "f", "input": "{"}],
         [{"type": "tool_use", "id": "x", "input": {}}],
-        [{"type": "thinking"}],
-        [{"type": "text", "text": "x", "citations": ["y"]}],
+        [{"type": "thinking", "thinking": ["x"]}],
     ],
 )
 def test_T06_malformed_replies_are_the_upstreams_fault(content: Any) -> None:

@@ -91,7 +91,7 @@ def test_text() -> None:
         (text("1"), "malformed content_block_start"),  # type: ignore[arg-type]
         (LAST, "before a stop_reason"),
         ("{", "not JSON"),
-        ("[]", "not a JSON object"),
+        ("[1]", "not a JSON object"),
     ],
 )
 def test_T02_T12_T13_a_breach_ends_the_stream_and_keeps_what_came_before(event: Json | str, told: str) -> None:

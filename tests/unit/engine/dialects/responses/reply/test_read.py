@@ -99,12 +99,12 @@ CANDIDATE = {"token": "H", "logprob": -1.0}
         *([CANDIDATE | {"top_logprobs": top}] for top in ("x", 1, [None])),
     ],
 )
-def test_log_probabilities_that_are_none_are_the_upstreams_fault(logprobs: Any) -> None:
-    """As from a Chat upstream; writers go by their origin."""
-    item = message(text_part("H", logprobs=logprobs))
-    with pytest.raises(UpstreamProtocolError, match="logprobs"):
-        reply(item, context=ReplyContext("m", logprobs=True))
-    assert reply(item).parts, "nobody asked for them"
+def test_log_probabilities_that_are_none_are_left_out_with_a_row(logprobs: Any) -> None:
+    for context in (ReplyContext("m", logprobs=True), ReplyContext("m")):
+        (part,) = reply(message(text_part("H", logprobs=logprobs)), context=context).parts
+        assert part == Text("H", part.at)
+        empty = logprobs in ({"content": []}, [None])
+        assert [row.code for row in context.losses.rows] == ([] if empty else [LossCode.UNKNOWN_FIELD])
 
 
 @pytest.mark.parametrize("annotations", ["see", {"type": "url_citation"}, ["see"]])
@@ -179,10 +179,10 @@ def test_T24_unknown_items_and_parts_are_left_out_with_a_row_each() -> None:
         ([], "expected a response"),
         (response("in_progress"), "not finished: in_progress"),
         (response("queued"), "not finished: queued"),
-        (response("completed") | {"output": None}, "output: expected an array"),
+        (response("completed") | {"output": "x"}, "output: expected an array"),
         (response("completed", ["x"]), "output[0]: expected an item"),
         (response("completed", [message() | {"content": "x"}]), "content is a string"),
-        (response("completed", [message({"type": "output_text"})]), "text is null"),
+        (response("completed", [message({"type": "output_text", "text": 5})]), "text is an integer"),
         (response("completed", [message(role="user")]), "spoke as 'user'"),
         (response("completed", [call(name="")]), "without a name"),
         (response("completed", [call(arguments=7)]), "neither text nor an object"),
