@@ -54,6 +54,11 @@ class Knobs:
     reasoning_surface: Literal["reasoning_text", "summary"] = documented(
         "reasoning_text", "Responses clients: reasoning is sent as text or as a summary"
     )
+    last_signature: Literal["send", "drop"] = documented(
+        "send",
+        "Messages clients: Gemini's signature of a reply's last text, which it signs when it is complete: sent in a "
+        "thinking block behind the text, or left out",
+    )
     error_codes: Literal["documented", "codex"] = documented(
         "documented",
         "Responses clients: `response.failed` has the codes of the API's schema only, or also those that Codex acts on",

@@ -101,7 +101,8 @@ def translate(
         check_keys(body, payload)
         family = profile.family or direction.upstream.dialect
         strip = knobs.request_noise == "strip" and not profile.billing_line
-        body = restore(direction.client, body, payload, family, losses, strip_noise=strip)
+        sign = profile.signed_calls
+        body = restore(direction.client, body, payload, family, losses, strip_noise=strip, sign=sign)
         losses.stop_rejecting()
         options = payload.get("stream_options")
         context.include_usage = type(options) is dict and options.get("include_usage") is True

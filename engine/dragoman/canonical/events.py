@@ -184,8 +184,8 @@ class Opaque:
     """Payload of a block that only its origin understands, before the block's end.
 
     `origin` is the dialect it came from, `form` its name there: `signature`, `encrypted_content`, `reasoning_content`,
-    `reasoning_details` on a reasoning block; `block` (the whole block as it started) or `delta` (what was added to it)
-    on an opaque one.
+    `reasoning_details`, `extra_content` on a reasoning block; `block` (the whole block as it started) or `delta` (what
+    was added to it) on an opaque one.
     `native` is the whole original reasoning block, in the form that its origin expects in a later request. It is set
     only for writers that can keep it (`ReplyContext.envelope`), with the last such event of its block.
     """

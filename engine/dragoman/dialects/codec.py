@@ -50,6 +50,9 @@ class Codec:
     restore_reasoning: Callable[[Any, str, Losses], bool] | None = None
     """Restores or drops the enveloped reasoning in a request of this dialect, in place, for an upstream of the same
     dialect and of the given family. Returns True if there was any. None if clients of the dialect send none back."""
+    sign_history: Callable[[Any, Losses], bool] | None = None
+    """Signs the calls in a request of this dialect for upstreams that reject unsigned ones, in place at the top level.
+    Returns True if there were any. None if no upstream of the dialect does."""
     strip_billing_line: Callable[[Any, Losses], bool] | None = None
     """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
     dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""

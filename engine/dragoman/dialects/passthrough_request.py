@@ -26,11 +26,14 @@ def check_keys(body: bytes, payload: Json) -> None:
         raise ClientRequestError((key,), "is given more than once; send it once")
 
 
-def restore(codec: Codec, body: bytes, payload: Json, family: str, losses: Losses, *, strip_noise: bool) -> bytes:
+def restore(
+    codec: Codec, body: bytes, payload: Json, family: str, losses: Losses, *, strip_noise: bool, sign: bool = False
+) -> bytes:
     """Returns the body with enveloped reasoning restored or dropped, and without the client's noise.
 
     `family` names the upstream whose reasoning is restored (profile `family`). With `strip_noise`, fields are dropped
-    that only the vendor of the dialect's best-known client reads. The body is returned unchanged if it has neither.
+    that only the vendor of the dialect's best-known client reads. With `sign`, unsigned calls are signed (profile
+    `signed_calls`). The body is returned unchanged if it has none of these.
     """
     restored = dict(payload)  # the caller may send the payload to another upstream next
     restore_reasoning, strip_line = codec.restore_reasoning, codec.strip_billing_line
@@ -38,6 +41,8 @@ def restore(codec: Codec, body: bytes, payload: Json, family: str, losses: Losse
     changed = restore_reasoning is not None and body.rfind(_TAG) >= 0 and restore_reasoning(restored, family, losses)
     if strip_noise and strip_line is not None:
         changed |= strip_line(restored, losses)
+    if sign and codec.sign_history is not None:
+        changed |= codec.sign_history(restored, losses)
     if not changed:
         return body
     try:

@@ -74,6 +74,11 @@ class Profile:
     reasoning_details: bool = flag(
         False, "Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged"
     )
+    signed_calls: bool = flag(
+        False,
+        "Chat: rejects calls of earlier turns that its model has not signed (Gemini 3); Dragoman gives calls of other "
+        "models the value that Google documents for them",
+    )
     custom_tools: bool = flag(True, "OpenAI dialects: takes free-text (custom) tools")
     client_tools: bool = flag(False, "Messages: takes tools without a schema that Claude is trained on, such as bash")
     namespaces: bool = flag(False, "Responses: takes namespaces of tools")

@@ -22,6 +22,12 @@ _TEMPLATES = "https://github.com/QwenLM/Qwen3.8/issues/244"
 _LATE_VLLM = "https://github.com/vllm-project/vllm/pull/46976"
 _LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
 _LLAMA_CHOICE = "https://pypi.org/project/langchain-llama-cpp/"
+_GEMINI = "https://ai.google.dev/gemini-api/docs/openai"
+_SIGNATURES = "https://ai.google.dev/gemini-api/docs/thought-signatures"
+_GEMINI_FIELDS = "https://github.com/MinLL/SkyrimNet-GamePlugin/issues/77"
+_GEMINI_EFFORTS = (
+    "https://discuss.ai.google.dev/t/openai-compat-api-rejects-reasoning-effort-minimal-for-gemini-3-flash/118724"
+)
 _DIALECT_PAGE = "chat §12"
 
 _vendor = partial(Vendor, "chat")
@@ -98,6 +104,16 @@ CHAT: tuple[Vendor, ...] = (
             "explicit_cache": Fact(True, _DIALECT_PAGE),
             "text_parts": Fact(True, _DIALECT_PAGE),
             "cache_field": Fact("cache_control", _DIALECT_PAGE),
+        },
+    ),
+    _vendor(
+        "gemini",
+        "Gemini (AI Studio, Vertex AI)",
+        _GEMINI,
+        {
+            "signed_calls": Fact(True, _SIGNATURES),
+            "reasoning_replay": Fact(False, _GEMINI_FIELDS),
+            "efforts": Fact(("none", "low", "medium", "high"), _GEMINI_EFFORTS),
         },
     ),
     _vendor(

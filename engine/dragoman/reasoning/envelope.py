@@ -16,7 +16,7 @@ from base64 import urlsafe_b64encode
 from binascii import a2b_base64
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dragoman.canonical.request import Json, Reasoning
 from dragoman.reasoning.envelope_cache import TextCache
@@ -26,7 +26,15 @@ TAG = "dgm1."
 """First characters of every envelope. No vendor's signature or encrypted content has a dot."""
 
 _BLOCKS = {"messages": ("thinking", "redacted_thinking"), "responses": ("reasoning",)}
-"""Types of reasoning blocks by dialect, the only ones allowed in an envelope. Chat has fields instead of blocks."""
+"""Types of reasoning blocks by dialect, the only ones allowed in an envelope."""
+_CHAT_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "reasoning_content": lambda value: type(value) is str,
+    "reasoning_details": lambda value: (
+        type(value) is list and all(type(detail) is dict and type(detail.get("type")) is str for detail in value)
+    ),
+    "extra_content": lambda value: type(value) is dict and all(type(extra) is dict for extra in value.values()),
+}
+"""Chat has fields instead of blocks: their names, and a check of the value."""
 
 
 class OpenedEnvelope(NamedTuple):
@@ -132,10 +140,9 @@ def _is_compaction(dialect: str, block: Json) -> bool:
 
 def _is_reasoning(dialect: str, block: Json) -> bool:
     if dialect == "chat":
-        details = block.get("reasoning_details")
-        if details is not None:
-            return type(details) is list and all(type(d) is dict and type(d.get("type")) is str for d in details)
-        return type(block.get("reasoning_content")) is str
+        return (
+            bool(block) and _CHAT_FIELDS.keys() >= block.keys() and all(_CHAT_FIELDS[key](block[key]) for key in block)
+        )
     return block.get("type") in _BLOCKS.get(dialect, ())
 
 

@@ -28,11 +28,19 @@ HOSTS = {
     "dashscope-intl.aliyuncs.com": "qwen",
     "openrouter.ai": "openrouter",
     "ollama.com": "ollama",
+    "generativelanguage.googleapis.com": "gemini",
+    "aiplatform.googleapis.com": "gemini",
     "api.githubcopilot.com": "copilot",
 }
 """Host → profile. It applies if the provider's dialect has a profile of that name."""
 
-_ENDINGS = {".openai.azure.com": "azure", ".services.ai.azure.com": "azure", ".cognitiveservices.azure.com": "azure"}
+_ENDINGS = {
+    ".openai.azure.com": "azure",
+    ".services.ai.azure.com": "azure",
+    ".cognitiveservices.azure.com": "azure",
+    "-aiplatform.googleapis.com": "gemini",
+    ".rep.googleapis.com": "gemini",
+}
 _OLLAMA_PORT = 11434
 """Ollama's default port, on any host: Ollama usually runs on a host of the user's own."""
 

@@ -50,9 +50,9 @@ CLIENTS: tuple[ClientProfile, ...] = (
         "Claude Code",
         "claude-cli/",
         ("x-claude-code-session-id", ""),
-        {"null_arguments": "strip", "overflow_sizes": "estimate"},
-        "it refuses a call with `null` for an optional parameter, and makes as much room in a conversation as the error"
-        " says is missing",
+        {"null_arguments": "strip", "overflow_sizes": "estimate", "last_signature": "drop"},
+        "it refuses a call with `null` for an optional parameter, makes as much room in a conversation as the error"
+        " says is missing, and has no result if the last block of a reply is not a text",
     ),
     ClientProfile(
         "codex",

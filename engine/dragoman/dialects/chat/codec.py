@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dragoman.dialects import Dialect
+from dragoman.dialects.chat.extra_content import sign_history
 from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.dialects.chat.request.read import read_request
@@ -32,6 +33,7 @@ CODEC = Codec(
     model_paths=(("model",),),
     prompt=(None, "messages"),
     check_end=check_end,
+    sign_history=sign_history,
     request_usage=request_usage,
     usage_remover=UsageRemover,
 )

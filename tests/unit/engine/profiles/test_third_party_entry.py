@@ -128,6 +128,13 @@ def qwen(body: Json) -> None:
     assert not any("prompt_cache_breakpoint" in part for part in objects(body["messages"]))
 
 
+def gemini(body: Json) -> None:
+    assert not any("reasoning_content" in message for message in body["messages"])
+    assert body.get("reasoning_effort") in (None, "none", "low", "medium", "high")
+    calls = [message["tool_calls"] for message in body["messages"] if message.get("tool_calls")]
+    assert all(first["extra_content"]["google"]["thought_signature"] for first, *_ in calls)
+
+
 def litellm(body: Json) -> None:
     assert not any("prompt_cache_breakpoint" in part for part in objects(body["messages"]))
 
@@ -173,6 +180,7 @@ RULES: dict[tuple[str, str], Callable[[Json], None]] = {
     ("chat", "minimax"): minimax,
     ("chat", "qwen"): qwen,
     ("chat", "openrouter"): openrouter,
+    ("chat", "gemini"): gemini,
     ("chat", "litellm"): litellm,
     ("chat", "vllm"): vllm,
     ("chat", "sglang"): template,

@@ -12,6 +12,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
 from dragoman.dialects.chat.stop_and_usage import (
@@ -91,6 +92,10 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         raw_calls = [{"type": "function", "function": legacy}]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
+    unfinished = range(len(parts) - (len(calls) or min(1, len(parts))), len(parts)) if cut else range(0)
+    cut_parts = frozenset(unfinished)
+    if signatures := _read_signatures(message, raw_calls, calls):
+        parts, cut_parts = _insert_signatures(parts, signatures, cut_parts)
     kinds = [type(part) for part in parts]
     if not is_empty(message.get("audio")):
         if not parts:
@@ -113,7 +118,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         stop,
         read_usage(body.get("usage")),
         read_timestamp(created),
-        cut=frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts))) if cut else frozenset(),
+        cut=cut_parts,
     )
 
 
@@ -129,6 +134,44 @@ def _read_reasoning(parts: list[Part], message: Json, context: ReplyContext) -> 
         parts.append(Reasoning(reasoning, (*_MESSAGE, "reasoning_content"), DIALECT, native=native))
     if not details:
         record_dropped_proofs(message, _MESSAGE, context.losses)
+
+
+def _read_signatures(message: Json, raw_calls: Any, calls: list[Part]) -> Json:
+    """Returns the signed `extra_content` of a message and of its calls, by id."""
+    signatures: Json = {}
+    if EXTRA_KEY in message and (extra := read_signed(message)) is not None:
+        signatures[OF_MESSAGE] = extra
+    for raw, call in zip(raw_calls or (), calls, strict=True):
+        if EXTRA_KEY in raw and (extra := read_signed(raw)) is not None:
+            assert type(call) is ToolCall
+            signatures[call.id] = extra
+    return signatures
+
+
+def _insert_signatures(parts: list[Part], signatures: Json, cut: frozenset[int]) -> tuple[list[Part], frozenset[int]]:
+    """Insert reasoning without text, which carries the signatures, before the text and before the signed calls.
+
+    Returns the parts and the positions of those that are cut.
+    """
+    placed: list[Part] = []
+    moved: set[int] = set()
+    waiting = {OF_MESSAGE: signatures[OF_MESSAGE]} if OF_MESSAGE in signatures else {}
+    for position, part in enumerate([*parts, None]):
+        if type(part) is ToolCall and part.id in signatures:
+            waiting[part.id] = signatures[part.id]
+        if waiting and type(part) is not Reasoning:
+            last = placed[-1] if placed else None
+            if type(last) is not Reasoning:
+                proof = signature_of(next(iter(waiting.values())))
+                last = Reasoning("", (*_MESSAGE, EXTRA_KEY), DIALECT, proof)
+                placed.append(last)
+            last.native = {**(last.native or {}), EXTRA_KEY: waiting}
+            waiting = {}
+        if part is not None:
+            if position in cut:
+                moved.add(len(placed))
+            placed.append(part)
+    return placed, frozenset(moved)
 
 
 def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:

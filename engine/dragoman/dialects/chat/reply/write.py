@@ -5,7 +5,14 @@ from __future__ import annotations
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import write_citation
-from dragoman.dialects.chat.stop_and_usage import ID_PREFIX, record_missing_usage, write_finish_reason, write_usage
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, add_signatures
+from dragoman.dialects.chat.stop_and_usage import (
+    DIALECT,
+    ID_PREFIX,
+    record_missing_usage,
+    write_finish_reason,
+    write_usage,
+)
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
 from dragoman.errors import UpstreamProtocolError
@@ -42,6 +49,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
     text, reasoning, refusal = JoinedText(), JoinedText(), JoinedText()
     calls: list[Json] = []
     annotations: list[Json] = []
+    call_ids: list[str] = []
+    signatures: Json = {}
     for position, part in enumerate(reply.parts):
         if type(part) is Text:
             if part.apart:
@@ -56,7 +65,10 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         text.gap()
         if type(part) is ToolCall:
             calls.append(_write_call(part, reply.id, len(calls), cut=position in reply.cut))
+            call_ids.append(part.id)
         elif type(part) is Reasoning:
+            if part.native is not None and part.origin == DIALECT:
+                signatures.update(part.native.get(EXTRA_KEY, ()))
             _write_reasoning(part, reasoning, losses)
         elif type(part) is Refusal:
             if part.text:
@@ -90,6 +102,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         message["tool_calls"] = calls
     if annotations:
         message["annotations"] = annotations
+    if signatures:
+        add_signatures(message, call_ids, signatures)
     return message
 
 
@@ -107,7 +121,7 @@ def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> 
     if part.redacted:
         losses.add(LossCode.REASONING_ENCRYPTED, part.at)
         return
-    if part.proof:
+    if part.proof and part.origin != DIALECT:
         # Encrypted content is the reasoning itself, a signature is not.
         encrypted = part.origin == "responses"
         losses.add(LossCode.REASONING_ENCRYPTED if encrypted else LossCode.REASONING_SIGNATURE, part.at)

@@ -22,6 +22,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
 from dragoman.dialects.chat.request.read_compact import read_compact_turns
 from dragoman.dialects.chat.request.read_content import (
@@ -229,7 +230,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
     parts: list[Part] = []
     bare = _BARE_ASSISTANT.issuperset(message)  # nearly all: saves a dozen look-ups
     if not bare:
-        note_unknown(message, _ASSISTANT_KEYS, at, losses)
+        _read_signature(message, OF_MESSAGE, _ASSISTANT_KEYS, at, parts, losses)
         reject_if_set(message, "function_call", _LEGACY, at)
         reasoning = reasoning_text(message)
         if reasoning:
@@ -261,7 +262,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
     if calls is not None:
         where = (*at, "tool_calls")
         for k, call in enumerate(typed(calls, list, where)):
-            parts.append(_read_call(call, (*where, k), losses, custom))
+            parts.append(_read_call(call, (*where, k), parts, losses, custom))
     if not bare:
         _mark_last(turn, message, losses)
     return turn
@@ -275,7 +276,18 @@ def _add_citations(parts: list[Part], annotations: list[Any], at: Path, losses: 
     last.citations = read_citations(annotations, (*at, "annotations"), losses)
 
 
-def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCall:
+def _read_signature(
+    holder: Json, call_id: str, keys: frozenset[str], at: Path, parts: list[Part], losses: Losses
+) -> None:
+    """Add a reasoning part for Gemini's signature of a message or a call, and record unknown keys."""
+    if EXTRA_KEY in holder and (extra := read_signed(holder)) is not None:
+        keys |= {EXTRA_KEY}
+        where = (*at, EXTRA_KEY)
+        parts.append(Reasoning("", where, DIALECT, signature_of(extra), native={EXTRA_KEY: {call_id: extra}}))
+    note_unknown(holder, keys, at, losses)
+
+
+def _read_call(call: Any, at: Path, parts: list[Part], losses: Losses, custom: set[str]) -> ToolCall:
     typed(call, dict, at)
     call_id, kind = call.get("id"), call.get("type") or "function"
     if type(call_id) is not str or not call_id:
@@ -285,7 +297,7 @@ def _read_call(call: Any, at: Path, losses: Losses, custom: set[str]) -> ToolCal
         raise Unsupported((*at, "type"), f"unknown kind of tool call: {kind!r}")
     cache = None
     if not _BARE_CALL.issuperset(call):
-        note_unknown(call, _CALL_KEYS, at, losses)
+        _read_signature(call, call_id, _CALL_KEYS, at, parts, losses)
         cache = read_cache_mark(call, at, losses)
     body = call.get(kind)
     if type(body) is not dict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
 from dragoman.dialects.chat.citations import write_citation
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, add_signatures, skip_validation
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.media import text_part
@@ -34,6 +35,7 @@ class AssistantWriter:
         "_key",
         "_longest_id",
         "_replays",
+        "_requires_signature",
         "fills_reasoning",
         "knobs",
         "losses",
@@ -53,6 +55,7 @@ class AssistantWriter:
         self._demotes = knobs.demote_reasoning == "on"
         self._drops = not (self._replays or self._demotes)
         self._key = profile.reasoning_key
+        self._requires_signature = profile.signed_calls
         self.fills_reasoning = profile.reasoning_required
         """True if calls without reasoning get a blank one."""
 
@@ -68,8 +71,10 @@ class AssistantWriter:
         apart = False  # True if another part precedes the next text: it then is a new paragraph
         reasoning: list[str] = []
         details: list[Json] = []
+        signatures: Json = {}
         refusal: list[str] = []
         calls: list[Json] = []
+        call_ids: list[str] = []
         annotations: list[Json] = []
         marked: Text | None = None
         for part in turn.parts:
@@ -96,8 +101,9 @@ class AssistantWriter:
             apart = True
             if type(part) is ToolCall:
                 calls.append(self._write_call(part, opened))
+                call_ids.append(part.id)
             elif type(part) is Reasoning:
-                demoted = self._write_reasoning(part, reasoning, details)
+                demoted = self._write_reasoning(part, reasoning, details, signatures)
                 if demoted is not None:
                     pieces += ["\n\n", demoted] if pieces else [demoted]
             elif type(part) is Refusal:
@@ -131,23 +137,27 @@ class AssistantWriter:
             message["annotations"] = annotations
         if turn.name is not None:
             message["name"] = turn.name
+        if signatures:
+            add_signatures(message, call_ids, signatures)
+        if calls and self._requires_signature:
+            skip_validation(calls, losses, turn.at)
         return message
 
     def write_compact(self, turn: CompactAssistantTurn, opened: dict[str, str]) -> Json | None:
         """Returns a compact turn, which another dialect's request brought, as a message. See `write`."""
         message: Json = {"role": "assistant", "content": turn.text or None}
         losses, names = self.losses, self.names
-        kept: tuple[list[str], list[str], list[Json]] | None = None
-        """Reasoning that is sent as text, as reasoning, and as details."""
+        kept: tuple[list[str], list[str], list[Json], Json] | None = None
+        """Reasoning that is sent as text, as reasoning, as details, and as signatures of calls."""
         for part in turn.reasoning:
             if self._drops and part[0] and part[6] is None:  # as in `_write_unwrapped`, without its cost
                 losses.add(_UNSIGNED if part[2] == DIALECT else _FOREIGN, part[1])
                 continue
             if kept is None:
-                kept = [], [], []
+                kept = [], [], [], {}
             self._write_compact_reasoning(part, *kept)
         if kept is not None:
-            self._add_reasoning(message, *kept)
+            self._add_reasoning(message, *kept[:3])
         if turn.calls:
             if self.fills_reasoning and len(message) == 2:  # no reasoning was written
                 self._fill_reasoning(message, turn.at)
@@ -162,6 +172,14 @@ class AssistantWriter:
                 if not arguments.strip():  # compatible servers parse the arguments
                     arguments = "{}"
                 written.append({"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}})
+            if kept is not None and kept[3]:
+                add_signatures(message, [call[0] for call in turn.calls], kept[3])
+            if self._requires_signature:
+                skip_validation(written, losses, turn.at)
+        elif kept is not None and kept[3]:
+            add_signatures(message, (), kept[3])
+            if message["content"] is None:
+                message["content"] = ""
         elif not message["content"]:
             if len(message) == 2:
                 return None
@@ -169,14 +187,14 @@ class AssistantWriter:
         return message
 
     def _write_compact_reasoning(
-        self, part: ReasoningFields, texts: list[str], reasoning: list[str], details: list[Json]
+        self, part: ReasoningFields, texts: list[str], reasoning: list[str], details: list[Json], signatures: Json
     ) -> None:
         """Append the reasoning of a compact turn to one of the lists, or drop it."""
         text, at, origin, proof, redacted, _, family = part
         if family is None and not redacted:
             demoted = self._write_unwrapped(text, at, origin, proof is not None, reasoning)
         else:
-            demoted = self._write_reasoning(Reasoning(*part), reasoning, details)
+            demoted = self._write_reasoning(Reasoning(*part), reasoning, details, signatures)
         if demoted is not None:
             texts.append(demoted)
 
@@ -237,14 +255,21 @@ class AssistantWriter:
             arguments = "{}"
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
-    def _write_reasoning(self, part: Reasoning, reasoning: list[str], details: list[Json]) -> str | None:
-        """Append reasoning to `reasoning` or `details` for servers that want it back, else drop it.
+    def _write_reasoning(
+        self, part: Reasoning, reasoning: list[str], details: list[Json], signatures: Json
+    ) -> str | None:
+        """Add reasoning to `reasoning`, `details` or `signatures` for servers that want it back, else drop it.
 
         Returns the text if it is sent as content instead, by the knob `demote_reasoning`. Reasoning from an envelope is
         sent to the family that made it only.
         """
+        own = own_block(part, DIALECT, self.profile.family or DIALECT) or {}
+        signed = own.get(EXTRA_KEY)
+        if signed:
+            signatures.update(signed)
+            if len(own) == 1:
+                return None
         if part.family is not None:
-            own = own_block(part, DIALECT, self.profile.family or DIALECT) or {}
             text = own.get("reasoning_content")
             if self.profile.reasoning_details and DETAILS_KEY in own:
                 self._write_details(own[DETAILS_KEY], part.at, details)

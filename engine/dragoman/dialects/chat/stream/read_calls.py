@@ -13,6 +13,7 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.call_body import call_body
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback
@@ -32,13 +33,17 @@ LEGACY: Final = -1
 class Call:
     """A tool call. `block` is its index once the name is known; `id` is the upstream's, or empty."""
 
-    __slots__ = ("arguments", "block", "custom", "id", "name", "pending", "plain")
+    __slots__ = ("arguments", "block", "custom", "extra", "id", "name", "pending", "plain", "written_id")
 
     def __init__(self, budget: Room) -> None:
         self.block: int | None = None
         self.id = ""
         self.name = ""
         self.custom = False
+        self.written_id = ""
+        """The id of its block, which replaces one that is missing or used twice."""
+        self.extra: Json | None = None
+        """Signed `extra_content` that arrived before its block started."""
         self.pending = ""
         """Arguments that arrived before the name."""
         self.arguments = Arguments(budget)
@@ -94,6 +99,11 @@ class ToolCallAssembler:
         call = self._find(position, fragment, name or "", text)
         if call is None:
             return
+        if EXTRA_KEY in fragment and (extra := read_signed(fragment)) is not None:
+            if call.block is None:
+                call.extra = extra
+            else:
+                self._text.add_signature(call.written_id, extra)
         if name and not call.name:
             call.name = call.arguments.name = name
             call.custom = custom
@@ -226,13 +236,17 @@ class ToolCallAssembler:
         return call
 
     def _start(self, call: Call, out: list[Event]) -> None:
-        self._text.before_start("a call", _AT, out)
         call_id = call.id
         if self._ids is None:
             self._ids = set()
         if not call_id or call_id in self._ids:  # a result refers to its call by id
-            call_id = mint_call_id(call_id, self._reply_id, self._blocks.count, _AT, self._context.losses.add_once)
+            position = self._blocks.count - self._text.signature_blocks
+            call_id = mint_call_id(call_id, self._reply_id, position, _AT, self._context.losses.add_once)
         self._ids.add(call_id)
+        call.written_id = call_id
+        if call.extra is not None:
+            self._text.add_signature(call_id, call.extra)
+        self._text.before_start("a call", _AT, out)
         call.block = self._blocks.start(id(call), BlockKind.TOOL)
         name = self._context.names.get(call.name, call.name)
         out.append(BlockStart(call.block, BlockKind.TOOL, call_id, name, call.custom))

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.content_parts import read_content_parts
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, signature_of
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
 from dragoman.dialects.chat.reasoning_fields import record_dropped_proofs
 from dragoman.dialects.chat.stop_and_usage import DIALECT
@@ -43,6 +44,8 @@ class TextAssembler:
         "phase",
         "refused",
         "shown",
+        "signature_blocks",
+        "signatures",
     )
 
     def __init__(self, context: ReplyContext) -> None:
@@ -66,6 +69,10 @@ class TextAssembler:
         """Texts of the open reasoning block, if the server wants them back and the client can keep them."""
         self._details: ReasoningDetails | None = None
         """Details of the open reasoning block. They replace `_reasoning`."""
+        self.signatures: Json | None = None
+        """Signed `extra_content` of the message and of calls by id, until it is written with a reasoning block."""
+        self.signature_blocks = 0
+        """The number of reasoning blocks that hold signatures only."""
 
     def add(self, kind: BlockKind, text: Any, out: list[Event]) -> None:
         """Add a text to the block of its kind."""
@@ -100,6 +107,25 @@ class TextAssembler:
             self.budget.take(size_of(detail))
             self._details.add(detail)
 
+    def add_signature(self, call_id: str, extra: Json) -> None:
+        """Keep the signed `extra_content` of a call, or of the message itself with the key `OF_MESSAGE`."""
+        self.budget.take(len(signature_of(extra)))
+        if self.signatures is None:
+            self.signatures = {}
+        self.signatures[call_id] = extra
+
+    def write_signatures(self, out: list[Event]) -> None:
+        """Write a reasoning block without text for the signatures that are not written, if there are any.
+
+        Such a block is what clients of all other dialects send back. It precedes its call if the call has not started.
+        """
+        if self.signatures:
+            self.signature_blocks += 1
+            self.index = self.blocks.start(EXTRA_KEY, _REASONING)
+            out.append(BlockStart(self.index, _REASONING))
+            self._keep(out)
+            out.append(BlockEnd(self.blocks.end(EXTRA_KEY)))
+
     def on_template(self) -> RunCallback | None:
         """See `StreamReader.follow`, for the open block."""
         if self._details is not None:  # a text may be part of a detail, which has to be kept
@@ -120,6 +146,8 @@ class TextAssembler:
             self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} arrived after the finish_reason")
         if self.early_ends is not None:
             self.early_ends.before_start(out)
+        if self.signatures:
+            self.write_signatures(out)
 
     def _start(self, kind: BlockKind, out: list[Event]) -> None:
         self.before_start("content", _DELTA, out)
@@ -137,11 +165,21 @@ class TextAssembler:
         """Close the open block, if there is one."""
         if self.kind is None:
             return
-        if self._details is not None:
-            out.append(Opaque(self.index, DIALECT, DETAILS_KEY, None, {DETAILS_KEY: self._details.complete()}))
-        elif self._reasoning is not None:
-            block = {"reasoning_content": "".join(self._reasoning)}
-            out.append(Opaque(self.index, DIALECT, "reasoning_content", None, block))
-        self._reasoning = self._details = None
+        if self.kind is _REASONING:
+            self._keep(out)
         out.append(BlockEnd(self.blocks.end(self.kind), complete))
         self.kind = None
+
+    def _keep(self, out: list[Event]) -> None:
+        """Write what the server wants back of the open reasoning block."""
+        form, signatures = "reasoning_content", self.signatures
+        block: Json = {}
+        if self._details is not None:
+            form, block = DETAILS_KEY, {DETAILS_KEY: self._details.complete()}
+        elif self._reasoning is not None:
+            block = {form: "".join(self._reasoning)}
+        if signatures:
+            form, block[EXTRA_KEY] = EXTRA_KEY, signatures
+        if block:
+            out.append(Opaque(self.index, DIALECT, form, signatures, block))
+        self._reasoning = self._details = self.signatures = None

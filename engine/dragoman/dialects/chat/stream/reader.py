@@ -30,6 +30,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.errors import is_error_frame
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
 from dragoman.dialects.chat.reply.read import AUDIO, read_reply
@@ -227,6 +228,8 @@ class ChatReader(StreamReader):
                 self._text.add(_REASONING, reasoning, out)
             if DETAILS_KEY in delta or "thinking_blocks" in delta:
                 self._text.add_details(delta, out)
+            if EXTRA_KEY in delta and (extra := read_signed(delta)) is not None:
+                self._text.add_signature(OF_MESSAGE, extra)
             if delta.get("audio"):
                 self._audio = True
                 self.context.losses.add_once(LossCode.UNKNOWN_EVENT, "choices[0].delta.audio", AUDIO)
@@ -303,6 +306,7 @@ class ChatReader(StreamReader):
         self._text.close(out, complete=complete)
         if self._calls is not None:
             self._calls.close(out, complete=complete)
+        self._text.write_signatures(out)
 
     def _end(self, event: str, usage: Usage | None, out: list[Event]) -> bool:
         """End the reply. False if the event does not end it in this phase.
@@ -319,7 +323,8 @@ class ChatReader(StreamReader):
             self._repaired("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:
             self._repaired("the token counts arrived before their place", "usage")
-        if self._text.kind is not None or self._calls is not None:  # they may have continued after the finish
+        # They may have continued after the finish.
+        if self._text.kind is not None or self._calls is not None or self._text.signatures:
             self._close_blocks(out, complete=read_finish_reason(native) not in CUTS)
         stop = resolve_stop_reason(
             native,

@@ -27,7 +27,8 @@ from dragoman.canonical.events import (
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
-from dragoman.dialects.chat.stop_and_usage import record_missing_usage, write_finish_reason, write_usage
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE
+from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
@@ -64,13 +65,14 @@ class ChatWriter(StreamWriter):
     """Writes one stream. Texts of each field are joined as in a complete reply (mapping §4.2)."""
 
     __slots__ = (
-        "_call_count",
+        "_calls",
         "_citations",
         "_content_length",
         "_head",
         "_logprobs_frame",
         "_new_paragraph",
         "_runs",
+        "_signatures",
         "_spans",
         "_tail",
         "_templates",
@@ -87,7 +89,10 @@ class ChatWriter(StreamWriter):
         self._templates: dict[int, _Template] = {}
         self._runs: dict[int, tuple[bytes, bytes, bool]] = {}
         """Templates of the blocks of which several texts may be written at once: nothing comes before the next one."""
-        self._call_count = 0
+        self._calls: list[str] = []
+        """Ids of the calls."""
+        self._signatures: Json = {}
+        """Signed `extra_content` of calls that have not started, by id."""
         self._unwritten: dict[int, BlockKind] = {}
         """Blocks of which no text is written yet."""
         self._written_kinds: set[BlockKind] = set()
@@ -103,7 +108,7 @@ class ChatWriter(StreamWriter):
         """The last chunk with log probabilities, to which no more are added."""
 
     def __repr__(self) -> str:
-        return f"<ChatWriter {self.phase.name} blocks={len(self._templates)} calls={self._call_count}>"
+        return f"<ChatWriter {self.phase.name} blocks={len(self._templates)} calls={len(self._calls)}>"
 
     def _start(self, event: Start, out: Frames) -> None:
         context = self.context
@@ -160,13 +165,15 @@ class ChatWriter(StreamWriter):
     def _start_call(self, event: BlockStart, out: Frames) -> _Template:
         if event.namespace is not None or event.search:
             raise UpstreamProtocolError(f"upstream called {event.name!r} in a way that no Chat client can be given")
-        index = self._call_count
-        self._call_count = index + 1
+        index = len(self._calls)
+        self._calls.append(event.call_id)
+        extra = self._signatures.pop(event.call_id, None)
+        signature = b"" if extra is None else b',"extra_content":' + dumps(extra)
         call = dump_str(sanitize_call_id(event.call_id, 64))
         body, text = (b"custom", b"input") if event.custom else (b"function", b"arguments")
         self._write_chunk(
-            b'{"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}}]}'
-            % (index, call, body, body, dump_str(event.name), text),
+            b'{"tool_calls":[{"index":%d,"id":%b,"type":"%b","%b":{"name":%b,"%b":""}%b}]}'
+            % (index, call, body, body, dump_str(event.name), text, signature),
             out,
         )
         before = self._head + b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (index, body, text)
@@ -196,7 +203,7 @@ class ChatWriter(StreamWriter):
             if not middle:
                 self._runs[event.index] = before, after, is_text
             if is_text:
-                if self._call_count:
+                if self._calls:
                     self.context.losses.add(LossCode.BLOCK_ORDER, "content", "put with the text before the calls")
                 self._spans[event.index] = self._content_length, self._content_length
         if is_text:
@@ -234,13 +241,27 @@ class ChatWriter(StreamWriter):
             before, _, after, _ = self._templates[index]
             out.append(before + b'"{}"' + after)
 
-    def _record_opaque(self, event: Opaque, out: Frames) -> None:
-        if event.form == "signature":
+    def _opaque(self, event: Opaque, out: Frames) -> None:
+        """Write Gemini's signatures, which Chat clients send back; record any other proof as lost."""
+        native = event.native
+        if native is not None and EXTRA_KEY in native and event.origin == DIALECT:
+            self._write_signatures(native[EXTRA_KEY], out)
+        elif event.form == "signature":
             if event.payload:  # compatible servers send empty signatures
                 self.context.losses.add(LossCode.REASONING_SIGNATURE, "signature")
         elif event.form in ("encrypted_content", "reasoning_details"):
             self.context.losses.add(LossCode.REASONING_ENCRYPTED, event.form)
         # The loss of an opaque block was recorded when the block started.
+
+    def _write_signatures(self, signatures: Json, out: Frames) -> None:
+        for call_id, extra in signatures.items():
+            if call_id == OF_MESSAGE:
+                self._write_chunk(b'{"extra_content":' + dumps(extra) + b"}", out)
+            elif call_id in self._calls:
+                index = self._calls.index(call_id)
+                self._write_chunk(b'{"tool_calls":[{"index":%d,"extra_content":%b}]}' % (index, dumps(extra)), out)
+            else:
+                self._signatures[call_id] = extra
 
     def _keep_citation(self, event: Annotation, out: Frames) -> None:
         self._citations.append((event.index, event.citation))
@@ -262,7 +283,7 @@ class ChatWriter(StreamWriter):
     def _finish(self, event: Finish, out: Frames) -> None:
         losses = self.context.losses
         stop = event.stop
-        shown = _TEXT in self._written_kinds or self._call_count > 0
+        shown = _TEXT in self._written_kinds or bool(self._calls)
         if event.refusal is not None and event.refusal.category:
             losses.add(LossCode.REFUSAL_CATEGORY, "stop_details.category")
         if stop.reason is StopReason.FILTERED and stop.native == "refusal":
@@ -302,7 +323,7 @@ ChatWriter.writes = {
     Finish: ChatWriter._finish,
     End: ChatWriter._end,
     Annotation: ChatWriter._keep_citation,
-    Opaque: ChatWriter._record_opaque,
+    Opaque: ChatWriter._opaque,
     Logprobs: ChatWriter._add_logprobs,
     Ping: ChatWriter._ping,
     Error: ChatWriter._write_error,

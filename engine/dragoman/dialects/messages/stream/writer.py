@@ -80,7 +80,9 @@ class MessagesWriter(StreamWriter):
     __slots__ = (
         "_count",
         "_deferred",
+        "_held",
         "_indexes",
+        "_last",
         "_pending_opaque",
         "_prefixes",
         "_refusal_texts",
@@ -106,6 +108,10 @@ class MessagesWriter(StreamWriter):
         """Refusal block → its texts."""
         self._text_size = 0
         """Characters that were written."""
+        self._held: str | None = None
+        """The signature of a block without text, which is written before the next block (knob `last_signature`)."""
+        self._last: BlockKind | None = None
+        """The kind of the last block that was written."""
 
     def delta(self, event: Delta, out: Frames) -> None:
         """Write one text of a block."""
@@ -151,6 +157,8 @@ class MessagesWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
+        if self._held is not None:
+            self._write_held(out)
         if kind is _OPAQUE:
             self._prefixes[event.index] = b""
             self._pending_opaque[event.index] = event
@@ -165,6 +173,7 @@ class MessagesWriter(StreamWriter):
             call_id = sanitize_call_id(event.call_id, 256)
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
             own = self._open(event.index, block, out)
+            self._last = kind
             self._prefixes[event.index] = _text_prefix(kind, own)
             return
         if kind is _REFUSAL:
@@ -180,6 +189,7 @@ class MessagesWriter(StreamWriter):
         if not self._deferred:
             self._deferred.clear()  # its table would stay as large as it was, for as long as the stream lasts
         kind, citations = deferred
+        self._last = kind
         own = self._count
         self._count = own + 1
         self._indexes[index] = own
@@ -228,11 +238,22 @@ class MessagesWriter(StreamWriter):
         elif event.index not in self._indexes and event.index not in self._deferred:
             return  # of a block that was dropped
         elif event.native is not None and self.context.envelope is not None:
-            self._open_deferred(event.index, out)
             signature = self.context.envelope.wrap(event.origin, event.native)
+            if event.index in self._deferred and self.context.knobs.last_signature == "drop":
+                self._held = signature
+                return
+            self._open_deferred(event.index, out)
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)
         elif event.payload is not None:
             self.context.losses.add(LossCode.REASONING_ENCRYPTED, event.form)
+
+    def _write_held(self, out: Frames) -> None:
+        """Write the held signature as a block of its own."""
+        own, signature = self._count, self._held
+        self._count, self._held, self._last = own + 1, None, BlockKind.REASONING
+        out.append(_empty_block(BlockKind.REASONING, own))
+        out.append(_BLOCK_DELTA % (own, dumps({"type": "signature_delta", "signature": signature})))
+        out.append(_BLOCK_STOP % own)
 
     def _drop_opaque(self, index: int) -> None:
         block = self._pending_opaque.pop(index, None)
@@ -261,6 +282,11 @@ class MessagesWriter(StreamWriter):
 
     def _finish(self, event: Finish, out: Frames) -> None:
         stop = event.stop
+        if self._held is not None:
+            if self._last is BlockKind.TEXT:
+                self.context.losses.add(LossCode.REASONING_SIGNATURE, "signature", "left out behind the last text")
+            else:
+                self._write_held(out)
         delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
         if stop.reason in _REFUSED:
             wording = "".join(text for block in self._refusal_texts.values() for text in block)
