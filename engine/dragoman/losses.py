@@ -153,15 +153,22 @@ class Losses:
     session adds hundreds, which are rarely read.
     """
 
-    __slots__ = ("_beyond", "_once", "_rows", "keep", "strict")
+    __slots__ = ("_beyond", "_once", "_rows", "keep", "may_be_rounded", "strict")
 
     def __init__(self, keep: int = DEFAULT_LIMITS.losses, *, strict: bool = False) -> None:
         self.strict = strict
         self.keep = keep
+        self.may_be_rounded = False
+        """True if the arguments of a call have a float: the parser may have rounded a longer number."""
         self._rows: list[tuple[LossCode, Path | str, str]] = []
         self._beyond: dict[LossCode, int] | None = None
         """The number of rows by code that were not kept; None if all were."""
         self._once: set[tuple[LossCode, str]] | None = None
+
+    def restart(self) -> None:
+        """Forget all losses, before the same request is read again."""
+        self._rows.clear()
+        self._beyond = self._once = None
 
     @property
     def counts(self) -> dict[LossCode, int]:

@@ -16,7 +16,7 @@ from dragoman.tools.bridge import bridge_tools
 from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
 from dragoman.tools.encrypted_arguments import KEYWORD, remove_encryption
 from dragoman.tools.names import NameTable, all_valid
-from dragoman.wire.json_codec import dumps
+from dragoman.wire.json_codec import dumps, has_float, has_long_number, parse_exactly
 
 _ENCRYPTED = f'"{KEYWORD}"'.encode()
 
@@ -33,10 +33,16 @@ def convert_request(
     losses, stored = context.losses, context.stored
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
+    may_be_rounded = _may_be_rounded(direction, payload)
+    if may_be_rounded and has_long_number(body):
+        payload = parse_exactly(body, payload)
     try:
         conversation = direction.client.prompt[1]
         check_parts(len(body), payload, conversation, limits)
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
+        if losses.may_be_rounded and not may_be_rounded and has_long_number(body):
+            losses.restart()
+            request = direction.client.read_request(parse_exactly(body, payload), losses, knobs, limits)
         distinct, settled, ids, whole, calls = pair_calls(request.turns)
         if calls > limits.calls:
             raise TooMany((conversation,), f"{calls} tool calls", "calls", limits.calls)
@@ -84,6 +90,15 @@ def convert_request(
             already = frozenset(context.sent_stops)
             context.stops = tuple(stop for stop in request.stop if stop.strip() and stop not in already)
     return sent, stream
+
+
+def _may_be_rounded(direction: Direction, payload: Json) -> bool:
+    """True if there is a float in a schema or another option of the request."""
+    instructions, conversation = direction.client.prompt
+    for key, value in payload.items():
+        if type(value) in (list, dict) and key != conversation and key != instructions and has_float(value):
+            return True
+    return False
 
 
 def _stops_sent(written: Json) -> tuple[str, ...]:

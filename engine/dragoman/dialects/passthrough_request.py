@@ -8,7 +8,7 @@ from dragoman.canonical.request import Json
 from dragoman.errors import ClientRequestError
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import TAG
-from dragoman.wire.json_codec import dumps
+from dragoman.wire.json_codec import dumps, has_long_number, parse_exactly
 from dragoman.wire.json_edit import find_values, put, repeated_key
 
 if TYPE_CHECKING:
@@ -36,19 +36,30 @@ def restore(
     `signed_calls`). The body is returned unchanged if it has none of these.
     """
     restored = dict(payload)  # the caller may send the payload to another upstream next
-    restore_reasoning, strip_line = codec.restore_reasoning, codec.strip_billing_line
     # From the end: CPython takes a third of the time that the search from the front takes (16 µs to 45 µs for 58 kB).
-    changed = restore_reasoning is not None and body.rfind(_TAG) >= 0 and restore_reasoning(restored, family, losses)
-    if strip_noise and strip_line is not None:
-        changed |= strip_line(restored, losses)
-    if sign and codec.sign_history is not None:
-        changed |= codec.sign_history(restored, losses)
-    if not changed:
+    enveloped = codec.restore_reasoning is not None and body.rfind(_TAG) >= 0
+    options = enveloped, strip_noise, sign
+    if not _change(codec, restored, family, losses, *options):
         return body
+    if has_long_number(body):
+        restored = dict(parse_exactly(body, payload))
+        _change(codec, restored, family, Losses(), *options)
     try:
         return dumps(restored)
     except RecursionError:
         raise ClientRequestError("", "the body is nested too deeply") from None
+
+
+def _change(
+    codec: Codec, body: Json, family: str, losses: Losses, enveloped: bool, strip_noise: bool, sign: bool
+) -> bool:
+    """Make the changes of `restore` in place. Returns True if there were any."""
+    changed = enveloped and codec.restore_reasoning is not None and codec.restore_reasoning(body, family, losses)
+    if strip_noise and codec.strip_billing_line is not None:
+        changed |= codec.strip_billing_line(body, losses)
+    if sign and codec.sign_history is not None:
+        changed |= codec.sign_history(body, losses)
+    return changed
 
 
 def rename_model(body: bytes, payload: Json, model: str) -> bytes:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman import Dialect, Direction, direction
+from dragoman import Dialect, Direction, Translation, builtin_profile, direction, translate
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import ToolCall
 from dragoman.dialects.all_codecs import CODECS
+from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.json_codec import dumps, loads, loads_exact
+from dragoman.wire.json_codec import dumps, has_long_number, loads, loads_exact
 from dragoman.wire.sse import Encoder
 from support import samples
 from support.directions import CROSS, judge, translated
@@ -37,6 +41,36 @@ def test_what_orjson_rounds_can_be_read_exactly(number: int) -> None:
 def test_what_orjson_keeps_is_the_same(value: Any) -> None:
     data = json.dumps(value).encode()
     assert loads_exact(data) == loads(data) == value
+
+
+LONG = ("3.14159265358979323846", "-0.12345678901234567890123", "1.00000000000000000001", "123456789.123456789123")
+LONG_INTEGERS = (str(WEI), str(-WEI), "18446744073709551616", "-9223372036854775809")
+
+
+@pytest.mark.parametrize("number", [*LONG, *LONG_INTEGERS, "1.234567890123456789e-5"])
+@pytest.mark.parametrize("around", ['{"a":%s}', '{"long":"%%s 0 %s","a":[%s,1.5]}', '{"t":"é\\n","b":[[%s]],"n":%s}'])
+def test_a_long_number_keeps_its_text(number: str, around: str) -> None:
+    data = around.replace("%s", number).replace("%%", "%").encode()
+    assert dumps(loads_exact(data)) == data
+
+
+@given(st.text("0123456789.ab\n", max_size=400), st.integers(0, 400))
+def test_no_long_number_is_missed(text: str, at: int) -> None:
+    data = text.encode()
+    assert not re.search(rb"[0-9.]{19}", data) or has_long_number(data)
+    assert has_long_number(data[:at] + b"1234567890.12345678" + data[at:])
+
+
+def test_short_numbers_are_not_long_however_many_there_are() -> None:
+    assert not has_long_number(b"123456789012345678," * 1000)
+    assert not has_long_number(b"")
+
+
+def test_an_integer_that_no_float_can_hold_is_no_json() -> None:
+    data = b"[" + b"9" * 300 + b"]"
+    assert dumps(loads_exact(data)) == data
+    with pytest.raises(ValueError):
+        loads_exact(b"[" + b"9" * 5000 + b"]")
 
 
 @pytest.mark.parametrize("read", [loads, loads_exact])
@@ -122,3 +156,110 @@ def test_a_whole_reply_keeps_an_integer_beyond_64_bits(client: Dialect) -> None:
     body = {**samples.reply(Dialect.MESSAGES), "content": [block], "stop_reason": "tool_use"}
     told = json.loads(asked.reply(samples.dump(body)))
     assert str(WEI) in json.dumps(told)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+SCHEMA = '{"type":"object","properties":{"a":{"type":"number","maximum":%s,"enum":[%s]}}}'
+HISTORIES = {
+    "messages": '{"model":"m","max_tokens":5,"tools":[{"name":"f","input_schema":SCHEMA}],"messages":[{"role":"user",'
+    '"content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"a":%s,"b":[%s]}}]},'
+    '{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"y"}]}]}',
+    "chat": '{"model":"m","tools":[{"type":"function","function":{"name":"f","parameters":SCHEMA}}],"response_format":'
+    '{"type":"json_schema","json_schema":{"name":"f","schema":SCHEMA}},"messages":[{"role":"user","content":"x"},'
+    '{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":'
+    '"{\\"a\\":%s}"}}]},{"role":"tool","tool_call_id":"c","content":"y"}]}',
+    "responses": '{"model":"m","tools":[{"type":"function","name":"f","parameters":SCHEMA}],"input":[{"role":"user",'
+    '"content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{\\"a\\":%s}"},'
+    '{"type":"function_call_output","call_id":"c","output":"y"}]}',
+}
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+@pytest.mark.parametrize("number", [*LONG, *LONG_INTEGERS])
+@pytest.mark.parametrize("upstream", HISTORIES)
+@pytest.mark.parametrize("client", HISTORIES)
+def test_long_numbers_of_calls_and_schemas_are_sent_as_they_are(
+    client: str, upstream: str, number: str, rewrite: bool
+) -> None:
+    body = HISTORIES[client].replace("SCHEMA", SCHEMA).replace("%s", number)
+    profile = builtin_profile(upstream).replace({"rewrite": rewrite})
+    sent = translate(direction(client, upstream), body.encode(), profile=profile).body.decode()
+    assert sent.count(number) == body.count(number)
+
+
+@pytest.mark.parametrize("number", [*LONG, *LONG_INTEGERS])
+def test_long_numbers_stay_where_an_envelope_is_restored(number: str) -> None:
+    wrapped = Envelope("messages", "m").wrap("messages", {"type": "thinking", "thinking": "", "signature": "S"})
+    body = HISTORIES["messages"].replace("SCHEMA", SCHEMA).replace("%s", number)
+    block = '{"type":"thinking","thinking":"","signature":"' + wrapped + '"},{"type":"tool_use"'
+    body = body.replace('{"type":"tool_use"', block)
+    sent = translate(direction("messages", "messages"), body.encode()).body.decode()
+    assert (sent.count(number), "dgm1." in sent) == (body.count(number), False)
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+WHOLE = {
+    "messages": '{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"tool_use","id":"c",'
+    '"name":"f","input":{"a":%s}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}',
+    "chat": '{"id":"m","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{'
+    '"id":"c","type":"function","function":{"name":"f","arguments":{"a":%s}}}]},"finish_reason":"tool_calls"}]}',
+    "responses": '{"id":"m","model":"m","status":"completed","output":[{"type":"function_call","id":"f","call_id":"c",'
+    '"name":"f","arguments":{"a":%s}}]}',
+}
+STREAMS = {
+    "messages": (
+        '{"type":"message_start","message":{"id":"m","model":"m","usage":{"input_tokens":1}}}',
+        '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"f","input":'
+        '{"a":%s}}}',
+        '{"type":"content_block_stop","index":0}',
+        '{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}',
+        '{"type":"message_stop"}',
+    ),
+    "chat": (
+        '{"id":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":'
+        '{"a":%s}}}]}}]}',
+        '{"id":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"d","function":{"name":"f","arguments":'
+        '{"a":%s}}}]}}]}',
+        '{"id":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}',
+        "[DONE]",
+    ),
+    "responses": (
+        '{"type":"response.created","response":{"id":"m","model":"m"}}',
+        '{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"f","call_id":"c",'
+        '"name":"f","arguments":""}}',
+        '{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"f","call_id":"c",'
+        '"name":"f","arguments":{"a":%s}}}',
+        '{"type":"response.completed","response":{"id":"m","status":"completed","output":[]}}',
+    ),
+}
+
+
+def asked(client: str, upstream: str, *, stream: bool) -> Translation:
+    bodies: dict[str, dict[str, Any]] = {
+        "messages": {"max_tokens": 5, "messages": [{"role": "user", "content": "x"}]},
+        "chat": {"messages": [{"role": "user", "content": "x"}]},
+        "responses": {"input": "x"},
+    }
+    return translate(direction(client, upstream), dumps({"model": "m", "stream": stream, **bodies[client]}))
+
+
+@pytest.mark.parametrize("number", [*LONG, *LONG_INTEGERS])
+@pytest.mark.parametrize("row", CROSS, ids=str)
+def test_long_numbers_of_whole_replies_are_kept(row: Direction, number: str) -> None:
+    client, upstream = row.client.dialect, row.upstream.dialect
+    out = asked(client, upstream, stream=False).reply(WHOLE[upstream].replace("%s", number).encode())
+    assert number.encode() in out
+
+
+@pytest.mark.parametrize("number", [*LONG, *LONG_INTEGERS])
+@pytest.mark.parametrize("row", CROSS, ids=str)
+def test_long_numbers_of_streamed_objects_are_kept(row: Direction, number: str) -> None:
+    client, upstream = row.client.dialect, row.upstream.dialect
+    translation = asked(client, upstream, stream=True)
+    machine = translation.stream_machine()
+    sent = "".join(f"data: {data}\n\n" for data in STREAMS[upstream]).replace("%s", number)
+    out = machine.feed(sent.encode()) + machine.finish()
+    assert translation.failure is None
+    assert number.encode() in out

@@ -47,6 +47,7 @@ from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtoc
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
+from dragoman.wire.json_codec import with_exact
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
@@ -146,6 +147,10 @@ class ChatReader(StreamReader):
         delta = choice.get("delta")
         if delta:
             self._totalled = False
+            if type(delta) is dict and ("tool_calls" in delta or "function_call" in delta):
+                if repeated:
+                    data = _CHOICES + data[len(head) :]
+                delta = with_exact(data, b"arguments", chunk)["choices"][0]["delta"]
             self._delta(delta, out)
         elif usage:
             self._totalled = True

@@ -19,7 +19,7 @@ from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import embed, loads
 
 _LONGEST_CALL_ID: Final = 64
-_FRAGILE_NUMBER: Final = re.compile(r"\d{17}|\d[eE][+-]?\d")
+_FRAGILE_NUMBER: Final = re.compile(r"[\d.]{17}|\d[eE][+-]?\d")
 """Numbers that parsing and serializing would change: those of 17 digits and more, and those with exponents."""
 
 

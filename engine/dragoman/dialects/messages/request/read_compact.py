@@ -33,13 +33,17 @@ from dragoman.canonical.request import (
 from dragoman.dialects.messages.request.read_content import reasoning_fields
 from dragoman.dialects.shared.inline_data import read_image_data
 from dragoman.errors import Path
+from dragoman.losses import Losses
+from dragoman.wire.json_codec import MAY_BE_ROUNDED, has_float
 
 # Member access on an enum class costs more than a global.
 _STRING_ROLES: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
 _USER: Final = Role.USER
 
 
-def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -> tuple[int, Any] | None:
+def read_compact_turns(
+    numbered: Iterator[tuple[int, Any]], turns: list[Turn], losses: Losses | None = None
+) -> tuple[int, Any] | None:
     """Append a turn for each of the following messages, up to the first that is not of a usual form.
 
     The usual forms are: a string as the content; reasoning, at most one text and calls of the assistant, in this order;
@@ -49,6 +53,7 @@ def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -
     Args:
         numbered: the messages with their positions; those that are read are consumed.
         turns: the list to extend.
+        losses: gets the mark `may_be_rounded`, and no rows.
 
     Returns:
         The first other message with its position, already consumed; None if there are no more messages.
@@ -62,7 +67,7 @@ def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -
             turn: Turn | None
             if type(content) is list:
                 if role == "assistant":
-                    turn = _assistant_turn(content, number)
+                    turn = _assistant_turn(content, number, losses)
                 elif role == "user":
                     turn = _result_turn(content, number)
                 else:
@@ -86,7 +91,7 @@ def read_compact_turns(numbered: Iterator[tuple[int, Any]], turns: list[Turn]) -
     return None
 
 
-def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | None:
+def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> CompactAssistantTurn | None:
     reasoning: list[ReasoningFields] = []
     calls: list[CallFields] = []
     text: str | None = None
@@ -99,6 +104,8 @@ def _assistant_turn(content: list[Any], number: int) -> CompactAssistantTurn | N
             given, call_id, name = block["input"], block["id"], block["name"]
             if len(block) != 4 or type(given) is not dict or type(call_id) is not str or type(name) is not str:
                 return None
+            if not MAY_BE_ROUNDED.isdisjoint(map(type, given.values())) and losses is not None and has_float(given):
+                losses.may_be_rounded = True
             calls.append((call_id, name, dumps(given).decode(), at))
         elif calls or text:
             return None

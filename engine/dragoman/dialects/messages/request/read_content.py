@@ -34,7 +34,7 @@ from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.envelope import unwrap
-from dragoman.wire.json_codec import dumps
+from dragoman.wire.json_codec import dumps, has_float
 
 _BlockReader = Callable[[Json, Path, Losses], Part]
 
@@ -260,6 +260,8 @@ def _tool_use(block: Json, at: Path, losses: Losses) -> ToolCall:
     if type(call_id) is not str or type(name) is not str:
         call_id = required(block, "id", str, at)
         name = required(block, "name", str, at)
+    if type(given) is dict and has_float(given):
+        losses.may_be_rounded = True
     call = ToolCall(call_id, name, arguments_text(given), at)
     if len(block) > 4:
         if not _CALL_KEYS.issuperset(block):

@@ -42,7 +42,7 @@ def read_turns(
     elif system:
         turns.append(single_text_turn(_INSTRUCTION, _string(system, ("system",)), ("system",), ("system",), "top"))
     numbered = enumerate(messages)  # shared with `read_compact_turns`, which consumes the messages that it can read
-    other = read_compact_turns(numbered, turns)
+    other = read_compact_turns(numbered, turns, losses)
     if other is None:  # nearly all conversations of people, and many of agents
         return turns, effort
     reader = _TurnReader(tools, effort, losses)
@@ -94,7 +94,7 @@ class _TurnReader:
                 self._system(message, at, turns, -1 if last_user is None else last_user)
             else:
                 raise ClientRequestError((*at, "role"), f"expected user, assistant or system; got {role!r}")
-            other = read_compact_turns(numbered, turns)
+            other = read_compact_turns(numbered, turns, losses)
         if self._changed is not None:
             self.tools[:] = self._changed.values()
 

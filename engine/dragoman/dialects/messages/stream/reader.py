@@ -48,6 +48,7 @@ from dragoman.dialects.shared.streamed_arguments import Room
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.wire.json_codec import with_exact
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE
@@ -122,7 +123,7 @@ class MessagesReader(StreamReader):
         if name == "content_block_delta":
             self._delta(event, out)
         elif name == "content_block_start":
-            self._start_block(event, out)
+            self._start_block(with_exact(data, b"input", event), out)
         elif name == "content_block_stop":
             self._stop_block(event, out)
         elif name == "message_start":

@@ -31,6 +31,7 @@ from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
+from dragoman.wire.json_codec import with_exact
 
 _find_handler: Final = HANDLERS.get
 # CPython 3.11 takes twenty times as long to find a member in its class.
@@ -39,6 +40,10 @@ _MOVES: Final = tuple(READER[phase] for phase in Phase)
 """`READER` by the number of the phase. A member of an enum costs a Python call as the key of a dict."""
 _STARTS: Final = _MOVES[_WAITING]
 _PINGS: Final = frozenset({"keepalive", "ping"})
+_WITH_CALLS: Final = frozenset(
+    {"response.output_item.added", "response.output_item.done", "response.function_call_arguments.done"}
+)
+"""The events that may hold complete arguments."""
 _PROGRESS_WORDS: Final = frozenset(
     {
         "web_search_call",
@@ -106,9 +111,11 @@ class ResponsesReader(StreamReader):
             if self._phase is _WAITING:
                 self._start_late({}, out)
                 self._move(name)
+            if name in _WITH_CALLS:
+                event = with_exact(data, b"arguments", event)
             handler(self._table, event, out)
         elif name in TERMINALS:
-            self._finish(event, name, out)
+            self._finish(with_exact(data, b"arguments", event), name, out)
         elif name != "response.created" and (name == "error" or reports_error(event)):
             self._fail(event, out)
         elif name in _STARTS:
