@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dragoman import limits as _limits
 from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.errors import Failure, Path
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import Limits
@@ -102,8 +103,14 @@ class ReplyContext:
     """The first violation of the client dialect's grammar in the stream, or None."""
     usage: Usage | None = None
     """The reply's token counts, or None while they are unknown."""
+    service: ServiceReport | None = None
+    """What the upstream stated about its service of the reply: tier, cost and others; None if nothing."""
+    moderation: Json | None = None
+    """The moderation of the reply, in Chat's form, which the client requested; None if the upstream sent none."""
     output_text: int = 0
     """The characters of a translated stream so far: texts, reasoning and arguments (see `tokens.stream_usage`)."""
+    same_dialect: bool = False
+    """True if client and upstream have one dialect, so that blocks are passed on with keys that are not known here."""
     response_id: str | None = None
     """The id of the response in a reply of the Responses API that passes through, once it is known; else None."""
 

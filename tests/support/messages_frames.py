@@ -40,6 +40,27 @@ def stopped(reason: str | None, usage: Json | None = None, **more: Any) -> Json:
     return {"type": "message_delta", "delta": body, "usage": {"output_tokens": 7} if usage is None else usage}
 
 
+def written_text(text: str, citations: list[Json] | None = None) -> Json:
+    """A text block as it is written, with each key of the API's schema."""
+    return {"type": "text", "text": text, "citations": citations}
+
+
+def written_call(call_id: str, name: str, given: Json) -> Json:
+    """A `tool_use` block as it is written."""
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given, "caller": {"type": "direct"}}
+
+
+def written_usage(**counts: Any) -> Json:
+    """The usage of a `message_delta` as it is written."""
+    none = dict.fromkeys(("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"), 0)
+    return {**none, "output_tokens_details": None, "server_tool_use": None, **counts}
+
+
+def written_full_usage(**counts: Any) -> Json:
+    """The usage of a message as it is written."""
+    return {**written_usage(), "cache_creation": None, "inference_geo": None, "service_tier": None, **counts}
+
+
 MESSAGE = {"id": "msg_u", "model": "m", "usage": {"input_tokens": 8, "cache_read_input_tokens": 4, "output_tokens": 1}}
 START: Json = {"type": "message_start", "message": MESSAGE}
 LAST: Json = {"type": "message_stop"}

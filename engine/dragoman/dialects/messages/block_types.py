@@ -10,6 +10,8 @@ from dragoman.losses import LossCode
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Media types of images that the API accepts."""
+DIRECT: Final[Json] = {"type": "direct"}
+"""The `caller` of a call that the model itself made, which a missing one stands for."""
 
 
 NATIVE_BLOCKS: Final[dict[str, LossCode]] = {

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.shared.json_fields import count_of, read_count
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
@@ -127,15 +128,39 @@ def read_usage(obj: Any) -> Usage | None:
     return Usage(total, read, written, output, thinking, hour)
 
 
-def write_usage(usage: Usage) -> Json:
-    """Return the usage of Messages: `input_tokens` excludes the cache and is never negative (mapping §9.4)."""
+def write_usage(usage: Usage, searches: int | None = None) -> Json:
+    """Return the usage of `message_delta`: `input_tokens` excludes the cache and is never negative (mapping §9.4).
+
+    Every key of the API's schema is there. `searches` is the number of paid web searches, if the upstream stated it.
+    """
     fresh = (usage.input_total or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
-    out: Json = {"input_tokens": max(0, fresh)}
-    if usage.cache_write is not None:
-        out["cache_creation_input_tokens"] = usage.cache_write
-    if usage.cache_read is not None:
-        out["cache_read_input_tokens"] = usage.cache_read
-    out["output_tokens"] = usage.output_total or 0
-    if usage.reasoning is not None:
-        out["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
-    return out
+    return {
+        "input_tokens": max(0, fresh),
+        "cache_creation_input_tokens": usage.cache_write or 0,
+        "cache_read_input_tokens": usage.cache_read or 0,
+        "output_tokens": usage.output_total or 0,
+        "output_tokens_details": None if usage.reasoning is None else {"thinking_tokens": usage.reasoning},
+        "server_tool_use": None if searches is None else {"web_fetch_requests": 0, "web_search_requests": searches},
+    }
+
+
+def write_full_usage(usage: Usage, service: ServiceReport | None) -> Json:
+    """Return the usage of a message. `service` is what the upstream stated about its service, if anything."""
+    written = write_usage(usage, None if service is None else service.searches)
+    hour = usage.cache_write_1h
+    if hour is None:
+        written["cache_creation"] = None
+    else:
+        short = max(0, (usage.cache_write or 0) - hour)
+        written["cache_creation"] = {"ephemeral_1h_input_tokens": hour, "ephemeral_5m_input_tokens": short}
+    written["inference_geo"] = None
+    written["service_tier"] = None if service is None else write_tier(service.tier)
+    return written
+
+
+_WRITE_TIER: Final = {"default": "standard", "priority": "priority", "batch": "batch"}
+
+
+def write_tier(tier: str | None) -> str | None:
+    """Return the `service_tier` for a canonical tier, None if Messages has no such one."""
+    return _WRITE_TIER.get(tier or "")

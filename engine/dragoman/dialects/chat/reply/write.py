@@ -89,6 +89,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         "role": "assistant",
         "content": str(text) if text.pieces else None,
         "refusal": str(refusal) if refusal.pieces else None,
+        "annotations": annotations,
     }
     if reasoning.pieces:
         field = knobs.reasoning_field
@@ -100,8 +101,6 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
             losses.add(LossCode.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
     if calls:
         message["tool_calls"] = calls
-    if annotations:
-        message["annotations"] = annotations
     if signatures:
         add_signatures(message, call_ids, signatures)
     return message

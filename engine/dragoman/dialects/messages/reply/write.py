@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from dragoman.canonical.events import StopReason
+from dragoman.canonical.events import StopReason, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
+from dragoman.dialects.messages.stop_and_usage import DIALECT, write_full_usage, write_stop, write_stop_details
 from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -52,7 +53,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         elif type(part) is Refusal:
             if part.text:
                 refusals.append(part.text)
-                content.append({"type": "text", "text": part.text})
+                content.append({"type": "text", "text": part.text, "citations": None})
         elif type(part) is Native and part.origin == DIALECT:
             content.append(part.payload)
         elif type(part) is Native:
@@ -72,19 +73,18 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "stop_reason": write_stop(reason),
         "stop_sequence": reply.stop.sequence if reason is StopReason.STOP_SEQUENCE else None,
         "stop_details": None,
+        "container": None,
     }
     if reason is StopReason.REFUSAL or reason is StopReason.FILTERED:
         out["stop_details"] = write_stop_details(reply.refusal, "".join(refusals))
     if reply.usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
-        out["usage"] = {"input_tokens": 0, "output_tokens": 0}
-    else:
-        out["usage"] = write_usage(reply.usage)
+    out["usage"] = write_full_usage(reply.usage or Usage(), context.service)
     return out
 
 
 def _write_text(part: Text, context: ReplyContext) -> Json:
-    block: Json = {"type": "text", "text": part.text}
+    block: Json = {"type": "text", "text": part.text, "citations": None}
     if part.citations:
         written = [write_citation(citation, context.envelope) for citation in part.citations]
         known = [citation for citation in written if citation is not None]
@@ -120,7 +120,7 @@ def _write_call(part: ToolCall, reply: Reply, index: int) -> Json:
     # Messages clients restrict the characters of an id; no limit of its length is known.
     longest = len(part.id) or _LONGEST_CALL_ID
     call_id = sanitize_call_id(part.id or f"{reply.id}:{index}", longest)
-    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _arguments(part)}
+    return {"type": "tool_use", "id": call_id, "name": part.name, "input": _arguments(part), "caller": DIRECT}
 
 
 def _arguments(part: ToolCall) -> Any:

@@ -30,6 +30,7 @@ from dragoman.canonical.request import (
     Text,
     Turn,
 )
+from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.request.read_content import reasoning_fields
 from dragoman.dialects.shared.inline_data import read_image_data
 from dragoman.errors import Path
@@ -102,7 +103,9 @@ def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> C
         kind, at = block["type"], ("messages", number, "content", index)
         if kind == "tool_use":
             given, call_id, name = block["input"], block["id"], block["name"]
-            if len(block) != 4 or type(given) is not dict or type(call_id) is not str or type(name) is not str:
+            if len(block) != 4 and (len(block) != 5 or block["caller"] != DIRECT):
+                return None
+            if type(given) is not dict or type(call_id) is not str or type(name) is not str:
                 return None
             if not MAY_BE_ROUNDED.isdisjoint(map(type, given.values())) and losses is not None and has_float(given):
                 losses.may_be_rounded = True
@@ -111,7 +114,9 @@ def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> C
             return None
         elif kind == "text":
             text, text_at = block["text"], at
-            if len(block) != 2 or type(text) is not str or not text:
+            if len(block) != 2 and (len(block) != 3 or block["citations"] is not None):
+                return None
+            if type(text) is not str or not text:
                 return None
         elif kind == "thinking":
             thinking, signature = block["thinking"], block["signature"]

@@ -25,7 +25,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Url,
 )
-from dragoman.dialects.messages.block_types import NATIVE_BLOCKS
+from dragoman.dialects.messages.block_types import DIRECT, NATIVE_BLOCKS
 from dragoman.dialects.messages.citations import read_request_citation
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.dialects.shared.inline_data import read_file_data, read_image_data
@@ -57,8 +57,6 @@ _SOURCE_KEYS: Final[dict[str, frozenset[str]]] = {
     "file": frozenset({"type", "file_id"}),
     "content": frozenset({"type", "content"}),
 }
-_DIRECT: Final[Json] = {"type": "direct"}
-"""The value that a missing `caller` stands for."""
 
 
 def read_cache(block: Json, at: Path, losses: Losses) -> Json | None:
@@ -249,7 +247,7 @@ def reasoning_fields(text: str, proof: str | None, block: Json, at: Path, redact
 
 def _call_meta(block: Json, at: Path, losses: Losses) -> None:
     caller = block.get("caller")
-    if caller is not None and caller != _DIRECT:
+    if caller is not None and caller != DIRECT:
         losses.add(LossCode.CALL_META, (*at, "caller"))
     if block.get("toolset_name") is not None:
         losses.add(LossCode.CALL_META, (*at, "toolset_name"))

@@ -30,9 +30,17 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.canonical.request import Json
+from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
-from dragoman.dialects.messages.stop_and_usage import DIALECT, write_stop, write_stop_details, write_usage
+from dragoman.dialects.messages.stop_and_usage import (
+    DIALECT,
+    write_full_usage,
+    write_stop,
+    write_stop_details,
+    write_tier,
+    write_usage,
+)
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -47,8 +55,14 @@ _REFUSAL_MAX = 65_536
 """Characters of a reply up to which the text of a refusal is kept for `stop_details`."""
 _MESSAGE_START = (
     b'event: message_start\ndata: {"type":"message_start","message":{"id":%b,"type":"message","role":"assistant",'
-    b'"model":%b,"content":[],"stop_reason":null,"stop_sequence":null,"usage":%b}}\n\n'
+    b'"model":%b,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,'
+    b'"usage":%b}}\n\n'
 )
+_START_USAGE = (
+    b'{"input_tokens":%d,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,'
+    b'"output_tokens_details":null,"server_tool_use":null,"cache_creation":null,"inference_geo":null,"service_tier":%b}'
+)
+"""The usage of a `message_start` whose upstream has counted nothing yet."""
 _BLOCK_START = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
 _BLOCK_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _BLOCK_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
@@ -60,8 +74,8 @@ _TEXT_PREFIX = b'event: content_block_delta\ndata: {"type":"content_block_delta"
 """The frame of a delta up to its text. Parameters: index, type of the delta, the field of its text."""
 _TEXT_END = b"}}\n\n"
 _EMPTY: dict[BlockKind, Json] = {
-    BlockKind.TEXT: {"type": "text", "text": ""},
-    BlockKind.REFUSAL: {"type": "text", "text": ""},
+    BlockKind.TEXT: {"type": "text", "text": "", "citations": None},
+    BlockKind.REFUSAL: {"type": "text", "text": "", "citations": None},
     BlockKind.REASONING: {"type": "thinking", "thinking": "", "signature": ""},
 }
 _DELTA = {
@@ -146,9 +160,10 @@ class MessagesWriter(StreamWriter):
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
         if known is None:
-            usage = b'{"input_tokens":%d,"output_tokens":0}' % context.input_estimate
+            tier = None if context.service is None else write_tier(context.service.tier)
+            usage = _START_USAGE % (context.input_estimate, b"null" if tier is None else dump_str(tier))
         else:
-            usage = dumps(write_usage(known))
+            usage = dumps(write_full_usage(known, context.service))
         message_id = reply_id(event.id or context.request_id, "msg_")
         model = context.model if context.knobs.echo_model == "requested" else event.model
         out.append(_MESSAGE_START % (dump_str(message_id), dump_str(model), usage))
@@ -171,7 +186,7 @@ class MessagesWriter(StreamWriter):
                     f"upstream called {event.name!r} in a way that no Messages client can be given"
                 )
             call_id = sanitize_call_id(event.call_id, 256)
-            block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
+            block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}, "caller": DIRECT}
             own = self._open(event.index, block, out)
             self._last = kind
             self._prefixes[event.index] = _text_prefix(kind, own)
@@ -287,7 +302,12 @@ class MessagesWriter(StreamWriter):
                 self.context.losses.add(LossCode.REASONING_SIGNATURE, "signature", "left out behind the last text")
             else:
                 self._write_held(out)
-        delta: Json = {"stop_reason": write_stop(stop.reason), "stop_sequence": stop.sequence}
+        delta: Json = {
+            "stop_reason": write_stop(stop.reason),
+            "stop_sequence": stop.sequence,
+            "stop_details": None,
+            "container": None,
+        }
         if stop.reason in _REFUSED:
             wording = "".join(text for block in self._refusal_texts.values() for text in block)
             delta["stop_details"] = write_stop_details(event.refusal, wording)
@@ -298,7 +318,8 @@ class MessagesWriter(StreamWriter):
             self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
             estimate = Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
             base = estimate if base is None else base.merged_onto(estimate)
-        out.append(_MESSAGE_DELTA % (dumps(delta), dumps(write_usage(usage.merged_onto(base)))))
+        searches = None if self.context.service is None else self.context.service.searches
+        out.append(_MESSAGE_DELTA % (dumps(delta), dumps(write_usage(usage.merged_onto(base), searches))))
 
     def _end(self, event: End, out: Frames) -> None:
         out.append(_MESSAGE_STOP)

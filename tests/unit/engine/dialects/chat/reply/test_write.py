@@ -68,6 +68,7 @@ def test_whole_reply_is_written() -> None:
                     "role": "assistant",
                     "content": "hi",
                     "refusal": None,
+                    "annotations": [],
                     "reasoning_content": "why",
                     "tool_calls": [
                         {"id": "toolu_1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
@@ -95,7 +96,7 @@ def test_usage_only_if_known_and_time_of_the_upstream() -> None:
 
 def test_empty_reply_is_written() -> None:
     written, _ = give(stop=Stop(StopReason.LENGTH, "max_tokens"))
-    assert message_of(written) == {"role": "assistant", "content": None, "refusal": None}
+    assert message_of(written) == {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     assert written["choices"][0]["finish_reason"] == "length"
 
 
@@ -112,7 +113,7 @@ def test_T14_reasoning_goes_to_its_field_and_never_into_content(field: Any, keys
     written, _ = give(Reasoning("a"), Reasoning("b"), Text("x"), knobs=Knobs(reasoning_field=field))
     message = message_of(written)
     assert message["content"] == "x"
-    assert set(message) - {"role", "content", "refusal"} == keys
+    assert set(message) - {"role", "content", "refusal", "annotations"} == keys
     assert all(message[key] == "a\n\nb" for key in keys)
 
 
@@ -156,7 +157,7 @@ REFUSED = Stop(StopReason.FILTERED, "refusal")
 def test_messages_refusal_with_nothing_shown() -> None:
     info = RefusalInfo("Because.", "cyber")
     written, losses = give(stop=REFUSED, refusal=info)
-    assert message_of(written) == {"role": "assistant", "content": None, "refusal": "Because."}
+    assert message_of(written) == {"role": "assistant", "content": None, "refusal": "Because.", "annotations": []}
     assert written["choices"][0]["finish_reason"] == "stop"
     assert losses == [LossCode.REFUSAL_CATEGORY]
     written, _ = give(stop=REFUSED, refusal=info, knobs=Knobs(refusal_terminal="native"))
@@ -180,7 +181,7 @@ def test_filter_of_another_upstream_is_no_refusal() -> None:
 
 def test_refusal_in_the_models_words_is_written() -> None:
     written, _ = give(Refusal("No."), stop=Stop(StopReason.REFUSAL, "completed"))
-    assert message_of(written) == {"role": "assistant", "content": None, "refusal": "No."}
+    assert message_of(written) == {"role": "assistant", "content": None, "refusal": "No.", "annotations": []}
     assert written["choices"][0]["finish_reason"] == "stop"
 
 
@@ -206,7 +207,7 @@ def test_reading_and_writing_keeps_the_message(message: Json) -> None:
     body = upstream(message, "tool_calls" if "tool_calls" in message else "stop")
     reply, losses = read(body)
     written = write_reply(reply, ReplyContext("up"))
-    assert message_of(written) == {"role": "assistant", **message}
+    assert message_of(written) == {"role": "assistant", "annotations": [], **message}
     assert {key: written[key] for key in ("id", "created", "model")} == {
         key: body[key] for key in ("id", "created", "model")
     }

@@ -16,6 +16,7 @@ from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
+from support.messages_frames import written_call, written_text
 
 
 def read(content: Any, stop: Any = "end_turn", losses: Losses | None = None, **fields: Any) -> Reply:
@@ -35,8 +36,8 @@ def write(
     return orjson.loads(orjson.dumps(written))
 
 
-TEXT = {"type": "text", "text": "hi"}
-CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"b": 1, "a": "é"}}
+TEXT = written_text("hi")
+CALL = written_call("toolu_1", "f", {"b": 1, "a": "é"})
 
 
 def test_a_reply_is_read() -> None:

@@ -16,6 +16,7 @@ from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
+from support.messages_frames import written_call, written_full_usage, written_text
 
 
 def read(content: Any, stop: Any = "end_turn", losses: Losses | None = None, **fields: Any) -> Reply:
@@ -35,7 +36,7 @@ def write(
     return orjson.loads(orjson.dumps(written))
 
 
-CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"b": 1, "a": "é"}}
+CALL = written_call("toolu_1", "f", {"b": 1, "a": "é"})
 
 
 def test_a_reply_is_written() -> None:
@@ -53,18 +54,16 @@ def test_a_reply_is_written() -> None:
         "model": "claude",
         "content": [
             {"type": "thinking", "thinking": "t", "signature": ""},
-            {"type": "text", "text": "hi"},
-            {"type": "tool_use", "id": "call_1", "name": "f", "input": {"b": 1, "a": "é"}},
+            written_text("hi"),
+            written_call("call_1", "f", {"b": 1, "a": "é"}),
         ],
         "stop_reason": "tool_use",
         "stop_sequence": None,
         "stop_details": None,
-        "usage": {
-            "input_tokens": 6,
-            "cache_read_input_tokens": 4,
-            "output_tokens": 5,
-            "output_tokens_details": {"thinking_tokens": 2},
-        },
+        "container": None,
+        "usage": written_full_usage(
+            input_tokens=6, cache_read_input_tokens=4, output_tokens=5, output_tokens_details={"thinking_tokens": 2}
+        ),
     }
 
 
@@ -80,7 +79,7 @@ def test_the_clients_model_name_or_the_upstreams() -> None:
 @pytest.mark.parametrize("reason", [StopReason.END, StopReason.REFUSAL])
 def test_the_models_own_refusal_is_text_and_a_reason(reason: StopReason) -> None:
     written = write(Refusal("I can't."), reason=reason)
-    assert written["content"] == [{"type": "text", "text": "I can't."}]
+    assert written["content"] == [written_text("I can't.")]
     assert written["stop_reason"] == "refusal"
     assert written["stop_details"] == {"type": "refusal", "category": None, "explanation": "I can't."}
 
@@ -127,7 +126,7 @@ def test_call_ids_fit_the_clients_pattern() -> None:
 
 def test_missing_usage_is_zeros_and_a_row() -> None:
     losses = Losses()
-    assert write(Text("x"), usage=None, losses=losses)["usage"] == {"input_tokens": 0, "output_tokens": 0}
+    assert write(Text("x"), usage=None, losses=losses)["usage"] == written_full_usage()
     assert losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
@@ -149,7 +148,9 @@ def test_a_reply_survives_the_round_trip() -> None:
         {"type": "text", "text": "x", "citations": [{"type": "char_location", "cited_text": "x"}]},
         CALL,
     ]
-    usage = {"input_tokens": 3, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 4, "output_tokens": 5}
+    usage = written_full_usage(
+        input_tokens=3, cache_creation_input_tokens=1, cache_read_input_tokens=4, output_tokens=5
+    )
     losses = Losses()
     reply = read(content, "tool_use", losses, usage=usage)
     written = write_reply(reply, ReplyContext("claude", losses=losses))

@@ -37,6 +37,7 @@ from dragoman.wire.sse import Encoder, Frame
 from oracles.grammar import Accumulated, messages
 from support import canonical
 from support.frames import frames_of
+from support.messages_frames import written_call, written_full_usage
 from support.strategies import ANY, event_streams
 
 Json = dict[str, Any]
@@ -69,7 +70,9 @@ def test_the_first_event_in_full() -> None:
         b"event: message_start\n"
         b'data: {"type":"message_start","message":{"id":"msg_x","type":"message","role":"assistant",'
         b'"model":"client-model","content":[],"stop_reason":null,"stop_sequence":null,'
-        b'"usage":{"input_tokens":20,"output_tokens":0}}}\n\n'
+        b'"stop_details":null,"container":null,"usage":{"input_tokens":20,"cache_creation_input_tokens":0,'
+        b'"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":null,"server_tool_use":null,'
+        b'"cache_creation":null,"inference_geo":null,"service_tier":null}}}\n\n'
     )
 
 
@@ -91,31 +94,30 @@ def test_T30_the_estimate_fills_the_meter_until_the_upstream_tells() -> None:
     (start,) = payloads(START)
     assert start["message"]["usage"]["input_tokens"] == 20
     known = Start("x", "m", Usage(12, 4, None, 1, None))
-    assert payloads(known)[0]["message"]["usage"] == {
-        "input_tokens": 8,
-        "cache_read_input_tokens": 4,
-        "output_tokens": 1,
-    }
-    assert told(START, END, End()).usage == {"input_tokens": 8, "cache_read_input_tokens": 4, "output_tokens": 7}
+    assert payloads(known)[0]["message"]["usage"] == written_full_usage(
+        input_tokens=8, cache_read_input_tokens=4, output_tokens=1
+    )
+    assert told(START, END, End()).usage == written_full_usage(
+        input_tokens=8, cache_read_input_tokens=4, output_tokens=7
+    )
 
 
 def test_T30_without_any_counts_the_estimates_stay_and_are_a_loss() -> None:
     into = context()
     text = (BlockStart(0, BlockKind.TEXT), Delta(0, "nine char"), BlockEnd(0))
     usage = told(START, *text, Finish(Stop(StopReason.END)), End(), into=into).usage
-    assert usage == {"input_tokens": 20, "output_tokens": 3}
+    assert usage == written_full_usage(input_tokens=20, output_tokens=3)
     assert into.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
 def test_T31_cached_tokens_are_never_counted_twice_nor_below_zero() -> None:
     usage = Usage(5, 4, 3, 7, 2)
-    assert told(START, Finish(Stop(StopReason.END), usage), End()).usage == {
-        "input_tokens": 0,
-        "cache_creation_input_tokens": 3,
-        "cache_read_input_tokens": 4,
-        "output_tokens": 7,
-        "output_tokens_details": {"thinking_tokens": 2},
-    }
+    assert told(START, Finish(Stop(StopReason.END), usage), End()).usage == written_full_usage(
+        cache_creation_input_tokens=3,
+        cache_read_input_tokens=4,
+        output_tokens=7,
+        output_tokens_details={"thinking_tokens": 2},
+    )
 
 
 def test_T01_T12_blocks_start_empty_in_start_order_and_deltas_keep_theirs() -> None:
@@ -131,12 +133,12 @@ def test_T01_T12_blocks_start_empty_in_start_order_and_deltas_keep_theirs() -> N
         {
             "type": "content_block_start",
             "index": 1,
-            "content_block": {"type": "tool_use", "id": "call_a", "name": "f", "input": {}},
+            "content_block": written_call("call_a", "f", {}),
         },
         {
             "type": "content_block_start",
             "index": 2,
-            "content_block": {"type": "tool_use", "id": "call_b", "name": "g", "input": {}},
+            "content_block": written_call("call_b", "g", {}),
         },
     ]
     assert told(*events).order == ["reasoning", "tool", "tool"]

@@ -18,6 +18,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 from support.frames import frames_of
+from support.messages_frames import written_text
 
 SEAL = Envelope("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
@@ -56,13 +57,13 @@ def accumulated(frames: list[Frame]) -> Json:
                         pieces[event["index"]] = pieces.get(event["index"], "") + delta["partial_json"]
                         block["input"] = json.loads(pieces[event["index"]])
                     case "citations_delta":
-                        block.setdefault("citations", []).append(delta["citation"])
+                        block["citations"] = [*(block["citations"] or ()), delta["citation"]]
                     case form:
                         key = form.removesuffix("_delta")
                         block[key] += delta[key]
             case "message_delta":
                 message |= event["delta"]
-                message["usage"] = event["usage"]
+                message["usage"] |= event["usage"]
             case "error":
                 raise AssertionError(event)
     return message
@@ -73,7 +74,6 @@ def both(given: Reply) -> tuple[Json, ReplyContext]:
     contexts = [ReplyContext("m", 1, "req_1", envelope=SEAL) for _ in range(2)]
     streamed = accumulated(frames_of(Writer(contexts[0]).feed(events_of(given))))
     body = whole(given, contexts[1])
-    streamed.setdefault("stop_details", None)
     assert streamed == body
     assert contexts[0].losses.counts == contexts[1].losses.counts
     return body, contexts[1]
@@ -84,7 +84,7 @@ def test_reasoning_without_text_is_an_empty_block_with_an_envelope() -> None:
     thinking, text = body["content"]
     assert (thinking["type"], thinking["thinking"]) == ("thinking", "")
     assert unwrap(thinking["signature"]) == OpenedEnvelope("responses", "openai", "gpt", ITEM)
-    assert text == {"type": "text", "text": "Yes"}
+    assert text == written_text("Yes")
     assert not context.losses.counts
 
 
@@ -137,14 +137,14 @@ def test_a_web_page_is_cited_with_the_annotation_in_an_envelope() -> None:
 def test_citations_of_what_is_no_web_page_are_left_out_with_a_row() -> None:
     citation = Citation("responses", {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0})
     body, context = both(reply(Text("Yes", citations=[citation])))
-    assert body["content"] == [{"type": "text", "text": "Yes"}]
+    assert body["content"] == [written_text("Yes")]
     assert context.losses.counts == {LossCode.CITATIONS: 1}
 
 
 def test_items_that_only_responses_has_are_left_out_with_a_row() -> None:
     item = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     body, context = both(reply(Native("responses", "web_search_call", item, LossCode.HOSTED_HISTORY), Text("Yes")))
-    assert body["content"] == [{"type": "text", "text": "Yes"}]
+    assert body["content"] == [written_text("Yes")]
     assert context.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
 
@@ -152,14 +152,14 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     given = reply(Refusal("I can't."), reason=StopReason.REFUSAL)
     given.refusal = RefusalInfo()
     body, _ = both(given)
-    assert body["content"] == [{"type": "text", "text": "I can't."}]
+    assert body["content"] == [written_text("I can't.")]
     assert (body["stop_reason"], body["stop_details"]["explanation"]) == ("refusal", "I can't.")
 
 
 def test_what_says_nothing_is_no_block() -> None:
     silent: list[Part] = [Text(""), Reasoning("", (), "responses"), Refusal("")]
     body, context = both(reply(*silent, Text("Yes"), *silent, reason=StopReason.REFUSAL))
-    assert body["content"] == [{"type": "text", "text": "Yes"}]
+    assert body["content"] == [written_text("Yes")]
     assert not context.losses.counts
 
 
