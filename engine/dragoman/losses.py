@@ -206,6 +206,15 @@ class Losses:
             self._once.add((code, done))
             self.add(code, path, done)
 
+    def add_unknown(self, path: Path, done: str = "dropped") -> None:
+        """Records a field of a reply that has no place in the client's: once for each path, and at most `keep`."""
+        if self._once is None:
+            self._once = set()
+        mark = LossCode.UNKNOWN_FIELD, dotted(path)
+        if mark not in self._once and len(self._once) < self.keep:
+            self._once.add(mark)
+            self.add(LossCode.UNKNOWN_FIELD, path, done)
+
     def rewind(self, rows: int) -> None:
         """Drops all but the first rows, as what the others are about is not sent after all."""
         del self._rows[rows:]

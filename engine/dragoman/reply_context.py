@@ -105,8 +105,10 @@ class ReplyContext:
     """The reply's token counts, or None while they are unknown."""
     service: ServiceReport | None = None
     """What the upstream stated about its service of the reply: tier, cost and others; None if nothing."""
+    moderation_requested: bool = False
+    """True if the client requested the moderation of its request and its reply."""
     moderation: Json | None = None
-    """The moderation of the reply, in Chat's form, which the client requested; None if the upstream sent none."""
+    """That moderation, in Chat's form, once it has arrived."""
     output_text: int = 0
     """The characters of a translated stream so far: texts, reasoning and arguments (see `tokens.stream_usage`)."""
     same_dialect: bool = False

@@ -93,6 +93,7 @@ def translate(
     # By position: keywords cost as much as the object itself.
     context = ReplyContext(model, created, request_id, profile, knobs, limits, losses, validate)
     context.clock, context.secrets, context.stored, context.own_key = clock, tuple(secrets), stored, own_key
+    context.same_dialect = direction.passthrough
     if stored is not None:
         stored.losses = losses
     target = upstream_model or model

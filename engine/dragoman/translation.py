@@ -83,6 +83,7 @@ class Translation:
             include_usage=True,
             input_estimate=1,
             logprobs=True,
+            moderation_requested=True,
             envelope=envelope,
             profile=profile,
             knobs=knobs,
@@ -276,7 +277,10 @@ class Translation:
                 document = document_in(body)
                 body = document if document is not None else self._join_stream(body)
             payload = self._reply_object(body, headers, loads)
-            context.usage = self.direction.upstream.read_usage(payload.get("usage"))
+            upstream = self.direction.upstream
+            context.usage = upstream.read_usage(payload.get("usage"))
+            counts = upstream.note_service(payload, context)
+            context.usage = context.usage or counts
             self._note_id(payload.get("id"))
             if payload.get("error"):
                 self._check_key(body, headers)

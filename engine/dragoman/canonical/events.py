@@ -29,6 +29,10 @@ class BlockKind(StrEnum):
     OPAQUE = "opaque"
 
 
+IMAGE = "image"
+"""Name of an opaque block that is a picture which the model made. Its payload is a part of Chat's type `image_url`."""
+
+
 class StopReason(StrEnum):
     """The reason for the end of a reply (mapping §9.2)."""
 

@@ -31,6 +31,8 @@ class Codec:
     """Writes a canonical `Reply` as a JSON object."""
     read_usage: Callable[[Any], Usage | None]
     """Reads the token counts of a reply."""
+    note_service: Callable[[Any, Any], Any]
+    """Notes what a forwarded reply states about its service, in an object with an attribute `service`."""
     reader: Callable[[ReplyContext], StreamReader]
     """Makes the stage that reads frames as events."""
     writer: Callable[[ReplyContext], StreamWriter]

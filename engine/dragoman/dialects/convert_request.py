@@ -80,6 +80,7 @@ def convert_request(
     context.names = names.back
     context.include_usage = request.include_usage
     context.logprobs = request.logprobs
+    context.moderation_requested = request.moderation is not None
     context.echo = request.echo
     if direction.client.restore_reasoning is not None:
         context.envelope = Envelope(profile.family or dialect, upstream_model)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 from dragoman.canonical.events import Delta, Usage
 from dragoman.canonical.request import Json
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import read_error_event, read_error_payload, redact_failure, reports_error
@@ -65,6 +66,7 @@ class Observer:
         "lenient",
         "progressed",
         "repair",
+        "service",
         "sole_text",
         "tool_open",
         "usage",
@@ -90,6 +92,8 @@ class Observer:
         """True if the server is known to omit the terminal event (profile `message_stop`)."""
         self.knobs = DEFAULT_KNOBS
         self.usage: Usage | None = None
+        self.service: ServiceReport | None = None
+        """What the upstream stated about its service."""
         self.counted = False
         """True if `usage` counts the whole output: servers also send counts before it is complete."""
         self.written = 0
@@ -602,6 +606,7 @@ class Passthrough:
         if usage is not None and not observer.counted and (usage.output_total or 0) * CHARACTERS * 2 < length:
             usage = replace(usage, output_total=None)
         context.usage = usage
+        context.service = observer.service
 
     def error(self, failure: Failure) -> bytes:
         """Returns an in-band error of the dialect, and takes it for the failure of the stream.

@@ -104,6 +104,8 @@ class Facts:
     usage: Usage | None
     estimated: tuple[str, ...]
     rest: Json | None
+    service: Any = None
+    """What the upstream stated about its service (`dragoman.canonical.service_report`)."""
 
 
 class ReceiptCounter(Protocol):
@@ -313,6 +315,8 @@ class Receipt:
             shown["upstream_model"] = facts.upstream_model
             if facts.usage is not None:
                 shown["usage"] = _counts(facts.usage, facts.estimated)
+            if facts.service is not None:
+                shown["service"] = {name: value for name, value in asdict(facts.service).items() if value is not None}
             shown.update(facts.rest or {})
             shown["error"] = self.error or shown["error"]
         return shown
@@ -326,7 +330,9 @@ def _facts_of(translation: Translation) -> Facts:
     if context.losses or context.violation is not None or context.names or context.tools or context.failure is not None:
         rest = _rest(translation)
     model = translation.upstream_model[:TEXT_MAX]
-    return Facts(translation.direction.upstream.dialect, model, translation.stream, usage, estimated, rest)
+    return Facts(
+        translation.direction.upstream.dialect, model, translation.stream, usage, estimated, rest, context.service
+    )
 
 
 def _rest(translation: Translation) -> Json:

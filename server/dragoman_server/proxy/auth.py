@@ -139,6 +139,15 @@ def _unauthorized(message: str) -> DragomanError:
     return DragomanError(client_failure(FailureKind.AUTHENTICATION, message, 401, code="invalid_api_key"))
 
 
+_SAME_DIALECT: Final[dict[Dialect, tuple[str, ...]]] = {
+    Dialect.MESSAGES: ("anthropic-version", "anthropic-beta"),
+    Dialect.CHAT: ("idempotency-key",),
+    # Codex sends back the state of the turn that the upstream's last reply had, so that it stays on one machine.
+    Dialect.RESPONSES: ("idempotency-key", "x-codex-turn-state"),
+}
+"""The client's headers that go with its body to an upstream of the same dialect."""
+
+
 def outbound_headers(
     provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False
 ) -> dict[str, str]:
@@ -153,7 +162,7 @@ def outbound_headers(
         out["anthropic-version"] = provider.profile.anthropic_version
     if same_dialect:
         # The fields of a beta stay in the body, and upstreams reject a body with them and without the header (T-44).
-        for name in ("anthropic-version", "anthropic-beta") if messages else ("idempotency-key",):
+        for name in _SAME_DIALECT[provider.dialect]:
             _forward(out, client_headers, name)
     if provider.auth is Auth.PASSTHROUGH:
         _put_client_key(out, client_headers, messages, same_dialect)

@@ -24,7 +24,7 @@ REQUIRED = {
     "top_p",
 }
 """Keys that a snapshot must have, whatever their value."""
-CHANGING = {"status", "output", "usage", "error", "incomplete_details", "completed_at"}
+CHANGING = {"status", "output", "usage", "error", "incomplete_details", "completed_at", "moderation"}
 """Keys that differ between the snapshots of one response. All others repeat the request and stay."""
 INCOMPLETE_REASONS = {"max_output_tokens", "content_filter", "max_messages", "steered"}
 ERROR_CODES = {

@@ -6,6 +6,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.chat.extra_content import sign_history
 from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply.write import write_reply
+from dragoman.dialects.chat.reply_fields import note_service
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.dialects.chat.request.request_usage import request_usage
 from dragoman.dialects.chat.request.write import write_request
@@ -25,6 +26,7 @@ CODEC = Codec(
     read_reply,
     write_reply,
     read_usage,
+    note_service,
     ChatReader,
     ChatWriter,
     ChatValidator,

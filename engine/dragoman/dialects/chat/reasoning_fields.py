@@ -5,9 +5,15 @@ A proof is a signature or encrypted data, by which the provider recognizes its o
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.canonical.request import Json
+from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
+
+_DETAIL = frozenset(("type", "text", "summary", "data", "signature", "index", "id", "format", "thinking"))
+"""The keys of a detail, and of a `thinking` block."""
 
 
 def reasoning_text(message: Json) -> str:
@@ -35,5 +41,14 @@ def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:
             losses.add(LossCode.REASONING_ENCRYPTED, path)
         if any(type(d) is dict and d.get("signature") for d in details):
             losses.add(LossCode.REASONING_SIGNATURE, path)
-    if message.get("thinking_blocks"):
+        _record_unknown(details, path, losses)
+    if blocks := message.get("thinking_blocks"):
         losses.add(LossCode.REASONING_SIGNATURE, (*at, "thinking_blocks"))
+        if type(blocks) is list:
+            _record_unknown(blocks, (*at, "thinking_blocks"), losses)
+
+
+def _record_unknown(details: list[Any], at: Path, losses: Losses) -> None:
+    for detail in details:
+        if type(detail) is dict and not detail.keys() <= _DETAIL:
+            record_unknown(detail, _DETAIL, at, losses)

@@ -28,6 +28,8 @@ _OWN: dict[Dialect, tuple[str, ...]] = {
     Dialect.RESPONSES: _OPENAI_OWN,
     Dialect.MESSAGES: ("request-id", "anthropic-organization-id", "anthropic-workspace-id", "anthropic-processing-ms"),
 }
+_CODEX = ("openai-model", "x-models-etag", "x-reasoning-included")
+"""Headers of OpenAI's Responses that Codex reads, besides those that begin with `x-codex-` (openai/codex, core)."""
 _OTHER_ID = {
     Dialect.CHAT: "request-id",
     Dialect.RESPONSES: "request-id",
@@ -39,8 +41,8 @@ _LIMITS: dict[Dialect, str] = {
     Dialect.RESPONSES: "x-ratelimit-",
     Dialect.MESSAGES: "anthropic-ratelimit-",
 }
-_READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN))
-_PREFIXES = ("x-ratelimit-", "anthropic-")
+_READ = frozenset((*RETRY, "request-id", *_OPENAI_OWN, *_CODEX))
+_PREFIXES = ("x-ratelimit-", "anthropic-", "x-codex-")
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE_MAX = 1024
 """Longest value of a header that is passed on, in characters."""
@@ -241,6 +243,8 @@ def _rule(source: Dialect, target: Dialect, rate_limits: bool, name: str) -> _Ru
     name = _read_name(name)
     if name in RETRY:
         return name, None
+    if name in _CODEX or name.startswith("x-codex-"):
+        return (name, None) if source is target is Dialect.RESPONSES else None
     limits, client_limits = _LIMITS[source], _LIMITS[target]
     if not rate_limits and name.startswith(limits):
         return None

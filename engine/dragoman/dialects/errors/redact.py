@@ -28,9 +28,17 @@ _HINT = re.compile(r"://|[?&]|[ksixwf8pot][-_]|aiza|akia|asia|ya29|eyj|bearer|ba
 """Matches each lower-cased text that any of the patterns below matches: one search instead of nine for most texts."""
 _SHORTEST: Final = 9
 """Length of the shortest text that any of the patterns below matches."""
+_MASKED: Final = r"[A-Za-z0-9_-]{0,12}\*{3,}[A-Za-z0-9_-]{0,6}(?![A-Za-z0-9_*-])"
+"""A key that the vendor has masked itself: a few characters at both ends and stars between them. It stays readable."""
 _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     # The vendors' key prefixes (`sk-` also as OpenAI repeats it, half of it stars) and JWTs.
-    (re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk)[-_])[A-Za-z0-9_*.-]{6,}"), r"\1***"),
+    (
+        re.compile(
+            r"(?<![A-Za-z0-9])((?:sk|pk|rk|sess|xai|nvapi|pplx|fw|csk)[-_])"
+            rf"(?!{_MASKED})[A-Za-z0-9_*.-]{{5,}}[A-Za-z0-9_*-]"
+        ),
+        r"\1***",
+    ),
     (re.compile(r"(?<![A-Za-z0-9])((?:gsk|hf|r8|ghp|gho|ghs|github_pat)_)[A-Za-z0-9_*]{6,}"), r"\1***"),
     (re.compile(r"(?<![A-Za-z0-9])(AIza|AKIA|ASIA|ya29\.)[A-Za-z0-9_-]{12,}"), r"\1***"),
     (re.compile(r"(?<![A-Za-z0-9])eyJ[\w-]{6,}\.[\w-]{4,}(?:\.[\w-]*)?"), "***"),
@@ -39,11 +47,14 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"\b(Bearer|Basic)\s+(?:(?=[^\s\d]{0,64}\d)[\w.~+/=*-]{6,}|[\w.~+/=*-]{20,})", re.IGNORECASE),
         r"\1 ***",
     ),
-    (re.compile(r"(api[ _-]?key provided:\s*[\"'`]?)[^\s\"'`,;]{3,}", re.IGNORECASE), r"\1***"),
+    (
+        re.compile(rf"(api[ _-]?key provided:\s*[\"'`]?)(?!{_MASKED})[^\s\"'`,;]{{2,}}[^\s\"'`,;.]", re.IGNORECASE),
+        r"\1***",
+    ),
     (
         re.compile(
             r"((?:api[ _-]?key|authorization|access[ _-]?token)[\"'`]?\s*[:=]\s*[\"'`]?)"
-            r"(?=[^\s\"'`,;\d]{0,64}\d)[^\s\"'`,;&}]{6,}",
+            rf"(?!{_MASKED})(?=[^\s\"'`,;\d]{{0,64}}\d)[^\s\"'`,;&}}]{{6,}}",
             re.IGNORECASE,
         ),
         r"\1***",

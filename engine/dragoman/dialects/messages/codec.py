@@ -8,6 +8,7 @@ from dragoman.dialects.messages.block_types import join_block
 from dragoman.dialects.messages.errors import write_failure
 from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.reply.write import write_reply
+from dragoman.dialects.messages.reply_fields import note_service
 from dragoman.dialects.messages.request.drop_billing_line import strip_billing_line
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
@@ -25,6 +26,7 @@ CODEC = Codec(
     read_reply,
     write_reply,
     read_usage,
+    note_service,
     MessagesReader,
     MessagesWriter,
     MessagesValidator,

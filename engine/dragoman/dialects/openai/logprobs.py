@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.shared.json_fields import is_empty
+from dragoman.dialects.shared.json_fields import is_empty, record_unknown
 from dragoman.errors import Path
-from dragoman.losses import LossCode
+from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 
 _DROPPED = "only Chat has a field for it"
 _NOT_REQUESTED = "log probabilities were not requested"
+
+_LOGPROBS = frozenset(("content", "refusal"))
 
 
 def read_logprobs(given: Any, context: ReplyContext) -> list[Json]:
@@ -20,6 +22,9 @@ def read_logprobs(given: Any, context: ReplyContext) -> list[Json]:
     tokens = known_tokens(given.get("content") if type(given) is dict else given, at, context)
     if type(given) is dict and given.get("refusal"):
         context.losses.add_once(LossCode.UNKNOWN_FIELD, (*at, "refusal"), _DROPPED)
+    if type(given) is dict and not given.keys() <= _LOGPROBS:
+        record_unknown(given, _LOGPROBS, at, context.losses)
+    record_unknown_tokens(tokens, (*at, "content"), context.losses)
     return tokens
 
 
@@ -35,6 +40,19 @@ def known_tokens(tokens: Any, at: Path | str, context: ReplyContext) -> list[Jso
     else:
         context.losses.add_once(LossCode.UNKNOWN_FIELD, at, "no tokens with their probabilities")
     return []
+
+
+_TOKEN = frozenset(("token", "logprob", "bytes", "top_logprobs"))
+
+
+def record_unknown_tokens(tokens: Any, at: Path, losses: Losses) -> None:
+    """Record the keys of tokens, and of their alternatives, that have no place in a client's reply."""
+    for token in tokens if type(tokens) is list else ():
+        if type(token) is dict:
+            if not token.keys() <= _TOKEN:
+                record_unknown(token, _TOKEN, at, losses)
+            if token.get("top_logprobs"):
+                record_unknown_tokens(token["top_logprobs"], (*at, "top_logprobs"), losses)
 
 
 def _is_token(token: Any) -> bool:

@@ -7,6 +7,7 @@ from dragoman.dialects.codec import Codec
 from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.dialects.responses.reply.read import read_reply, read_snapshot
 from dragoman.dialects.responses.reply.write import write_reply
+from dragoman.dialects.responses.reply_fields import note_service
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.responses.request.write import write_request
@@ -23,6 +24,7 @@ CODEC = Codec(
     read_reply,
     write_reply,
     read_usage,
+    note_service,
     ResponsesReader,
     ResponsesWriter,
     ResponsesValidator,

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
+from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.lazy_mapping import LazyMapping
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
@@ -139,6 +140,16 @@ def is_empty(value: Any) -> bool:
     elif type(value) is not list:
         return value is None or value == ""
     return all(item is None or item == "" or item == [] or item == {} for item in value)
+
+
+def record_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) -> None:
+    """Record each key of an object of a reply that is not in `known`, unless its value is empty, zero or false.
+
+    `at` is the path of the object. A path is recorded once for each reply: keys of a stream's frames may repeat.
+    """
+    for key, value in body.items():
+        if value and key not in known:
+            losses.add_unknown((*at, quote_word(key)))
 
 
 def parse_object(text: str) -> Json | None:

@@ -61,12 +61,19 @@ class UsageRow:
     cost: float | None
     duration: float
     first_event: float | None
+    service_tier: str | None = None
+    """The tier that served, if the upstream stated it."""
+    stated_cost: float | None = None
+    """The upstream's own price, in US dollars, if it stated one."""
+    searches: int | None = None
+    """The paid web searches, if the upstream counted them."""
 
 
 def row_of(exchange: EndedExchange) -> UsageRow:
     """Return the row of an exchange."""
     receipt, usage, estimated, cost = exchange.receipt, exchange.usage or _UNKNOWN, exchange.estimated, exchange.cost
     facts, first_event = receipt.facts, exchange.first_event
+    service = facts.service if facts is not None else None
     amount = float(cost) if cost is not None else None
     failure, key, principal = exchange.failure, receipt.key, receipt.principal
     # By position: so many keywords would take four times as long.
@@ -99,6 +106,9 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         # Four decimals. `round` takes five times as long, as it converts a number to a text.
         int(exchange.duration * 10_000 + 0.5) / 10_000,
         int(first_event * 10_000 + 0.5) / 10_000 if first_event is not None else None,
+        service.tier if service is not None else None,
+        service.cost if service is not None else None,
+        service.searches if service is not None else None,
     )
 
 

@@ -11,22 +11,24 @@ from dataclasses import fields
 
 from dragoman_server.accounts.usage.row import COUNTS, UsageRow, cost_units
 
-VERSION = 2
-"""2 added `cache_write_1h`."""
+VERSION = 3
+"""2 added `cache_write_1h`, 3 `service_tier`, `stated_cost` and `searches`."""
 _DAY = 86_400
 _TIMEOUT = 10.0
 """Longest wait for another process's transaction, in seconds."""
 COLUMNS = tuple(spec.name for spec in fields(UsageRow))
 """`cost` is in billionths; `estimated` has the names of the counts, separated by spaces."""
-_INTEGERS = ("status", "stream", "attempts", "partial", "cost", *(name for name, _ in COUNTS))
-_REALS = ("duration", "first_event")
+_INTEGERS = ("status", "stream", "attempts", "partial", "cost", "searches", *(name for name, _ in COUNTS))
+_REALS = ("duration", "first_event", "stated_cost")
+
+
+def _type_of(column: str) -> str:
+    return "INTEGER" if column in _INTEGERS else "REAL" if column in _REALS else "TEXT"
+
+
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS usage ("
-    + ", ".join(
-        f"{name} {'INTEGER' if name in _INTEGERS else 'REAL' if name in _REALS else 'TEXT'}"
-        + (" PRIMARY KEY" if name == "id" else "")
-        for name in COLUMNS
-    )
+    + ", ".join(f"{name} {_type_of(name)}" + (" PRIMARY KEY" if name == "id" else "") for name in COLUMNS)
     + ") WITHOUT ROWID"
 )
 # Ids are unique, so a batch that was written in part is not written twice.
@@ -56,8 +58,10 @@ class SqliteFile:
                 db.close()
                 raise ValueError(f"{self._path} has schema version {version}, of a later Dragoman")
             db.execute(_SCHEMA)
-            if version == 1:
-                db.execute("ALTER TABLE usage ADD COLUMN cache_write_1h INTEGER")
+            known = {column for _, column, *_ in db.execute("PRAGMA table_info(usage)")}
+            for column in COLUMNS:
+                if column not in known:  # the file is of an earlier version
+                    db.execute(f"ALTER TABLE usage ADD COLUMN {column} {_type_of(column)}")
             db.execute("CREATE INDEX IF NOT EXISTS usage_by_time ON usage (time)")
             db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute("COMMIT")

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.canonical.events import CUTS, BlockKind
+from dragoman.canonical.events import CUTS, IMAGE, BlockKind, Citation
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Part, Reasoning, Refusal, Text, ToolCall
+from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
+from dragoman.dialects.chat.images import read_images
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, read_details
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
+from dragoman.dialects.chat.reply_fields import (
+    BODY,
+    CHOICE,
+    MESSAGE,
+    note_usage,
+    read_extras,
+    read_sources,
+    record_unknown_annotation,
+    record_unknown_call,
+    usage_elsewhere,
+)
 from dragoman.dialects.chat.stop_and_usage import (
     DIALECT,
     matched_stop,
@@ -24,7 +36,8 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import is_empty, kind_of, read_timestamp
+from dragoman.dialects.shared.json_fields import is_empty, kind_of, read_timestamp, record_unknown
+from dragoman.dialects.shared.service_report import note_tier
 from dragoman.dialects.shared.stop_words import is_shown
 from dragoman.errors import Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode, Losses
@@ -36,6 +49,7 @@ _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
 AUDIO = "no client of another dialect can be given audio"
+_CHOICE = CHOICE | {"usage"}
 _STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "function_call", "tool_calls"))
 """The members of a message that OpenAI defines. All reasoning is in others."""
 
@@ -68,13 +82,28 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
     reply_id = upstream_id if type(upstream_id) is str else ""
 
+    sources: list[Citation] = []
+    usage = body.get("usage")
+    if not body.keys() <= BODY:
+        read_extras(body, context)
+        sources = read_sources(body, (), losses)
+    if not usage:
+        usage = usage_elsewhere(body, choice)
+    note_usage(usage, ("usage",), context)
+    if tier := body.get("service_tier"):
+        note_tier(context, tier)
+    if not choice.keys() <= CHOICE:
+        record_unknown(choice, _CHOICE, ("choices", 0), losses)
+
     parts: list[Part] = []
+    if not message.keys() <= MESSAGE:
+        record_unknown(message, MESSAGE, _MESSAGE, losses)
     if not _STANDARD.issuperset(message):
         _read_reasoning(parts, message, context)
     _read_content(parts, message.get("content"), losses)
     if logprobs := choice.get("logprobs"):
         _read_logprobs(parts, read_logprobs(logprobs, context), losses)
-    _read_annotations(parts, message.get("annotations"), losses)
+    _read_annotations(parts, message.get("annotations"), sources, losses)
     if refusal := message.get("refusal"):
         if type(refusal) is not str:
             raise UpstreamProtocolError(f"upstream reply has a refusal that is {kind_of(refusal)}")
@@ -90,6 +119,11 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
             LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
         )
         raw_calls = [{"type": "function", "function": legacy}]
+    if images := message.get("images"):
+        at = (*_MESSAGE, "images")
+        parts += [
+            Native(DIALECT, IMAGE, image, LossCode.VENDOR_BLOCK, at) for image in read_images(images, _MESSAGE, losses)
+        ]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
     unfinished = range(len(parts) - (len(calls) or min(1, len(parts))), len(parts)) if cut else range(0)
@@ -116,7 +150,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         model if type(model) is str else "",
         parts,
         stop,
-        read_usage(body.get("usage")),
+        read_usage(usage),
         read_timestamp(created),
         cut=cut_parts,
     )
@@ -201,13 +235,22 @@ def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> Non
         losses.add(LossCode.UNKNOWN_FIELD, (*_LOGPROBS, "content"), "sent for something other than text")
 
 
-def _read_annotations(parts: list[Part], annotations: Any, losses: Losses) -> None:
-    if not annotations:
+def _read_annotations(parts: list[Part], annotations: Any, sources: list[Citation], losses: Losses) -> None:
+    """Add the citations, and the sources beside the choices that are not among them, to the last text."""
+    if not annotations and not sources:
         return
     texts = [part for part in parts if type(part) is Text]
     notes = [note for note in annotations if type(note) is dict] if type(annotations) is list else []
+    for note in notes:
+        record_unknown_annotation(note, (*_MESSAGE, "annotations"), losses)
     if texts:
-        texts[-1].citations = [read_citation(note) for note in notes]
+        cited = [read_citation(note) for note in notes]
+        urls = {citation.url for citation in cited}
+        texts[-1].citations = [*cited, *(source for source in sources if source.url not in urls)]
+    elif sources:
+        losses.add(LossCode.CITATIONS, "citations", "there was no text to cite them")
+    if not annotations:
+        return
     if not texts or type(annotations) is not list or len(notes) < len(annotations):
         losses.add(LossCode.CITATIONS, (*_MESSAGE, "annotations"))
 
@@ -228,6 +271,7 @@ def _read_calls(
             continue
         if type(call) is not dict:
             raise UpstreamProtocolError(f"upstream reply has a tool call that is {kind_of(call)}")
+        record_unknown_call(call, at, losses)
         custom, body = call_body(call)
         name = body.get("name")
         if type(name) is not str or not name:

@@ -6,6 +6,7 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, add_signatures
+from dragoman.dialects.chat.images import is_image
 from dragoman.dialects.chat.stop_and_usage import (
     DIALECT,
     ID_PREFIX,
@@ -15,6 +16,7 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
+from dragoman.dialects.shared.service_report import TIERS
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -39,6 +41,10 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "model": context.model if knobs.echo_model == "requested" else reply.model,
         "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
     }
+    if context.service is not None and context.service.tier in TIERS:
+        written["service_tier"] = context.service.tier
+    if context.moderation is not None:
+        written["moderation"] = context.moderation
     if reply.usage is not None:
         record_missing_usage(reply.usage, context.losses)
         written["usage"] = write_usage(reply.usage)
@@ -51,6 +57,7 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
     annotations: list[Json] = []
     call_ids: list[str] = []
     signatures: Json = {}
+    images: list[Json] = []
     for position, part in enumerate(reply.parts):
         if type(part) is Text:
             if part.apart:
@@ -73,6 +80,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         elif type(part) is Refusal:
             if part.text:
                 refusal.add(part.text)
+        elif type(part) is Native and is_image(part.payload):
+            images.append(part.payload)
         elif type(part) is Native:
             losses.add(LossCode(part.code), part.at)
         else:
@@ -103,6 +112,8 @@ def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
         message["tool_calls"] = calls
     if signatures:
         add_signatures(message, call_ids, signatures)
+    if images:
+        message["images"] = images
     return message
 
 

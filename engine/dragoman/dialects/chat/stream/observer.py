@@ -7,7 +7,8 @@ from typing import Any
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
-from dragoman.dialects.chat.stop_and_usage import read_finish_reason, read_usage
+from dragoman.dialects.chat.reply_fields import BODY, note_service
+from dragoman.dialects.chat.stop_and_usage import read_finish_reason
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.shared.json_fields import is_empty
@@ -48,9 +49,12 @@ class ChatObserver(Observer):
         """Read one chunk."""
         if is_error_frame(payload):
             return self.watch_error(payload, event)
-        if (usage := payload.get("usage")) and (counts := read_usage(usage)) is not None:
-            self.usage, self.counted = counts, False
-        choices = payload.get("choices")
+        usage, choices = payload.get("usage"), payload.get("choices")
+        if usage or not payload.keys() <= BODY or not self.progressed or _has_usage(choices):
+            counts = note_service(payload, self)
+            usage = usage or counts
+            if counts is not None:
+                self.usage, self.counted = counts, False
         if type(choices) is not list:
             if not (choices is None and usage):
                 return self.violation("a chunk without choices")
@@ -101,6 +105,10 @@ class ChatObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Returns the frame `data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
+
+
+def _has_usage(choices: Any) -> bool:
+    return type(choices) is list and len(choices) == 1 and type(choices[0]) is dict and "usage" in choices[0]
 
 
 def _sole_text(choice: Json) -> str | None:

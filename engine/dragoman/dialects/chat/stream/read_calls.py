@@ -14,6 +14,7 @@ from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Ev
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
+from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_call
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback
@@ -89,6 +90,8 @@ class ToolCallAssembler:
         if type(fragment) is not dict:
             raise UpstreamProtocolError("upstream sent a tool call that is not an object")
         custom, body = call_body(fragment)
+        if not (fragment.keys() <= CALL and body.keys() <= CALL_BODY):
+            record_unknown_call(fragment, _AT, self._context.losses)
         name, text = body.get("name"), body.get("input" if custom else "arguments")
         if name and type(name) is not str:
             raise UpstreamProtocolError("upstream sent a tool name that is not a string")

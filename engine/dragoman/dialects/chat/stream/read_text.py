@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, Opaque
+from dragoman.canonical.events import IMAGE, BlockEnd, BlockKind, BlockStart, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, signature_of
+from dragoman.dialects.chat.images import read_images
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, ReasoningDetails, read_details, size_of
 from dragoman.dialects.chat.reasoning_fields import record_dropped_proofs
 from dragoman.dialects.chat.stop_and_usage import DIALECT
@@ -125,6 +126,15 @@ class TextAssembler:
             out.append(BlockStart(self.index, _REASONING))
             self._keep(out)
             out.append(BlockEnd(self.blocks.end(EXTRA_KEY)))
+
+    def add_images(self, images: Any, out: list[Event]) -> None:
+        """Add the pictures of a delta, each as a block (OpenRouter, LiteLLM)."""
+        for payload in read_images(images, _DELTA, self._context.losses):
+            self.before_start("an image", _DELTA, out)
+            index = self.blocks.start(IMAGE, BlockKind.OPAQUE)
+            out.append(BlockStart(index, BlockKind.OPAQUE, name=IMAGE, code=LossCode.VENDOR_BLOCK))
+            out.append(Opaque(index, DIALECT, "block", payload))
+            out.append(BlockEnd(self.blocks.end(IMAGE)))
 
     def on_template(self) -> RunCallback | None:
         """See `StreamReader.follow`, for the open block."""

@@ -15,6 +15,7 @@ from dragoman.canonical.events import (
     CUTS,
     Annotation,
     BlockKind,
+    Citation,
     Delta,
     End,
     Error,
@@ -34,6 +35,16 @@ from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_sig
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY
 from dragoman.dialects.chat.reasoning_fields import reasoning_text
 from dragoman.dialects.chat.reply.read import AUDIO, read_reply
+from dragoman.dialects.chat.reply_fields import (
+    BODY,
+    CHOICE,
+    MESSAGE,
+    note_usage,
+    read_extras,
+    read_sources,
+    record_unknown_annotation,
+    usage_elsewhere,
+)
 from dragoman.dialects.chat.stop_and_usage import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
@@ -41,7 +52,8 @@ from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
-from dragoman.dialects.shared.json_fields import is_empty, read_timestamp
+from dragoman.dialects.shared.json_fields import is_empty, read_timestamp, record_unknown
+from dragoman.dialects.shared.service_report import note_tier
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -53,6 +65,8 @@ from dragoman.wire.json_codec import with_exact
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
 _NEW, _FINISHED, _ENDED = Phase.NEW, Phase.FINISHED, Phase.ENDED
 _FINISH = ("choices", 0, "finish_reason")
+_CHOICE: Path = ("choices", 0)
+_DELTA: Path = ("choices", 0, "delta")
 _CHOICES = b'{"choices":'
 
 _BACKSLASH = 92
@@ -70,6 +84,7 @@ class ChatReader(StreamReader):
         "_id",
         "_matched",
         "_phase",
+        "_sources",
         "_text",
         "_tokens",
         "_totalled",
@@ -94,6 +109,8 @@ class ChatReader(StreamReader):
         """The stop sequence that ended the reply."""
         self._early_usage: Usage | None = None
         """Usage that arrived before the usage chunk, for servers that send none."""
+        self._sources: dict[str, Citation | None] | None = None
+        """The web pages that are listed beside the choices, by their URL; None for those that the text cites."""
         self._tokens: list[Json] | None = None
         """Log probabilities of the current chunk, until its text is added."""
         self._totalled = False
@@ -124,6 +141,10 @@ class ChatReader(StreamReader):
             if type(choices) is not list and (choices or not chunk.get("usage")):
                 return self._no_chunk(chunk, out)
         usage = chunk.get("usage")
+        if not chunk.keys() <= BODY:
+            self._read_extras(chunk)
+        if tier := chunk.get("service_tier"):
+            note_tier(self.context, tier)
         if not choices or not choices[0]:
             return self._no_choice(usage, out)
         if len(choices) != 1:
@@ -140,8 +161,10 @@ class ChatReader(StreamReader):
             self._start(chunk, out)
             if usage is None and "error" not in chunk:
                 self._head = _head_of(data)
+        if not choice.keys() <= CHOICE:
+            self._read_choice_extras(choice)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
-            self._early_usage = read_usage(usage) or self._early_usage
+            self._keep_usage(usage, ("usage",))
         if logprobs := choice.get("logprobs"):
             self._tokens = read_logprobs(logprobs, self.context)
         delta = choice.get("delta")
@@ -194,6 +217,31 @@ class ChatReader(StreamReader):
         """Record a deviation that was repaired."""
         self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, repair)
 
+    # --- vendors' extra keys -------------------------------------------------------------------------------------
+
+    def _read_extras(self, chunk: Json) -> None:
+        """Read the keys of a chunk that OpenAI's do not have."""
+        read_extras(chunk, self.context)
+        if (usage := usage_elsewhere(chunk, {})) is not None:
+            self._keep_usage(usage, ("x_groq", "usage"))
+        if chunk.get("citations") or chunk.get("search_results"):
+            sources = self._sources = self._sources or {}
+            for source in read_sources(chunk, (), self.context.losses):
+                assert source.url is not None
+                if source.url not in sources:
+                    self._text.budget.take(len(source.url))
+                    sources[source.url] = source
+
+    def _read_choice_extras(self, choice: Json) -> None:
+        if usage := choice.get("usage"):
+            self._keep_usage(usage, (*_CHOICE, "usage"))
+            choice = {key: value for key, value in choice.items() if key != "usage"}
+        record_unknown(choice, CHOICE, _CHOICE, self.context.losses)
+
+    def _keep_usage(self, usage: Any, at: Path) -> None:
+        note_usage(usage, at, self.context)
+        self._early_usage = read_usage(usage) or self._early_usage
+
     # --- chunks without a choice ---------------------------------------------------------------------------------
 
     def _no_chunk(self, payload: Json, out: list[Event]) -> None:
@@ -206,6 +254,7 @@ class ChatReader(StreamReader):
         counts = read_usage(usage) if usage is not None else None
         if counts is None:
             return  # a prompt filter's or moderation's chunk
+        note_usage(usage, ("usage",), self.context)
         if not self._end("usage", counts, out):
             self._early_usage, self._totalled = counts, True
 
@@ -229,6 +278,8 @@ class ChatReader(StreamReader):
                 plain = False
                 break
         if not plain:
+            if not delta.keys() <= MESSAGE:
+                record_unknown(delta, MESSAGE, _DELTA, self.context.losses)
             if reasoning := reasoning_text(delta):
                 self._text.add(_REASONING, reasoning, out)
             if DETAILS_KEY in delta or "thinking_blocks" in delta:
@@ -255,6 +306,8 @@ class ChatReader(StreamReader):
             self._read_calls(fragments, legacy, out)
         if annotations := delta.get("annotations"):
             self._annotate(annotations, out)
+        if images := delta.get("images"):
+            self._text.add_images(images, out)
 
     def _read_calls(self, fragments: Any, legacy: Any, out: list[Event]) -> None:
         calls = self._calls
@@ -285,7 +338,11 @@ class ChatReader(StreamReader):
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
         for note in annotations if type(annotations) is list else (None,):
             if type(note) is dict and self._text.kind is _TEXT:
-                out.append(Annotation(self._text.index, read_citation(note)))
+                record_unknown_annotation(note, (*_DELTA, "annotations"), self.context.losses)
+                citation = read_citation(note)
+                if self._sources is not None and citation.url is not None:
+                    self._sources[citation.url] = None
+                out.append(Annotation(self._text.index, citation))
             else:
                 self.context.losses.add(LossCode.CITATIONS, "choices[0].delta.annotations")
 
@@ -301,11 +358,25 @@ class ChatReader(StreamReader):
         if self._finish is None or cut:  # of several, one that reports a cut reply is kept
             self._finish = native
         self._advance("finish_reason")
+        if self._sources:
+            self._cite_sources(out)
         self._close_blocks(out, complete=not cut)
 
     def _are_calls_complete(self) -> bool:
         calls = self._calls.calls.values() if self._calls is not None else ()
         return all(call.is_complete() for call in calls if not call.is_blank())
+
+    def _cite_sources(self, out: list[Event]) -> None:
+        """Add the sources beside the choices to the open text."""
+        assert self._sources is not None
+        for url, source in self._sources.items():
+            if source is None:
+                continue
+            self._sources[url] = None
+            if self._text.kind is _TEXT:
+                out.append(Annotation(self._text.index, source))
+            else:
+                self.context.losses.add_once(LossCode.CITATIONS, "citations", "there was no text to cite them")
 
     def _close_blocks(self, out: list[Event], *, complete: bool) -> None:
         self._text.close(out, complete=complete)
@@ -324,6 +395,8 @@ class ChatReader(StreamReader):
         elif self._audio and not self._text.blocks.count:
             raise UpstreamProtocolError("upstream reply holds audio only")
         native = self._finish
+        if self._sources:
+            self._cite_sources(out)
         if event == "end of stream":
             self._repaired("the stream ended without [DONE]", "")
         if usage is None and self._early_usage is not None:

@@ -14,7 +14,7 @@ _NAME: Final = rb"[ !#-\[\]-~]"
 _IDENTITY: Final = (
     rb'data: (\{"id":"%b+","object":"chat\.completion\.chunk","created":%b,"model":"%b*","choices":)'
 ) % (_NAME, _COUNT, _NAME)
-_NO_USAGE: Final = rb'(,"usage":null)?\}\n\n'
+_NO_USAGE: Final = rb'(,"usage":null)?(?:,"service_tier":"[a-z]+")?\}\n\n'
 START: Final = re.compile(
     _IDENTITY
     + rb'\[\{"index":0,"delta":\{"role":"assistant","content":""\},"finish_reason":null\}\]'

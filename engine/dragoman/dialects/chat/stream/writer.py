@@ -8,6 +8,7 @@ at most once, usage last.
 from __future__ import annotations
 
 from dragoman.canonical.events import (
+    IMAGE,
     Annotation,
     BlockEnd,
     BlockKind,
@@ -28,16 +29,18 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.errors import write_error_frame
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE
+from dragoman.dialects.chat.images import is_image
 from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
+from dragoman.dialects.shared.service_report import TIERS
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dump_str, dumps
-from dragoman.wire.sse import COMMENT
+from dragoman.wire.sse import COMMENT, Frame
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
@@ -124,6 +127,18 @@ class ChatWriter(StreamWriter):
         )
         self._tail = b',"finish_reason":null}]' + _ENDS[context.include_usage]
         self._write_chunk(b'{"role":"assistant","content":""}', out)
+        if (stated := self._stated()) is not None:
+            out[-1] = _with_keys(out[-1], stated)
+
+    def _stated(self) -> bytes | None:
+        """Returns the tier that served and the moderation as JSON keys with a comma before each; None without any."""
+        service, moderation = self.context.service, self.context.moderation
+        stated = b""
+        if service is not None and service.tier in TIERS:
+            stated = b',"service_tier":' + dump_str(service.tier or "")
+        if moderation is not None:
+            stated += b',"moderation":' + dumps(moderation)
+        return stated or None
 
     def _write_chunk(self, delta: bytes, out: Frames) -> None:
         out.append(self._head + delta + self._tail)
@@ -154,6 +169,8 @@ class ChatWriter(StreamWriter):
             return (b"content",)
         if event.kind is _REFUSAL:
             return (b"refusal",)
+        if event.kind is _OPAQUE and event.name == IMAGE:
+            return ()
         if event.kind is _OPAQUE:
             self.context.losses.add(LossCode(event.code), event.name)
             return ()
@@ -249,6 +266,8 @@ class ChatWriter(StreamWriter):
         elif event.form == "signature":
             if event.payload:  # compatible servers send empty signatures
                 self.context.losses.add(LossCode.REASONING_SIGNATURE, "signature")
+        elif event.form == "block" and is_image(event.payload):
+            self._write_chunk(b'{"images":' + dumps([event.payload]) + b"}", out)
         elif event.form in ("encrypted_content", "reasoning_details"):
             self.context.losses.add(LossCode.REASONING_ENCRYPTED, event.form)
         # The loss of an opaque block was recorded when the block started.
@@ -297,6 +316,8 @@ class ChatWriter(StreamWriter):
         reason = write_finish_reason(stop, self.context.knobs, shown=shown)
         end = _ENDS[self.context.include_usage]
         out.append(b'%b{},"finish_reason":"%b"}]%b' % (self._head, reason.encode(), end))
+        if (stated := self._stated()) is not None:
+            out[-1] = _with_keys(out[-1], stated)
         if not self.context.include_usage:
             return
         record_missing_usage(event.usage, losses)
@@ -314,6 +335,12 @@ class ChatWriter(StreamWriter):
     def _write_error(self, event: Error, out: Frames) -> None:
         # No [DONE] follows, and the connection closes. Every SDK raises an error (mapping §10.3).
         out.append(b"data: " + dumps(write_error_frame(event.failure, self.context.request_id or None)) + b"\n\n")
+
+
+def _with_keys(frame: Frame | bytes, keys: bytes) -> bytes:
+    """Returns the frame of a chunk with more keys at its end."""
+    assert isinstance(frame, bytes)
+    return frame[:-3] + keys + b"}\n\n"
 
 
 ChatWriter.writes = {

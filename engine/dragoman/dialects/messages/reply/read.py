@@ -10,6 +10,14 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import known_citations, read_citation
+from dragoman.dialects.messages.reply_fields import (
+    MESSAGE,
+    note_usage,
+    read_extras,
+    record_unknown_block,
+    record_unknown_citation,
+    record_unknown_details,
+)
 from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, parse_object
 from dragoman.dialects.shared.stop_words import is_shown
@@ -25,7 +33,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
 
     A block of unknown type is dropped and recorded. Raises `UpstreamProtocolError` for a malformed reply.
     """
-    losses, names = context.losses, context.names
+    losses = context.losses
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a message (an object), got {kind_of(body)}")
     if body.get("type") == "error":
@@ -35,11 +43,16 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     content = body.get("content") or []
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
+    if not body.keys() <= MESSAGE:
+        read_extras(body, MESSAGE, (), context)
+    usage, details = body.get("usage"), body.get("stop_details")
+    note_usage(usage, ("usage",), context)
+    record_unknown_details(details, ("stop_details",), losses)
     parts: list[Part] = []
     upstream_id = _string(body.get("id"))
     ids: set[str] = set()
     for index, block in enumerate(content):
-        part = _read_block(block, index, losses, names)
+        part = _read_block(block, index, context)
         if type(part) is ToolCall:
             if not part.id or part.id in ids:
                 part.id = mint_call_id(part.id, upstream_id, index, part.at, losses.add)
@@ -52,8 +65,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         _string(body.get("model")),
         parts,
         stop,
-        read_usage(body.get("usage")),
-        refusal=read_stop_details(body.get("stop_details")),
+        read_usage(usage),
+        refusal=read_stop_details(details),
         cut=_read_cut(parts, len(content), stop),
     )
 
@@ -71,21 +84,26 @@ def _field(block: Json, key: str, index: int) -> str:
     return value
 
 
-def _read_block(block: Any, index: int, losses: Losses, names: Mapping[str, str]) -> Part | None:
+def _read_block(block: Any, index: int, context: ReplyContext) -> Part | None:
     if block is None:
         return None
     if type(block) is not dict:
         raise UpstreamProtocolError(f"content[{index}]: expected a block (an object), got {kind_of(block)}")
     at = ("content", index)
+    losses = context.losses
+    record_unknown_block(block, at, context)
     kind = block.get("type")
     if kind == "text":
         text = Text(_field(block, "text", index), at)
         citations = block.get("citations")
         if citations:
-            text.citations = [read_citation(entry) for entry in known_citations(citations, (*at, "citations"), losses)]
+            known = known_citations(citations, (*at, "citations"), losses)
+            for citation in known:
+                record_unknown_citation(citation, (*at, "citations"), context)
+            text.citations = [read_citation(citation) for citation in known]
         return text
     if kind == "tool_use":
-        return _read_call(block, index, losses, names)
+        return _read_call(block, index, losses, context.names)
     if kind == "thinking":
         # Other servers than Anthropic's may leave the signature out.
         signature, thinking = _string(block.get("signature")), _field(block, "thinking", index)
@@ -113,9 +131,6 @@ def _read_call(block: Json, index: int, losses: Losses, names: Mapping[str, str]
         given = parsed
     if type(given) is not dict:
         raise UpstreamProtocolError(f"content[{index}].input: expected an object, got {kind_of(given)}")
-    caller = block.get("caller")
-    if type(caller) is dict and caller.get("type") != "direct":
-        losses.add(LossCode.CALL_META, (*at, "caller"))
     return ToolCall(_string(block.get("id")), names.get(name, name), dumps(given).decode(), at)
 
 

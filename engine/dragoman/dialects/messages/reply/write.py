@@ -77,6 +77,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
     }
     if reason is StopReason.REFUSAL or reason is StopReason.FILTERED:
         out["stop_details"] = write_stop_details(reply.refusal, "".join(refusals))
+    if context.moderation is not None:
+        losses.add(LossCode.UNKNOWN_FIELD, ("moderation",))
     if reply.usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
     out["usage"] = write_full_usage(reply.usage or Usage(), context.service)

@@ -36,13 +36,25 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import known_citations, read_citation
 from dragoman.dialects.messages.reply.read import read_reply
+from dragoman.dialects.messages.reply_fields import (
+    DELTAS,
+    EVENT,
+    EVENTS,
+    MESSAGE,
+    STOP,
+    note_usage,
+    read_extras,
+    record_unknown_block,
+    record_unknown_citation,
+    record_unknown_details,
+)
 from dragoman.dialects.messages.stop_and_usage import DIALECT, read_stop_details, resolve_stop_reason
 from dragoman.dialects.messages.stream.phases import READER, Phase
 from dragoman.dialects.messages.stream.read_calls import CallReader
 from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.shared.block_index import BlockMap
-from dragoman.dialects.shared.json_fields import is_empty
+from dragoman.dialects.shared.json_fields import is_empty, record_unknown
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader, ignore_run
 from dragoman.dialects.shared.streamed_arguments import Room
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
@@ -55,6 +67,7 @@ _TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKi
 _WAITING, _STOPPED, _DONE = Phase.WAITING, Phase.STOPPED, Phase.DONE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
+_NO_KEYS: frozenset[str] = frozenset()
 _STOP_REASON = ("delta", "stop_reason")
 _DELTA_KIND = {"text_delta": BlockKind.TEXT, "thinking_delta": BlockKind.REASONING, "input_json_delta": BlockKind.TOOL}
 
@@ -120,6 +133,8 @@ class MessagesReader(StreamReader):
         if type(event) is not dict:
             return self.read_other(event, out)
         name = event.get("type")
+        if not event.keys() <= EVENT and name in EVENTS:
+            read_extras(event, EVENT, (name,), self.context)
         if name == "content_block_delta":
             self._delta(event, out)
         elif name == "content_block_start":
@@ -199,15 +214,23 @@ class MessagesReader(StreamReader):
             if message.get("stop_reason"):
                 return self.read_whole(message, out)
             self._message = message
-        self._usage.start(message.get("usage"))
+        if not message.keys() <= MESSAGE:
+            read_extras(message, MESSAGE, ("message_start", "message"), self.context)
+        usage = message.get("usage")
+        note_usage(usage, ("usage",), self.context)
+        self._usage.start(usage)
         upstream_id, model = message.get("id"), message.get("model")
         self._id = upstream_id if type(upstream_id) is str else ""
         out.append(Start(self._id, model if type(model) is str else "", self._usage.canonical()))
 
     def _message_delta(self, event: Json, out: list[Event]) -> None:
         self._phase = READER[self._phase]["message_delta"]
-        self._usage.update(event.get("usage"))
+        usage = event.get("usage")
+        note_usage(usage, ("usage",), self.context)
+        self._usage.update(usage)
         delta = event.get("delta")
+        if type(delta) is dict and not delta.keys() <= STOP:
+            record_unknown(delta, STOP, ("delta",), self.context.losses)
         if type(delta) is not dict or not (native := delta.get("stop_reason")):
             return
         if type(native) is not str:
@@ -241,7 +264,9 @@ class MessagesReader(StreamReader):
             out.extend(BlockEnd(self._blocks.end(key), reason not in CUTS) for key in still_open)
         sequence = delta.get("stop_sequence")
         stop = Stop(reason, native, sequence if type(sequence) is str else None)
-        out.append(Finish(stop, self._usage.canonical(), read_stop_details(delta.get("stop_details"))))
+        details = delta.get("stop_details")
+        record_unknown_details(details, ("delta", "stop_details"), self.context.losses)
+        out.append(Finish(stop, self._usage.canonical(), read_stop_details(details)))
 
     def _finish_at_once(self, message: Json, out: list[Event]) -> None:
         """Finish a reply whose content was in `message_start`."""
@@ -278,12 +303,12 @@ class MessagesReader(StreamReader):
                 raise UpstreamProtocolError(f"upstream started block {key} twice")
             calls.early.before_start(out)
         kind = block.get("type")
+        record_unknown_block(block, ("content_block",), self.context)
         if kind == "text":
             self._open_prose(key, _TEXT, block.get("text"), out)
             index = self._blocks.open[key][0]
             if citations := block.get("citations"):
-                known = known_citations(citations, "content_block.citations", self.context.losses)
-                out.extend(Annotation(index, read_citation(citation)) for citation in known)
+                self._cite(index, citations, ("content_block", "citations"), out)
         elif kind == "thinking":
             self._open_prose(key, _REASONING, block.get("thinking"), out)
             if self._thinking is None:
@@ -330,6 +355,8 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(_malformed("content_block_delta"))
         index, kind = entry
         form = delta.get("type")
+        if kind is not _OPAQUE and not delta.keys() <= (known := DELTAS.get(str(form), _NO_KEYS)) and known:
+            record_unknown(delta, known, ("delta",), self.context.losses)
         if type(form) is str and form in _DELTA_KIND and kind is not _OPAQUE:
             text = delta.get(_TEXT_KEY[form])
             if _DELTA_KIND[form] is not kind or type(text) is not str:
@@ -351,8 +378,7 @@ class MessagesReader(StreamReader):
             self._thinking.sign(key, index, delta.get("signature"), out)
         elif form == "citations_delta" and kind is _TEXT:
             if citation := delta.get("citation"):
-                known = known_citations([citation], "delta.citation", self.context.losses)
-                out.extend(Annotation(index, read_citation(entry)) for entry in known)
+                self._cite(index, [citation], ("delta", "citation"), out)
         elif kind is _OPAQUE:
             out.append(Opaque(index, DIALECT, "delta", delta))
         elif _is_empty(delta):
@@ -361,6 +387,11 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
         else:
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(str(form)))
+
+    def _cite(self, index: int, citations: Any, at: Path, out: list[Event]) -> None:
+        for citation in known_citations(citations, at, self.context.losses):
+            record_unknown_citation(citation, at, self.context)
+            out.append(Annotation(index, read_citation(citation)))
 
     def _last_index(self, key: Any, what: str) -> int:
         """Return the index for an event without one: that of the last block. `what` is the event's name."""

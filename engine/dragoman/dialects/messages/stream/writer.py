@@ -322,6 +322,8 @@ class MessagesWriter(StreamWriter):
         out.append(_MESSAGE_DELTA % (dumps(delta), dumps(write_usage(usage.merged_onto(base), searches))))
 
     def _end(self, event: End, out: Frames) -> None:
+        if self.context.moderation is not None:
+            self.context.losses.add(LossCode.UNKNOWN_FIELD, "moderation")
         out.append(_MESSAGE_STOP)
 
     def _fail(self, event: Error, out: Frames) -> None:

@@ -39,6 +39,7 @@ SUMMARY: Final = ItemShape("reasoning", "rs_", "text", "response.reasoning_summa
 FUNCTION: Final = ItemShape("function_call", "fc_", "arguments", "response.function_call_arguments")
 CUSTOM: Final = ItemShape("custom_tool_call", "ctc_", "input", "response.custom_tool_call_input")
 SEARCH: Final = ItemShape("tool_search_call", "tsc_", "arguments")
+IMAGE_CALL: Final = ItemShape("image_generation_call", "ig_", "result")
 COMPACTION: Final = ItemShape("compaction", "cmp_", "encrypted_content")
 
 
@@ -105,6 +106,8 @@ class OutputItem:
             return item
         if shape is COMPACTION:
             return {"type": "compaction", "id": self.id, "encrypted_content": text or ""}
+        if shape is IMAGE_CALL:
+            return {"type": shape.type, "id": self.id, "status": status, "result": text}
         item = {"type": shape.type, "id": self.id, "call_id": self.call_id}
         if shape is SEARCH:
             item |= {"execution": "client", "arguments": {} if text is None else text}
@@ -150,6 +153,13 @@ class ItemFactory:
         if self._plain_calls:
             item.plain = shape is FUNCTION and (namespace, name) in self._plain_calls
         return item
+
+
+def image_data(payload: Any) -> str | None:
+    """Returns the base64 of a picture that the model made; None if it is not a data URL, which the item cannot hold."""
+    url = payload["image_url"]["url"]
+    head, comma, data = url.partition(",")
+    return data if comma and head[:5].lower() == "data:" and head.lower().endswith(";base64") else None
 
 
 def complete_arguments(shape: ItemShape, text: str, complete: bool) -> tuple[str, Any, bool]:

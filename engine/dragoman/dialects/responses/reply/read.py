@@ -27,6 +27,7 @@ from dragoman.dialects.responses.reply.read_items import (
     reasoning_texts,
     record_call_losses,
 )
+from dragoman.dialects.responses.reply_fields import read_response, record_unknown_item
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.dialects.shared.stop_words import is_shown
@@ -51,6 +52,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
     status = read_status(body)
+    read_response(body, (), context)
     output = body.get("output")
     if output is None and status is not None and "output" in body:
         output = []
@@ -124,6 +126,7 @@ def _read_item(
     item: Json, kind: ItemKind, position: int, identity: str, parts: list[Part], context: ReplyContext
 ) -> None:
     at: Path = ("output", position)
+    record_unknown_item(item, at, context)
     if kind is _MESSAGE:
         _read_message(item, at, parts, context)
     elif kind is _REASONING:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dragoman.canonical.events import BlockKind, Citation
 from dragoman.canonical.request import Json
-from dragoman.dialects.openai.logprobs import known_tokens
+from dragoman.dialects.openai.logprobs import known_tokens, record_unknown_tokens
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import TOOL_SEARCH
 from dragoman.errors import Path, UpstreamProtocolError
@@ -135,8 +135,11 @@ def read_citations(part: Json, at: Path, losses: Losses, after: int = 0) -> list
 
 def read_logprobs(holder: Json, context: ReplyContext) -> list[Json]:
     """Returns the log probabilities of a text, if the client requested them."""
-    logprobs = holder.get("logprobs")
-    return known_tokens(logprobs, "output.content.logprobs", context) if logprobs else []
+    if not (logprobs := holder.get("logprobs")):
+        return []
+    tokens = known_tokens(logprobs, "output.content.logprobs", context)
+    record_unknown_tokens(tokens, ("logprobs",), context.losses)
+    return tokens
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------

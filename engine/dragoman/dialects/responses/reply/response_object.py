@@ -12,6 +12,8 @@ from typing import Any, Final
 from orjson import Fragment
 
 from dragoman.canonical.request import Json
+from dragoman.dialects.openai.moderation import write_response_moderation
+from dragoman.dialects.shared.service_report import TIERS
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id
@@ -44,12 +46,14 @@ _DEFAULTS: Final[Json] = {
     "text": {"format": {"type": "text"}},
     "truncation": "disabled",
     "background": False,
-    "service_tier": _DEFAULT_TIER,
     "safety_identifier": None,
     "prompt_cache_key": None,
     "user": None,
     "previous_response_id": None,
     "store": False,
+    "usage": None,
+    "completed_at": None,
+    "service_tier": _DEFAULT_TIER,
 }
 """Every key of a reply to a request without settings, in the order in which they are written."""
 _OWN: Final[Json] = {
@@ -74,7 +78,7 @@ _NUMERIC: Final = frozenset(
 )
 """Settings that contain no text of the user."""
 _IDENTITY: Final = b'{"id":%b,"object":"response","created_at":%d,"model":%b,'
-_OBJECT: Final = b'%b"status":"%b","output":[%b],%b,"usage":%b,"completed_at":%b}'
+_OBJECT: Final = b'%b"status":"%b","output":[%b],%b,"usage":%b,"completed_at":%b,"service_tier":"%b"}'
 _ENCODED: Final[dict[bytes, bytes]] = {}
 """JSON of a request's settings, if they are numeric → the keys between `output` and `usage` of its Response objects."""
 _ENCODED_MAX: Final = 256
@@ -88,7 +92,7 @@ def _encoded_settings(echo: Json) -> bytes:
         if len(_ENCODED) >= _ENCODED_MAX:
             _ENCODED.clear()
         settings = {**_DEFAULTS, **echo, **_OWN}
-        for own in ("id", "object", "created_at", "model", "status", "output", "usage", "completed_at"):
+        for own in ("id", "object", "created_at", "model", "status", "output", "usage", "completed_at", "service_tier"):
             del settings[own]
         encoded = _ENCODED[key] = dumps(settings)[1:-1]
     return encoded
@@ -129,12 +133,19 @@ class ResponseObject:
         response = {**_DEFAULTS, **context.echo, **_OWN}
         if context.stored is not None:
             response.update(context.stored.fields)
-        if response["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
+        if (served := self._served_tier()) is not None:
+            response["service_tier"] = served
+        elif response["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
             response["service_tier"] = _DEFAULT_TIER  # the requested tier was not sent to the upstream
         response["id"] = ID_PREFIX + self.base
         response["created_at"] = self._created
         response["model"] = self._model
         return response
+
+    def _served_tier(self) -> str | None:
+        """Returns the tier that the upstream stated, None without one that the API has."""
+        service = self._context.service
+        return service.tier if service is not None and service.tier in TIERS else None
 
     def started_json(self) -> bytes:
         """Returns the JSON of `started()`."""
@@ -143,15 +154,26 @@ class ResponseObject:
             return dumps(self.started())
         self._identity = _IDENTITY % (dump_str(ID_PREFIX + self.base), self._created, dump_str(self._model))
         self._settings = _encoded_settings(context.echo)
-        return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null")
+        return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null", self._tier_json())
 
     def ended_json(self, status: str, output: bytes, *, usage: Json | None, reason: str | None) -> bytes:
         """Returns the JSON of `ended()` without an error. `output` is the JSON of the items, without brackets."""
-        if status != "completed" or not self._settings:
+        if status != "completed" or not self._settings or self._context.moderation is not None:
             return dumps(self.ended(status, Fragment(b"[%b]" % output), usage=usage, reason=reason))
         clock = self._context.clock
         completed_at = b"null" if clock is None else b"%d" % int(clock())
-        return _OBJECT % (self._identity, b"completed", output, self._settings, dumps(usage), completed_at)
+        return _OBJECT % (
+            self._identity,
+            b"completed",
+            output,
+            self._settings,
+            dumps(usage),
+            completed_at,
+            self._tier_json(),
+        )
+
+    def _tier_json(self) -> bytes:
+        return (self._served_tier() or _DEFAULT_TIER).encode()
 
     def ended(
         self,
@@ -171,4 +193,6 @@ class ResponseObject:
         response["error"] = error
         response["incomplete_details"] = None if reason is None else {"reason": reason}
         response["usage"] = usage
+        if self._context.moderation is not None:
+            response["moderation"] = write_response_moderation(self._context.moderation, self._context.losses)
         return response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import BlockKind
+from dragoman.canonical.events import IMAGE, BlockKind
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
@@ -13,10 +13,12 @@ from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
 from dragoman.dialects.responses.reply.item_shapes import (
     COMPACTION,
+    IMAGE_CALL,
     REFUSAL,
     TEXT,
     ItemFactory,
     complete_arguments,
+    image_data,
     shape_of,
 )
 from dragoman.dialects.responses.reply.response_object import ResponseObject
@@ -41,6 +43,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
             writer.reasoning(part, status)
         elif type(part) is Refusal:
             writer.refusal(part.text, status)
+        elif type(part) is Native and part.type == IMAGE and (data := image_data(part.payload)) is not None:
+            writer.image(data)
         elif type(part) is Native:
             context.losses.add(LossCode(part.code), part.at)
         else:
@@ -71,6 +75,10 @@ class _Output:
     def compaction(self, wrapped: str) -> None:
         self.shown = True
         self.output.append(self._items.new(COMPACTION).build("completed", wrapped))
+
+    def image(self, data: str) -> None:
+        self.shown = True
+        self.output.append(self._items.new(IMAGE_CALL).build("completed", data))
 
     def text(self, part: Text, status: str) -> None:
         item = self._items.new(TEXT)

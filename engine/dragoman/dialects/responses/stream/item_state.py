@@ -22,6 +22,7 @@ from dragoman.dialects.responses.reply.read_items import (
     namespace_of,
     record_call_losses,
 )
+from dragoman.dialects.responses.reply_fields import record_unknown_item
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
@@ -253,6 +254,7 @@ class ItemTable:
         kind = item_kind(raw)
         self.reserve()
         item = self.items[key] = ItemState(key, kind, raw)
+        record_unknown_item(raw, item.path, self.context)
         if kind is _MESSAGE:
             check_role(raw)
             if raw.get("phase") is not None:
@@ -353,6 +355,12 @@ class ItemTable:
 def wrong_type(event: Json, key: str) -> UpstreamProtocolError:
     """Returns the error of an event with a field that is absent or has another type than it must have."""
     return UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(event.get(key))}")
+
+
+def part_path(event: Json) -> Path:
+    """Returns the path in the reply of the part that an event is about, as far as its indexes are given."""
+    key = event.get("output_index")
+    return ("output", key if type(key) is int else 0, "content", part_number(event, "content_index"))
 
 
 def part_number(event: Json, key: str) -> int:

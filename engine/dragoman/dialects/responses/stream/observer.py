@@ -14,6 +14,7 @@ from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
+from dragoman.dialects.responses.reply_fields import note_service
 from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.responses.stream.keepalive import keepalive_frame
 from dragoman.dialects.responses.stream.missing_items import MissingItem, find_missing, item_identity, missing_frames
@@ -236,6 +237,7 @@ class ResponsesObserver(Observer):
             if reports_error(payload):
                 return self.refuse(read_error_payload(payload, Dialect.RESPONSES))
             return self.violation("a terminal event without its response")
+        note_service(response, self)
         self.usage, self.counted = read_usage(response.get("usage")), True
         try:
             status = read_status(response, terminal)

@@ -12,11 +12,12 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockEnd, BlockKind, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, check_role, is_cut
+from dragoman.dialects.responses.reply_fields import record_unknown_item, record_unknown_part
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream import read_calls as calls
 from dragoman.dialects.responses.stream import read_messages as messages
 from dragoman.dialects.responses.stream import read_reasoning as reasoning
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, part_number, wrong_type
+from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, part_number, part_path, wrong_type
 from dragoman.errors import UpstreamProtocolError
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
@@ -74,6 +75,7 @@ def part_done(table: ItemTable, event: Json, out: list[Event]) -> None:
         return
     if type(raw) is not dict:
         raise wrong_type(event, "part")
+    record_unknown_part(raw, part_path(event), table.context)
     part = table.open_part(event, _TEXT)
     if part is not None and messages.is_repeated(table, part, raw):
         return messages.close_part(table, part, out)
@@ -99,6 +101,7 @@ def repeats_items(table: ItemTable, output: Any) -> bool:
             or item.type != raw.get("type")
         ):
             return False
+        record_unknown_item(raw, item.path, table.context)
     return True
 
 
@@ -154,6 +157,7 @@ def end_items(table: ItemTable, out: list[Event], *, cut: bool) -> None:
 
 def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, cut: bool = False) -> None:
     complete = not is_cut(raw, cut=cut)
+    record_unknown_item(raw, item.path, table.context)
     if item.kind is _MESSAGE:
         check_role(raw)
         if raw.get("phase") is not None:

@@ -10,7 +10,15 @@ from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStar
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
-from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, wrong_type
+from dragoman.dialects.responses.reply_fields import record_unknown_annotation, record_unknown_part
+from dragoman.dialects.responses.stream.item_state import (
+    ItemState,
+    ItemTable,
+    PartState,
+    part_number,
+    part_path,
+    wrong_type,
+)
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
@@ -54,6 +62,7 @@ def annotation_added(table: ItemTable, event: Json, out: list[Event]) -> None:
         part = _find_open_part(table, event, _TEXT, out)
     if part is not None and part.open and part.kind is _TEXT and type(annotation) is dict:
         part.annotations += 1
+        record_unknown_annotation(annotation, (*part_path(event), "annotations"), table.context)
         out.append(Annotation(part.block, read_citation(annotation)))
     else:
         table.context.losses.add(LossCode.CITATIONS, "response.output_text.annotation.added")
@@ -163,6 +172,7 @@ def _find_open_part(table: ItemTable, event: Json, kind: BlockKind, out: list[Ev
 
 
 def _open_part(table: ItemTable, item: ItemState, number: int, raw: Json, out: list[Event]) -> PartState:
+    record_unknown_part(raw, (*item.path, "content", number), table.context)
     known = part_kind(raw)
     if known is None:
         table.context.losses.add(

@@ -19,6 +19,7 @@ from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.reply.read import read_reply, read_status
 from dragoman.dialects.responses.reply.read_items import ItemKind
+from dragoman.dialects.responses.reply_fields import EVENT, read_response, unknown_of_event
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
 from dragoman.dialects.responses.stream.opening import is_repeated, response_of
@@ -106,6 +107,8 @@ class ResponsesReader(StreamReader):
         name = event.get("type")
         if type(name) is not str:
             name = ""
+        if not event.keys() <= EVENT and (name in HANDLERS or name in TERMINALS or name == "response.created"):
+            unknown_of_event(event, name, self.context.losses)
         handler = _find_handler(name)
         if handler is not None:
             if self._phase is _WAITING:
@@ -159,6 +162,7 @@ class ResponsesReader(StreamReader):
             response = {}
         if type(response) is not dict:
             raise UpstreamProtocolError("upstream began a response that is not an object")
+        read_response(response, ("response",), self.context)
         identity, model = response.get("id"), response.get("model")
         self._table.response_id = identity if type(identity) is str else ""
         name, created = model if type(model) is str else "", read_timestamp(response.get("created_at"))
@@ -181,6 +185,7 @@ class ResponsesReader(StreamReader):
             self._fail(event, out)
             return
         status = read_status(response, TERMINALS[name])
+        read_response(response, ("response",), self.context)
         table = self._table
         if self._phase is _WAITING:
             self._start_late(response, out)

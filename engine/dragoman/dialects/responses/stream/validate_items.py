@@ -18,6 +18,7 @@ _PREFIX: Final = {
     "custom_tool_call": "ctc_",
     "tool_search_call": "tsc_",
     "compaction": "cmp_",
+    "image_generation_call": "ig_",
 }
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Calls that have deltas → the field with their arguments."""
@@ -92,7 +93,7 @@ class ValidatedItem:
         if kind == "message" and get("role") != "assistant":
             raise GrammarError("a message that is not the assistant's")
         call_id = name = None
-        if kind.endswith("_call"):
+        if kind.endswith("_call") and kind != "image_generation_call":
             call_id, name = member(raw, "call_id", str), get("name")
             if not call_id or len(call_id) > _LONGEST_CALL_ID or (kind in CALLS and not name):
                 raise GrammarError("a call without id or name, or an id too long to be sent back")

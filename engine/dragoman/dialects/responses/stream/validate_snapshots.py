@@ -32,7 +32,7 @@ _SNAPSHOT: Final = re.compile(
 _USAGE: Final = re.compile(
     rb'"usage":\{"input_tokens":(%(n)b),"input_tokens_details":\{"cached_tokens":%(n)b,"cache_write_tokens":%(n)b\},'
     rb'"output_tokens":(%(n)b),"output_tokens_details":\{"reasoning_tokens":%(n)b\},"total_tokens":(%(n)b)\},'
-    rb'"completed_at":(?:null|%(n)b)\}\}' % {b"n": rb"(?:0|[1-9][0-9]{0,17})"}
+    rb'"completed_at":(?:null|%(n)b),"service_tier":"[a-z]+"\}\}' % {b"n": rb"(?:0|[1-9][0-9]{0,17})"}
 )
 """The end of the last snapshot in the format of the writer."""
 _CREATED: Final = b'event: response.created\ndata: {"type":"response.created","sequence_number":0,'

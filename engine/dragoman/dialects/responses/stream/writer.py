@@ -12,6 +12,7 @@ from typing import Any, Final
 from orjson import Fragment
 
 from dragoman.canonical.events import (
+    IMAGE,
     Annotation,
     BlockEnd,
     BlockKind,
@@ -33,10 +34,12 @@ from dragoman.dialects.responses.reply.encrypted_content import loss_code, write
 from dragoman.dialects.responses.reply.item_shapes import (
     COMPACTION,
     CUSTOM,
+    IMAGE_CALL,
     REFUSAL,
     SEARCH,
     TEXT,
     complete_arguments,
+    image_data,
     shape_of,
 )
 from dragoman.dialects.responses.reply.response_object import ResponseObject
@@ -85,7 +88,7 @@ class ResponsesWriter(StreamWriter):
         self._output: WrittenOutput
         """The items. Set with the first event."""
         self._encrypted_blocks: dict[int, BlockStart] = {}
-        """Starts of reasoning blocks that are encrypted only. Their items start with the encrypted content."""
+        """Starts of reasoning blocks that are encrypted only, and of pictures. Their items start with the content."""
         self._held: tuple[int, WrittenItem, str] | None = None
         """A delta whose log probabilities may follow: block index, item, text. None if the client wants none."""
         self._sequence = 0
@@ -164,7 +167,7 @@ class ResponsesWriter(StreamWriter):
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
         if kind is _OPAQUE:
-            if event.code == LossCode.REASONING_ENCRYPTED:
+            if event.code == LossCode.REASONING_ENCRYPTED or event.name == IMAGE:
                 self._encrypted_blocks[event.index] = event
             else:
                 self.context.losses.add(LossCode(event.code), event.name)
@@ -249,6 +252,8 @@ class ResponsesWriter(StreamWriter):
     def _opaque(self, event: Opaque, out: Frames) -> None:
         index, payload, envelope = event.index, event.payload, self.context.envelope
         if index in self._encrypted_blocks:
+            if self._encrypted_blocks[index].name == IMAGE:
+                return self._write_image(index, payload, out)
             native = payload if event.form == "block" and type(payload) is dict else None
             content = write_encrypted_content(event.origin, native, (native or {}).get("encrypted_content"), envelope)
             if content is not None:
@@ -267,6 +272,17 @@ class ResponsesWriter(StreamWriter):
             reasoning.item.encrypted_content = content
         elif payload:  # third parties send an empty signature, which is no loss
             reasoning.loss = loss_code(event.origin)
+
+    def _write_image(self, index: int, payload: Any, out: Frames) -> None:
+        """Write a picture as the finished call of OpenAI's own tool. Without its data, it is dropped at its end."""
+        data = image_data(payload)
+        if data is not None:
+            del self._encrypted_blocks[index]
+            self._reserve(len(data))
+            block = self._output.add(IMAGE_CALL)
+            self._output.has_content = True
+            self._item_added(block, out)
+            self._item_done(block, True, data, out)
 
     def _end_block(self, event: BlockEnd, out: Frames) -> None:
         block = self._open.pop(event.index, None)

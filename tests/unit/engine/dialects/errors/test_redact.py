@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload, read_error_response
-from dragoman.dialects.errors.redact import MESSAGE_MAX
+from dragoman.dialects.errors.redact import MESSAGE_MAX, redact
 from dragoman.errors import (
     Failure,
 )
@@ -30,7 +30,7 @@ def error(message: str = "m", type: str | None = None, code: Any = None, **more:
     ("text", "secret"),
     [
         ("Incorrect API key provided: sk-proj-abcdefghijkl1234. Find it", "abcdefghijkl1234"),
-        ("Incorrect API key provided: sk-ab***********wxyz.", "wxyz"),
+        ("Incorrect API key provided: sk-a*b*c*d*e*f*wxyz.", "wxyz"),
         ("Incorrect API key provided: my-own-secret. Find it", "my-own-secret"),
         ("bad header Authorization: Bearer abc123def456", "abc123def456"),
         ('{"authorization":"Basic dXNlcjpwYXNzd29yZA=="}', "dXNlcjpwYXNzd29yZA"),
@@ -66,3 +66,26 @@ def test_long_messages_are_cut() -> None:
         message = answer(500, body).message
         assert len(message) == MESSAGE_MAX
         assert message.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Incorrect API key provided: sk-proj-********************abcd. You can find your API key at the console.",
+        "Incorrect API key provided: xa***yz. You can obtain an API key from the console.",
+        "Authentication Fails, Your api key: ****b2a3 is invalid",
+        "Incorrect API key provided: sk-ab***********wxyz.",
+    ],
+)
+def test_a_key_that_the_vendor_masked_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_the_full_stop_behind_a_key_stays() -> None:
+    assert redact("Incorrect API key provided: sk-abcdef1234567890. Go on.").endswith("provided: sk-***. Go on.")
+    assert redact("Incorrect API key provided: my-own-secret. Go on.").endswith("provided: ***. Go on.")
+
+
+@pytest.mark.parametrize("key", ["sk-abc***" + "d" * 20, "sk-" + "a" * 20 + "***b", "sk-a**bcdefghijk"])
+def test_stars_in_a_key_do_not_unmask_it(key: str) -> None:
+    assert key not in redact(f"Incorrect API key provided: {key}.")

@@ -44,6 +44,9 @@ def test_a_row_has_the_facts_of_its_exchange(booked: Callable[..., Any]) -> None
         "cost": 0.000123,
         "duration": 1.2346,
         "first_event": 0.5,
+        "service_tier": None,
+        "stated_cost": None,
+        "searches": None,
     }
 
 

@@ -44,7 +44,9 @@ def test_an_exchange_is_in_the_file_once(tmp_path: Path, booked: Callable[..., A
 
 
 def write_first_version(path: Path) -> None:
-    columns = ", ".join(name for name in COLUMNS if name != "cache_write_1h")
+    columns = ", ".join(
+        name for name in COLUMNS if name not in ("cache_write_1h", "service_tier", "stated_cost", "searches")
+    )
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"CREATE TABLE usage ({columns.replace('id', 'id TEXT PRIMARY KEY', 1)}) WITHOUT ROWID")
         db.execute("INSERT INTO usage (time, id, cache_write) VALUES ('2026-11-20T09:00:00Z', 'req_0', 5)")

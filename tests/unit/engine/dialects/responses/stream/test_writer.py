@@ -110,9 +110,9 @@ def test_the_first_frames_in_full() -> None:
         b'"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"error":null,"incomplete_details":null,'
         b'"instructions":null,"metadata":{},"temperature":1.0,"top_p":1.0,"presence_penalty":0.0,'
         b'"frequency_penalty":0.0,"top_logprobs":0,"max_output_tokens":null,"max_tool_calls":null,"reasoning":null,'
-        b'"text":{"format":{"type":"text"}},"truncation":"disabled","background":false,"service_tier":"default",'
+        b'"text":{"format":{"type":"text"}},"truncation":"disabled","background":false,'
         b'"safety_identifier":null,"prompt_cache_key":null,"user":null,"previous_response_id":null,"store":false,'
-        b'"usage":null,"completed_at":null}}'
+        b'"usage":null,"completed_at":null,"service_tier":"default"}}'
     )
     assert frames(START) == [
         Frame("response.created", b'{"type":"response.created","sequence_number":0,"response":' + response),

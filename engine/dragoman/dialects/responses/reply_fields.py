@@ -1,0 +1,156 @@
+"""The keys of Responses replies that are read, at every level (responses §7, mapping §9.1).
+
+Every other key with a value is recorded, once for each path. A key that is read here but has no effect holds no
+information for a client: constants, ids that are replaced, settings of the request that are repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.canonical.request import Json
+from dragoman.dialects.openai.logprobs import record_unknown_tokens
+from dragoman.dialects.openai.moderation import read_response_moderation
+from dragoman.dialects.shared.json_fields import record_unknown
+from dragoman.dialects.shared.service_report import (
+    STATED,
+    ReportHolder,
+    note_billing,
+    note_tier,
+    record_stated,
+    report_of,
+)
+from dragoman.errors import Path
+from dragoman.losses import Losses
+from dragoman.reply_context import ReplyContext
+
+# fmt: off
+EVENT: Final = frozenset((
+    "type", "sequence_number", "response", "output_index", "item", "item_id", "content_index", "summary_index", "part",
+    "delta", "text", "refusal", "arguments", "input", "name", "logprobs", "annotation", "annotation_index",
+    "obfuscation",
+))
+RESPONSE: Final = frozenset((
+    "id", "object", "created_at", "completed_at", "model", "status", "output", "output_text", "error",
+    "incomplete_details", "usage", "instructions", "metadata", "parallel_tool_calls", "temperature", "tool_choice",
+    "tools", "top_p", "presence_penalty", "frequency_penalty", "background", "conversation", "max_output_tokens",
+    "max_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options",
+    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "text", "top_logprobs",
+    "truncation", "user", "billing", "image",
+))
+ITEMS: Final = {
+    "message": frozenset(("type", "id", "status", "role", "content", "phase")),
+    "reasoning": frozenset(("type", "id", "status", "summary", "content", "encrypted_content")),
+    "function_call": frozenset((
+        "type", "id", "status", "call_id", "name", "arguments", "namespace", "caller", "async",
+    )),
+    "custom_tool_call": frozenset((
+        "type", "id", "status", "call_id", "name", "input", "namespace", "caller", "async",
+    )),
+    "tool_search_call": frozenset(("type", "id", "status", "call_id", "execution", "arguments")),
+}
+# fmt: on
+_PARTS: Final = frozenset(("type", "text", "refusal", "annotations", "logprobs"))
+_USAGE: Final = frozenset(
+    ("input_tokens", "output_tokens", "total_tokens", "input_tokens_details", "output_tokens_details")
+)
+_USAGE_DETAILS: Final = (
+    ("input_tokens_details", frozenset(("cached_tokens", "cache_write_tokens", "text_tokens"))),
+    ("output_tokens_details", frozenset(("reasoning_tokens", "text_tokens"))),
+)
+_URL_CITATION: Final = frozenset(("type", "url", "title", "start_index", "end_index"))
+_REASON: Final = frozenset(("reason",))
+_TRANSFORMATIONS: Final = frozenset(("input_transformations",))
+_USED: Final = RESPONSE | _TRANSFORMATIONS | STATED
+_FACT_MAX: Final = 32
+
+
+def read_response(response: Json, at: Path, context: ReplyContext) -> None:
+    """Read what a Response object states beside its output, and record its other keys."""
+    losses = context.losses
+    if tier := response.get("service_tier"):
+        note_tier(context, tier)
+    if not response.keys() <= RESPONSE:
+        used = _USED
+        if context.moderation_requested and (moderation := response.get("moderation")):
+            context.moderation, used = read_response_moderation(moderation), used | {"moderation"}
+        note_billing(context, response)
+        note_changes(response, context)
+        record_stated(response, STATED | _TRANSFORMATIONS, at, losses)
+        record_unknown(response, used, at, losses)
+    if type(details := response.get("incomplete_details")) is dict and not details.keys() <= _REASON:
+        record_unknown(details, _REASON, (*at, "incomplete_details"), losses)
+    usage = response.get("usage")
+    if type(usage) is not dict:
+        return
+    if not usage.keys() <= _USAGE:
+        note_billing(context, usage)
+        record_stated(usage, STATED, (*at, "usage"), losses)
+        record_unknown(usage, _USAGE | STATED, (*at, "usage"), losses)
+    for key, known in _USAGE_DETAILS:
+        inner = usage.get(key)
+        if type(inner) is dict and not inner.keys() <= known:
+            record_unknown(inner, known, (*at, "usage", key), losses)
+
+
+def note_changes(response: Json, holder: ReportHolder) -> None:
+    """Note what the upstream removed from the request: type, action and reason of each."""
+    entries = response.get("input_transformations")
+    if type(entries) is list and entries:
+        report_of(holder).input_transformations = [
+            {key[:64]: value for key, value in entry.items() if type(value) is str and len(value) <= 64}
+            for entry in entries[:_FACT_MAX]
+            if type(entry) is dict
+        ]
+
+
+def note_service(response: Json, holder: ReportHolder) -> None:
+    """Note tier, price, searches and changes of a forwarded response."""
+    if tier := response.get("service_tier"):
+        note_tier(holder, tier)
+    if not response.keys() <= RESPONSE:
+        note_billing(holder, response)
+        note_changes(response, holder)
+    if type(usage := response.get("usage")) is dict and not usage.keys() <= _USAGE:
+        note_billing(holder, usage)
+
+
+def record_unknown_item(item: Json, at: Path, context: ReplyContext) -> None:
+    """Record the unknown keys of an item that is read, and of its parts."""
+    kind, losses = item.get("type"), context.losses
+    known = ITEMS.get(kind) if type(kind) is str else None
+    if known is None or item.get("execution") == "server":  # that one is passed on or dropped as a whole
+        return
+    if not item.keys() <= known:
+        record_unknown(item, known, at, losses)
+    if kind == "message" or kind == "reasoning":
+        for key in ("content", "summary"):
+            parts = item.get(key)
+            for number, part in enumerate(parts if type(parts) is list else ()):
+                if type(part) is dict:
+                    record_unknown_part(part, (*at, key, number), context)
+
+
+def record_unknown_part(part: Json, at: Path, context: ReplyContext) -> None:
+    """Record the unknown keys of a part, and of the web pages that it cites."""
+    if not part.keys() <= _PARTS:
+        record_unknown(part, _PARTS, at, context.losses)
+    if context.logprobs and (tokens := part.get("logprobs")):
+        record_unknown_tokens(tokens, ("logprobs",), context.losses)
+    if type(annotations := part.get("annotations")) is list:
+        for annotation in annotations:
+            record_unknown_annotation(annotation, (*at, "annotations"), context)
+
+
+def record_unknown_annotation(annotation: Any, at: Path, context: ReplyContext) -> None:
+    """Record the unknown keys of a `url_citation`. Other annotations are dropped as a whole, or passed on as they are.
+
+    Between two sides of this dialect every annotation is passed on.
+    """
+    if type(annotation) is dict and annotation.get("type") == "url_citation" and not context.same_dialect:
+        record_unknown(annotation, _URL_CITATION, at, context.losses)
+
+
+def unknown_of_event(event: Json, name: str, losses: Losses) -> None:
+    """Record the unknown keys of an event that is read."""
+    record_unknown(event, EVENT, (name,), losses)

@@ -1,0 +1,81 @@
+"""What upstreams of every dialect state about their service: the tier, the price, paid searches."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Protocol
+
+from dragoman.canonical.request import Json
+from dragoman.canonical.service_report import ServiceReport
+from dragoman.dialects.shared.json_fields import count_of
+from dragoman.errors import Path
+from dragoman.losses import Losses
+
+_WORD: Final = re.compile(r"[A-Za-z][\w-]{0,31}", re.ASCII)
+_READ_TIER: Final = {"standard": "default", "on_demand": "default"}
+"""The words of Messages and of Groq (console.groq.com, service tiers) for OpenAI's `default`."""
+TIERS: Final = frozenset(("default", "flex", "scale", "priority", "fast"))
+"""The tiers that OpenAI's replies name. Any other word is only in the receipt: strict clients reject it."""
+_TICKS: Final = 1e10
+"""xAI's `cost_in_usd_ticks` in a dollar (docs.x.ai, usage)."""
+_COST_MAX: Final = 1e9
+STATED: Final = frozenset(
+    ("cost", "cost_in_usd_ticks", "num_search_queries", "num_sources_used", "server_tool_use", "tool_usage")
+)
+"""Keys of a usage, or of a Response object, that `note_billing` reads."""
+_RECEIPT: Final = "only in the receipt"
+
+
+class ReportHolder(Protocol):
+    """A `ReplyContext`, or the observer of a forwarded stream."""
+
+    service: ServiceReport | None
+
+
+def report_of(holder: ReportHolder) -> ServiceReport:
+    """Returns the report, which is made if there is none."""
+    if holder.service is None:
+        holder.service = ServiceReport()
+    return holder.service
+
+
+def note_tier(holder: ReportHolder, tier: Any) -> None:
+    """Note the service tier that served. `auto` is a request, and any value that is not one word is ignored."""
+    if type(tier) is str and tier != "auto" and _WORD.fullmatch(tier):
+        report_of(holder).tier = _READ_TIER.get(tier, tier)
+
+
+def note_billing(holder: ReportHolder, usage: Json) -> None:
+    """Note the price and the paid searches in a usage, or in a Response object.
+
+    The price is `cost` in dollars (OpenRouter, Requesty, Vercel), `cost.total_cost` (Perplexity) or
+    `cost_in_usd_ticks` (xAI). Searches are counted by `server_tool_use` (Anthropic, OpenRouter), `tool_usage` (OpenAI),
+    `num_search_queries` (Perplexity) and `num_sources_used` (xAI).
+    """
+    cost = usage.get("cost")
+    if type(cost) is dict:
+        cost = cost.get("total_cost")
+    if cost is None and type(ticks := usage.get("cost_in_usd_ticks")) is int:
+        cost = ticks / _TICKS if 0 <= ticks < _COST_MAX * _TICKS else None
+    if (type(cost) is float or type(cost) is int) and 0 <= cost < _COST_MAX:
+        report_of(holder).cost = float(cost)
+    searches = count_of(_inner(usage, "server_tool_use", "web_search_requests"))
+    for key in ("num_search_queries", "num_sources_used"):
+        searches = count_of(usage.get(key)) if searches is None else searches
+    web_search = _inner(usage, "tool_usage", "web_search")
+    if searches is None and type(web_search) is dict:
+        searches = count_of(web_search.get("num_requests"))
+    if searches is not None:
+        report_of(holder).searches = searches
+
+
+def _inner(body: Json, key: str, inner: str) -> Any:
+    value = body.get(key)
+    return value.get(inner) if type(value) is dict else None
+
+
+def record_stated(body: Json, keys: frozenset[str], at: Path, losses: Losses) -> None:
+    """Record the keys that have a value and that only the receipt of the reply shows."""
+    for key in keys.intersection(body):
+        if body[key]:
+            losses.add_unknown((*at, key), _RECEIPT)
