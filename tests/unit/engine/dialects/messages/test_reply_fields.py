@@ -1,0 +1,84 @@
+"""What Messages replies state besides content and counts, whole, streamed and forwarded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import Direction, Knobs, Translation, builtin_profile, direction
+from dragoman.dialects.messages.reply_fields import record_unknown_block
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+
+Json = dict[str, Any]
+EDITS = {"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 2, "note": "x" * 99}]}
+REMOVED = [{"type": "thinking_dropped", "reason": "model_mismatch", "message_index": 1}]
+USAGE = {
+    "input_tokens": 5,
+    "output_tokens": 3,
+    "service_tier": "priority",
+    "server_tool_use": {"web_search_requests": 2},
+}
+MESSAGE: Json = {
+    **{"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "stop_sequence": None},
+    "content": [{"type": "text", "text": "Hi"}],
+    "stop_reason": "end_turn",
+    "usage": USAGE,
+    "context_management": EDITS,
+    "input_transformations": REMOVED,
+}
+STREAM: list[Json] = [
+    {"type": "message_start", "message": {**MESSAGE, "content": [], "stop_reason": None}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 3},
+        "context_management": EDITS,
+    },
+    {"type": "message_stop"},
+]
+ROWS = [direction(client, "messages") for client in ("chat", "messages", "responses")]
+
+
+def played(row: Direction, *, whole: bool) -> tuple[Translation, bytes]:
+    made = Translation.for_reply(row, "up", profile=builtin_profile("messages"), knobs=Knobs())
+    if whole:
+        return made, made.reply(json.dumps(MESSAGE).encode())
+    machine = made.stream_machine()
+    data = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in STREAM)
+    return made, machine.feed(data.encode()) + machine.finish()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_tier_searches_edits_and_transformations_are_noted(row: Direction, whole: bool) -> None:
+    made, out = played(row, whole=whole)
+    report = made.context.service
+    assert report is not None
+    assert (report.tier, report.searches, report.input_transformations) == ("priority", 2, REMOVED)
+    assert report.applied_edits == [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 2}]
+    assert made.failure is None
+    if row.client.dialect != "messages":
+        assert b'"service_tier":"priority"' in out
+        paths = {loss.path.rpartition(".")[2] for loss in made.losses.rows if loss.code is LossCode.UNKNOWN_FIELD}
+        assert paths == {"context_management", "input_transformations"}
+
+
+def test_a_block_that_is_passed_on_keeps_its_unknown_keys() -> None:
+    block = {"type": "thinking", "thinking": "Hm", "signature": "S", "zz": 1}
+    same, other = ReplyContext("m", same_dialect=True), ReplyContext("m")
+    for context in (same, other):
+        record_unknown_block(block, ("content", 0), context)
+    assert (len(same.losses), [row.path for row in other.losses.rows]) == (0, ["content[0].zz"])
+
+
+def test_a_caller_that_is_not_the_model_is_a_row() -> None:
+    context = ReplyContext("m")
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": {"type": "code_execution_20260120"}}
+    record_unknown_block(block, ("content", 0), context)
+    assert context.losses.counts == {LossCode.CALL_META: 1}

@@ -1,0 +1,64 @@
+"""What Responses replies state besides output and counts, whole, streamed and forwarded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import Direction, Knobs, Translation, builtin_profile, direction
+from dragoman.dialects.responses.reply_fields import record_unknown_item
+from dragoman.reply_context import ReplyContext
+
+Json = dict[str, Any]
+REMOVED = [{"id": "rs_1", "type": "reasoning", "action": "removed", "reason": "model_mismatch"}]
+RESULT = {"type": "moderation_result", "model": "omni", "flagged": False}
+ITEM = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant"}
+ITEM |= {"content": [{"type": "output_text", "text": "Hi", "annotations": []}]}
+RESPONSE: Json = {
+    **{"id": "resp_1", "object": "response", "created_at": 1, "model": "up", "status": "completed", "error": None},
+    "output": [ITEM],
+    "usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8, "cost_in_usd_ticks": 10_000_000_000},
+    "service_tier": "flex",
+    "tool_usage": {"web_search": {"num_requests": 2}},
+    "input_transformations": REMOVED,
+    "moderation": {"input": RESULT, "output": RESULT},
+}
+STREAM: list[Json] = [
+    {"type": "response.created", "response": {**RESPONSE, "status": "in_progress", "output": [], "usage": None}},
+    {"type": "response.output_item.added", "output_index": 0, "item": {**ITEM, "content": []}},
+    {"type": "response.output_item.done", "output_index": 0, "item": ITEM},
+    {"type": "response.completed", "response": RESPONSE},
+]
+ROWS = [direction(client, "responses") for client in ("chat", "messages", "responses")]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_tier_price_searches_and_transformations_are_noted(row: Direction, whole: bool) -> None:
+    made = Translation.for_reply(row, "up", profile=builtin_profile("responses"), knobs=Knobs())
+    if whole:
+        out = made.reply(json.dumps(RESPONSE).encode())
+    else:
+        machine = made.stream_machine()
+        events = [event | {"sequence_number": number} for number, event in enumerate(STREAM)]
+        data = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+        out = machine.feed(data.encode()) + machine.finish()
+    assert made.failure is None
+    report = made.context.service
+    assert report is not None
+    assert (report.tier, report.cost, report.searches, report.input_transformations) == ("flex", 1.0, 2, REMOVED)
+    if row.client.dialect == "chat":
+        assert b'"service_tier":"flex"' in out
+        assert b'"moderation_results"' in out
+    elif row.client.dialect == "messages":
+        assert "moderation" in [loss.path for loss in made.losses.rows]
+
+
+def test_a_search_that_the_server_ran_is_passed_on_whole() -> None:
+    context = ReplyContext("m")
+    record_unknown_item({"type": "tool_search_call", "execution": "server", "zz": 1}, ("output", 0), context)
+    assert not context.losses
+    record_unknown_item({"type": "tool_search_call", "execution": "client", "zz": 1}, ("output", 0), context)
+    assert [row.path for row in context.losses.rows] == ["output[0].zz"]
