@@ -223,3 +223,20 @@ def test_many_names_are_told_as_few_are() -> None:
     for _ in range(2):
         got = reply_headers(C, C, sent | {"X-Request-Id": "req_1"}, now=NOW)
         assert got == {k.lower(): v for k, v in sent.items() if v != "no"} | {"x-request-id": "req_1"}
+
+
+CODEX = {
+    "x-codex-turn-state": "t1",
+    "x-codex-primary-used-percent": "3",
+    "openai-model": "gpt-5.6",
+    "x-models-etag": "e",
+    "x-reasoning-included": "true",
+}
+
+
+@pytest.mark.parametrize("source", Dialect)
+@pytest.mark.parametrize("target", Dialect)
+def test_the_headers_that_codex_reads_pass_between_two_responses_sides_only(source: Dialect, target: Dialect) -> None:
+    passed = reply_headers(source, target, CODEX, now=0.0)
+    both = source is target is Dialect.RESPONSES
+    assert dict(passed) == (CODEX if both else {})
