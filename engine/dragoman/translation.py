@@ -280,7 +280,8 @@ class Translation:
             upstream = self.direction.upstream
             context.usage = upstream.read_usage(payload.get("usage"))
             counts = upstream.note_service(payload, context)
-            context.usage = context.usage or counts
+            if context.usage is None:
+                context.usage = counts
             self._note_id(payload.get("id"))
             if payload.get("error"):
                 self._check_key(body, headers)

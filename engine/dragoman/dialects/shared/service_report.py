@@ -41,7 +41,14 @@ def report_of(holder: ReportHolder) -> ServiceReport:
 
 def note_tier(holder: ReportHolder, tier: Any) -> None:
     """Note the service tier that served. `auto` is a request, and any value that is not one word is ignored."""
-    if type(tier) is str and tier != "auto" and _WORD.fullmatch(tier):
+    if type(tier) is not str or tier == "auto":
+        return
+    if tier in TIERS:
+        if holder.service is None:
+            holder.service = ServiceReport(tier)
+        else:
+            holder.service.tier = tier
+    elif _WORD.fullmatch(tier):
         report_of(holder).tier = _READ_TIER.get(tier, tier)
 
 

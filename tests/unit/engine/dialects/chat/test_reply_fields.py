@@ -53,7 +53,8 @@ def last_response(out: bytes) -> Json:
 @pytest.mark.parametrize("row", ROWS, ids=str)
 @pytest.mark.parametrize("place", ["choice", "x_groq"])
 def test_counts_in_another_place_are_read(row: Direction, place: str) -> None:
-    choice, more = ({"usage": USAGE}, {}) if place == "choice" else ({}, {"x_groq": {"id": "r", "usage": USAGE}})
+    choice: Json = {"usage": USAGE} if place == "choice" else {}
+    more: Json = {"x_groq": {"id": "r", "usage": USAGE}} if place == "x_groq" else {}
     one, two = made(row), made(row)
     whole(one, {"content": "Hi"}, choice, **more)
     streamed(two, chunk({"role": "assistant", "content": "Hi"}), chunk({}, "stop", choice=choice, **more))
