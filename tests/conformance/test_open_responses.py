@@ -1,7 +1,7 @@
-"""The HTTP cases of the Open Responses specification, over a Chat and over a Messages upstream.
+"""The cases of the Open Responses specification's suite, over a Chat and over a Messages upstream.
 
-Each is asked for whole and as a stream, of a gateway on a real socket. What comes back satisfies the specification's
-schema and the types of the official SDK, every object and every event of it.
+Over HTTP each is asked for whole and as a stream, of a gateway on a real socket. What comes back satisfies the
+specification's schema and the types of the official SDK, every object and every event of it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from conformance.samples import PNG
 from conformance.served import Served, Upstream, model_at, openai_sdk
 from oracles.grammar import open_responses
 from oracles.grammar import responses as stream_grammar
+from support.websockets import speaking
 
 Json = dict[str, Any]
 
@@ -64,7 +65,7 @@ CASES = {
         }
     ),
 }
-"""The seventh case, streaming, is each of these as a stream."""
+"""The seventh case, streaming, is each of these as a stream. The eighth, a schema for phases, asks no server."""
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
@@ -181,6 +182,69 @@ async def test_a_response_with_a_compaction(served: Served, upstream: Upstream, 
     sent = json.dumps(served.received(upstream))
     assert all(words in sent for words in ("I am Kim.", "Who am I?", "And where?", "Summary of the earlier"))
     assert "rain " * 200 not in sent
+
+
+async def test_a_request_to_compact_without_a_model_is_refused(served: Served) -> None:
+    body = {"input": [said("user", "Compact this conversation.")]}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{served.url}/v1/responses/compact", json=body) as response,
+    ):
+        assert response.status in (400, 422)
+
+
+def completed(events: list[Json]) -> Json:
+    """The response of a turn over WebSocket that went well."""
+    for event in events:
+        open_responses.check_event(event)
+    response: Json = events[-1]["response"]
+    open_responses.check_response(response)
+    assert response["status"] == "completed"
+    return response
+
+
+async def test_turns_over_a_websocket(served: Served, upstream: Upstream) -> None:
+    """One, two on one connection, and one that continues another by its id."""
+    model = model_at(upstream, "sim-text")
+    async with speaking(served.url) as client:
+        completed(await client.turn(model=model, input=[said("user", "Count from 1 to 3.")]))
+        first = completed(await client.turn(model=model, input="The word is cobalt.", store=False))
+        second = {"input": "What is the word?", "previous_response_id": first["id"], "store": False}
+        completed(await client.turn(model=model, **second))
+    assert "The word is cobalt." in json.dumps(served.received(upstream))
+
+
+async def test_a_websocket_without_the_response_that_is_continued(served: Served, upstream: Upstream) -> None:
+    """It is not stored, so another connection does not know it, and goes on with a conversation of its own."""
+    model = model_at(upstream, "sim-text")
+    async with speaking(served.url) as client:
+        first = completed(await client.turn(model=model, input="The word is copper.", store=False))
+    async with speaking(served.url) as client:
+        for previous in (first["id"], "resp_openresponses_missing_1"):
+            (error,) = await client.turn(model=model, input="And?", previous_response_id=previous, store=False)
+            assert error["error"]["code"] == "previous_response_not_found"
+            completed(await client.turn(model=model, input=[said("user", "Begin again.")], store=False))
+
+
+async def test_a_continuation_that_fails_ends_what_it_continued(served: Served, upstream: Upstream) -> None:
+    """The output answers no call of the response that it continues."""
+    model = model_at(upstream, "sim-text")
+    lost = {"type": "function_call_output", "call_id": "call_openresponses_missing", "output": "No call has this id."}
+    async with speaking(served.url) as client:
+        first = completed(await client.turn(model=model, input="The word is ember.", store=False))
+        more = {"model": model, "previous_response_id": first["id"], "store": False}
+        (error,) = await client.turn(input=[lost], **more)
+        assert "No tool call found" in error["error"]["message"]
+        (error,) = await client.turn(input="Go on.", **more)
+        assert error["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_compacted_conversation_begins_a_chain_on_a_websocket(served: Served, upstream: Upstream) -> None:
+    model = model_at(upstream, "sim-text")
+    reply = json.loads(await post(served, {"model": model, "input": HISTORY}, "responses/compact"))
+    async with speaking(served.url) as client:
+        again = [*reply["output"], said("user", "And where?")]
+        completed(await client.turn(model=model, input=again, tools=[], store=False))
 
 
 async def test_a_bare_tool_is_repeated_whole(served: Served, upstream: Upstream) -> None:

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from dragoman.threads.store.stored_items import Section, StoredItems, read_head, sections_of
     from dragoman.threads.stored_request import (
         StoredRequest,
+        check_outputs,
         deleted_response,
         is_response_id,
         new_node,
@@ -125,6 +126,7 @@ __all__ = (
     "batches",
     "cancelled_response",
     "change_id",
+    "check_outputs",
     "checked_items",
     "compacted_response",
     "conversation_id",
@@ -201,6 +203,7 @@ _MODULES: Final = {
     "batches": "node",
     "cancelled_response": "background",
     "change_id": "conversation",
+    "check_outputs": "stored_request",
     "checked_items": "compaction",
     "compacted_response": "compaction",
     "conversation_id": "conversation",

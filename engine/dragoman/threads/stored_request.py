@@ -18,6 +18,9 @@ from dragoman.wire.json_codec import dumps, loads
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 _ITEM = re.compile(r"input\[(\d+)\]")
+_OUTPUT = "_output"
+_OPAQUE = ("item_reference", "compaction", "compaction_summary")
+"""Types of items that may stand for a call. A reference may be without a type."""
 NOT_FOUND = "previous_response_not_found"
 """The API's error code for a `previous_response_id` that is not stored."""
 
@@ -114,6 +117,40 @@ def with_history(payload: Json, items: Sequence[Any]) -> Json:
     if own is None or type(own) in (str, list):  # others are rejected when the request is read
         body["input"] = [*items, *own_items(payload)]
     return body
+
+
+def check_outputs(payload: Json, start: int) -> None:
+    """Raise ClientRequestError if an item of the `input`, from `start` on, is the output of a call that no item is.
+
+    It is the API's error for a request that continues a response: the server has the history, so
+    the call was not left out of it. A history with a compacted part, or with a reference, may have the call there.
+    """
+    items = payload.get("input")
+    if type(items) is not list:
+        return
+    missing: dict[str, str] = {}
+    for item in items[start:]:
+        if type(item) is dict and type(kind := item.get("type")) is str and kind.endswith(_OUTPUT):
+            call_id = item.get("call_id")
+            if type(call_id) is str:
+                missing.setdefault(call_id, kind)
+    if not missing:
+        return
+    for item in reversed(items):
+        if type(item) is not dict:
+            continue
+        kind, call_id = item.get("type"), item.get("call_id")
+        if kind in _OPAQUE or (kind is None and "role" not in item):
+            return
+        if type(call_id) is str and type(kind) is str and not kind.endswith(_OUTPUT):
+            missing.pop(call_id, None)
+            if not missing:
+                return
+    call_id, kind = next(iter(missing.items()))
+    label = kind.removesuffix(_OUTPUT).replace("_", " ")
+    error = ClientRequestError(("input",), "")
+    error.failure.message = f"No tool call found for {label} output with call_id {quote(call_id)}."
+    raise error
 
 
 def new_node(

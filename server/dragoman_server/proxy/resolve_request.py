@@ -156,6 +156,10 @@ async def resolve_request(
             if step is not None:
                 wanted.payload = given  # it is compacted when it is handled in the background
             raise
+    if len(request) > 0 and (continued := request.get(CONTINUED)) is not None:
+        from dragoman.threads import check_outputs  # imported here: only connections have such requests
+
+        check_outputs(payload, len(payload["input"]) - continued.own)
     if compactions is not None and compactions.encrypts:
         payload, body = compactions.decrypted(receipt, payload, body)
     if step is not None and compactions is not None:

@@ -29,6 +29,7 @@ from dragoman.threads import (
     Store,
     StoredRequest,
     StoreError,
+    check_outputs,
     new_node,
     references,
     relocate,
@@ -140,6 +141,7 @@ class StoredResponses:
         if request.parent is not None:
             before, size = await self.history.of_request(owner, request, limit)
             items, payload = len(before), with_history(payload, before)
+            check_outputs(payload, items)
             job = partial(self._written, payload, limit)
             body = await compute(size + len(body), job, receipt.owner, incoming)
         fields = request.reply_fields(store=request.store)

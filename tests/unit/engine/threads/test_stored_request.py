@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ClientRequestError
-from dragoman.threads import StoredRequest, previous_not_found, relocate, response_not_found, with_history
+from dragoman.threads import (
+    StoredRequest,
+    check_outputs,
+    previous_not_found,
+    relocate,
+    response_not_found,
+    with_history,
+)
 from support.thread_stores import user
 
 
@@ -88,3 +95,60 @@ def test_an_error_names_the_field_of_the_client(path: tuple[str | int, ...], par
     relocate(error, StoredRequest("r", None, True, b"[]"), 3)
     assert error.failure.param == param
     assert error.failure.message.startswith(start)
+
+
+def call(kind: str, call_id: Any = "c1") -> dict[str, Any]:
+    return {"type": kind, "call_id": call_id}
+
+
+KINDS = ["function_call", "custom_tool_call", "tool_search", "shell_call", "apply_patch_call", "computer_call"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_output_of_an_unknown_call_is_refused(kind: str) -> None:
+    label = kind.replace("_", " ")
+    for items, start in (
+        ([call(f"{kind}_output")], 0),
+        ([user("a"), call(kind, "c2"), call(f"{kind}_output", "c2"), call(f"{kind}_output")], 3),
+        ([call(f"{kind}_output"), user("a"), call(f"{kind}_output")], 2),  # an output is no call
+    ):
+        with pytest.raises(ClientRequestError) as caught:
+            check_outputs({"input": items}, start)
+        assert caught.value.failure.param == "input"
+        assert caught.value.failure.message == f"No tool call found for {label} output with call_id c1."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_output_of_a_call_that_is_there_is_not(kind: str) -> None:
+    output = call(f"{kind}_output")
+    asked = call(f"{kind}_call" if kind == "tool_search" else kind)
+    for before in ([asked], [user("a"), asked, user("b")]):
+        check_outputs({"input": [*before, output]}, len(before))
+    check_outputs({"input": [user("a"), asked, output]}, 1)  # the client sends the call again
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "item_reference", "id": "fc_1"},
+        {"id": "fc_1"},
+        {"type": "compaction", "encrypted_content": "x"},
+        {"type": "compaction_summary", "encrypted_content": "x"},
+    ],
+)
+def test_a_call_may_be_in_what_another_item_stands_for(item: dict[str, Any]) -> None:
+    check_outputs({"input": [item, user("a"), call("function_call_output")]}, 2)
+
+
+@pytest.mark.parametrize("given", [None, "Hi", 7, [], [None, "x"], [{"role": "user", "content": "a"}]])
+def test_an_input_without_outputs_is_not_checked(given: Any) -> None:
+    check_outputs({"input": given}, 0)
+    unusable: list[Any] = [None, 7, {}]
+    for call_id in unusable:  # an item that is malformed, or that needs none
+        check_outputs({"input": [call("function_call_output", call_id)]}, 0)
+    check_outputs({"input": [call("function_call"), {"type": {}, "call_id": "c2"}, call("function_call_output")]}, 2)
+
+
+def test_outputs_before_the_own_items_are_not_checked() -> None:
+    """A history may have them: with `repair` they were dropped when it began."""
+    check_outputs({"input": [call("function_call_output"), user("a")]}, 1)
