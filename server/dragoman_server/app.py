@@ -108,19 +108,18 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     ):
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
-    if gateway.stored is not None:
-        from dragoman_server.endpoints.conversation_tree import ConversationTree
-        from dragoman_server.endpoints.conversations import ConversationEndpoints
-        from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
-
-        ConversationEndpoints(gateway, gateway.stored).mount(app, prefix)
-        tree = ConversationTree(gateway, gateway.stored).get
+    if gateway.stores:
+        conversations = lazy_endpoints.conversations(gateway)
+        for method, path, find in lazy_endpoints.CONVERSATIONS:
+            app.router.add_route(method, prefix + path, conversations.endpoint(find))
+        tree = lazy_endpoints.conversation_tree(gateway).endpoint(lambda it: it.get)
         app.router.add_get(f"{prefix}/v1/dragoman/conversations/{{id}}/tree", tree, allow_head=False)
-        stored = ResponsesEndpoints(gateway, gateway.stored)
-        app.router.add_get(f"{prefix}/v1/responses/{{id}}", stored.get, allow_head=False)
-        app.router.add_delete(f"{prefix}/v1/responses/{{id}}", stored.delete)
-        app.router.add_post(f"{prefix}/v1/responses/{{id}}/cancel", stored.cancel)
-        app.router.add_get(f"{prefix}/v1/responses/{{id}}/input_items", stored.input_items, allow_head=False)
+    stored = lazy_endpoints.stored_responses(gateway)
+    one = f"{prefix}/v1/responses/{{id}}"
+    app.router.add_get(one, stored.endpoint(lambda it: it.get), allow_head=False)
+    app.router.add_delete(one, stored.endpoint(lambda it: it.delete))
+    app.router.add_post(f"{one}/cancel", stored.endpoint(lambda it: it.cancel))
+    app.router.add_get(f"{one}/input_items", stored.endpoint(lambda it: it.input_items), allow_head=False)
     _add_not_implemented(app, prefix, gateway)
     websocket = lazy_endpoints.websocket(gateway).endpoint(lambda it: it.get)
     for form in _FORMS:
@@ -158,8 +157,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         gateway.open()
         try:
             await gateway.named_keys.open()
-            if gateway.stored is not None:
-                await gateway.stored.open()
+            await gateway.open_stored()
             yield
         finally:  # also if a store cannot be opened, and if the loop ends without a cleanup of the application
             if gateway.resumable is not None:
@@ -211,7 +209,7 @@ def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) ->
             await gateway.identify(request)
         except DragomanError as error:
             return error_response(Dialect.RESPONSES, error.failure, request_id)
-        return stored_objects(request_id, request, stores=gateway.stored is not None)
+        return stored_objects(request_id, request, stores=gateway.stores)
 
     for path in ("responses/{rest:.+}", "conversations", "conversations/{rest:.+}"):
         app.router.add_route("*", f"{prefix}/v1/{path}", stored)

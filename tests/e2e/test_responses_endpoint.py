@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -15,6 +16,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
@@ -121,8 +123,13 @@ async def test_an_upstreams_refusal_keeps_its_status(upstream: Dialect) -> None:
     ],
 )
 @pytest.mark.parametrize("mounted", [False, True])
-async def test_stateful_endpoints_say_what_to_do_instead(method: str, path: str, word: str, mounted: bool) -> None:
-    config = config_for("http://127.0.0.1:9", CHAT)
+@pytest.mark.parametrize("without", ["off", "workers"])
+async def test_stateful_endpoints_say_what_to_do_instead(
+    method: str, path: str, word: str, mounted: bool, without: str
+) -> None:
+    config = config_for("http://127.0.0.1:9", CHAT, workers=1 if without == "off" else 4)
+    if without == "off":
+        config = replace(config, state=StateOptions(kind="off"))
     app = web.Application()
     if mounted:
         setup(app, config, prefix="/llm")
@@ -138,11 +145,12 @@ async def test_stateful_endpoints_say_what_to_do_instead(method: str, path: str,
     assert path in told.message
     if "count" not in word:
         assert "send the whole conversation as `input` with `store: false`" in told.message
+        assert 'several workers need a shared store: "sqlite" or "redis"' in told.message
 
 
 async def test_the_sdk_reads_those_as_not_found() -> None:
     async with (
-        gate(config_for("http://127.0.0.1:9", CHAT)) as entrance,
+        gate(replace(config_for("http://127.0.0.1:9", CHAT), state=StateOptions(kind="off"))) as entrance,
         openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0) as client,
     ):
         with pytest.raises(openai.NotFoundError, match="keeps no responses"):

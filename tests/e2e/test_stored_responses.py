@@ -14,7 +14,7 @@ from dragoman.dialects import Dialect
 from dragoman.threads import StoreError
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RouteTarget
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.simulator import REQUESTS
 from oracles.simulator import strict_simulator
@@ -334,6 +334,65 @@ async def test_a_change_of_the_settings_takes_effect_at_a_restart(caplog: pytest
     async with stateful(Dialect.CHAT) as state:
         gateway = state.gate.gateway
         first = await state.sdk.responses.create(model="sim-text", input="Hi")
-        gateway.reconfigure(replace(gateway.config, state=StateOptions()))
+        gateway.reconfigure(replace(gateway.config, state=StateOptions(kind="off")))
         assert "state: the change takes effect after a restart" in caplog.text
         assert (await state.sdk.responses.retrieve(first.id)).id == first.id
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("upstream", [Dialect.CHAT, Dialect.MESSAGES])
+async def test_a_tool_loop_of_references_needs_no_configuration(upstream: Dialect, stream: bool) -> None:
+    """The AI SDK sends ids of the items of earlier turns unless it was set not to store."""
+    simulator = strict_simulator()
+    async with served(simulator) as (url, _), gate(config_for(url, upstream)) as entrance:
+
+        async def asked(model: str, given: Any) -> Any:
+            body = {"model": model, "input": given, "tools": [WEATHER], "stream": stream}
+            async with entrance.session.post(f"{entrance.url}/v1/responses", json=body) as response:
+                raw = await response.read()
+            assert response.status == 200, raw
+            return json.loads(raw.rpartition(b"data: ")[2])["response"] if stream else json.loads(raw)
+
+        question: Any = [{"role": "user", "content": "Weather in Oslo?"}]
+        for _ in range(2):
+            first = await asked("sim-tools", question)
+            assert first["store"] is True
+            (call,) = [item for item in first["output"] if item["type"] == "function_call"]
+            given = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+            output = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+            second = await asked("sim-text", [*question, *given, output])
+            sent = json.dumps(simulator[REQUESTS][-1].body)
+            assert sent.index("Weather in Oslo?") < sent.index(call["call_id"]) < sent.rindex("rain")
+            question += [*given, output, *({"type": "item_reference", "id": item["id"]} for item in second["output"])]
+            question.append({"role": "user", "content": "And tomorrow?"})
+
+
+@pytest.mark.parametrize("options", [{"state": StateOptions(kind="off")}, {"server": Server(workers=4)}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"previous_response_id": "resp_1"},
+        {"conversation": "conv_1"},
+        {"input": [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "msg_1"}]},
+    ],
+)
+async def test_without_a_store_the_error_names_the_setting(fields: Any, options: Any) -> None:
+    async with gate(replace(config_for("http://127.0.0.1:9", Dialect.CHAT), **options)) as entrance:
+        body = {"model": "m", "input": "Hi", **fields}
+        async with entrance.session.post(f"{entrance.url}/v1/responses", json=body) as response:
+            assert response.status == 400
+            message = (await response.json())["error"]["message"]
+    assert "state.kind" in message
+    assert 'several workers need a shared store: "sqlite" or "redis"' in message
+
+
+async def test_the_store_in_memory_begins_with_the_first_client_that_needs_it() -> None:
+    simulator = strict_simulator()
+    async with served(simulator) as (url, _), gate(config_for(url, Dialect.CHAT)) as entrance:
+        for client in (Dialect.CHAT, Dialect.MESSAGES):
+            async with entrance.post(client, model="sim-text") as response:
+                assert response.status == 200
+        assert entrance.gateway._stored is None
+        async with entrance.post(Dialect.RESPONSES, model="sim-text") as response:
+            assert (await response.json())["store"] is True
+        assert entrance.gateway._stored is not None

@@ -29,6 +29,13 @@ class IssuingUpstream:
         self.app = web.Application()
         self.app.router.add_post("/v1/responses", self._create)
         self.app.router.add_post("/v1/responses/input_tokens", self._count)
+        one = "/v1/responses/{id}"
+        self.app.router.add_get(one, self._about)
+        self.app.router.add_delete(one, self._about)
+        self.app.router.add_post(f"{one}/cancel", self._about)
+        self.app.router.add_get(f"{one}/input_items", self._about)
+        self.requests: list[tuple[str, str, str]] = []
+        """Of those about responses: method, path with query, and key."""
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -47,6 +54,30 @@ class IssuingUpstream:
             return web.json_response(response("completed", [message("Hi")], id=made))
         frames = b"".join(numbered(*text_events(["H", "i"]))).replace(b'"resp_1"', dump(made))
         return web.Response(body=frames, content_type="text/event-stream")
+
+    async def _about(self, request: web.Request) -> web.Response:
+        """Read, cancel or delete a response, as the vendor does."""
+        response_id = request.match_info["id"]
+        key = request.headers.get("authorization", "").removeprefix("Bearer ")
+        self.requests.append((request.method, request.raw_path, key))
+        if self.fails:
+            return _error(self.fails.pop(0), "server_error", f"try again, {key}")
+        own = (key if self._per_key else "", response_id)
+        if own not in self._known:
+            error = {"message": f"Response with id '{response_id}' not found.", "type": "invalid_request_error"}
+            return web.json_response({"error": {**error, "param": "id", "code": None}}, status=404)
+        if request.method == "DELETE":
+            self._known.remove(own)
+            return web.json_response({"id": response_id, "object": "response", "deleted": True})
+        if request.path.endswith("/input_items"):
+            items = [{**message("Hello"), "id": "msg_1", "role": "user"}]
+            listed = {"object": "list", "data": items, "first_id": "msg_1", "last_id": "msg_1", "has_more": False}
+            return web.json_response(listed)
+        if request.query.get("stream") == "true":
+            frames = b"".join(numbered(*text_events(["H", "i"]))).replace(b'"resp_1"', dump(response_id))
+            return web.Response(body=frames, content_type="text/event-stream")
+        status = "cancelled" if request.path.endswith("/cancel") else "completed"
+        return web.json_response(response(status, [message("Hi")], id=response_id))
 
     async def _count(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -12,6 +12,9 @@ async def keep_reply(stored: StoredReply, data: bytes) -> bytes:
     If it could not be stored, the response in them has `store: false`.
     """
     final, stored.final = stored.final, None
-    if final is None or stored.keep is None or await stored.keep(final, stored.losses.counts):
+    if final is None or stored.keep is None:
+        return data
+    losses = stored.losses
+    if await stored.keep(final, losses.counts if losses else {}):
         return data
     return unstored(data)

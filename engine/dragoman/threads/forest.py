@@ -63,17 +63,30 @@ class Forest:
             root, depth = before.root, before.depth + 1
         if depth > limits.depth:
             raise NotStored(f"its conversation has more than {limits.depth} responses")
-        tree = self._trees.get((owner, root), _Tree())
+        tree = self._trees.get((owner, root)) or _Tree()
         if len(tree.ids) >= limits.tree:
             raise NotStored(f"its conversation has {limits.tree} responses with all its branches")
-        if node.size + tree.size > min(limits.size, limits.owner_size) or len(tree.ids) >= limits.nodes:
+        size = node.size
+        if size + tree.size > min(limits.size, limits.owner_size) or len(tree.ids) >= limits.nodes:
             raise NotStored("its conversation is larger than the store may be")
-        self._touch(owner, root, now + limits.ttl)
-        self._add(node, root, depth)
+        self._touch(owner, root, tree, now + limits.ttl)
+        self._add(node, size, root, depth)
         while self._owner_sizes[owner] > limits.owner_size:
             self._remove_tree(owner, next(iter(self._owned[owner])))
         while self.size > limits.size or len(self._places) > limits.nodes:
-            self._remove_tree(*next(iter(self._trees)))
+            self._remove_tree(*self._removable(owner, root))
+
+    def _removable(self, owner: str, added: str) -> tuple[str, str]:
+        """Returns the tree to remove for an addition to the tree `added`.
+
+        It is the owner's own oldest one if the owner has more than an equal share of all bytes, so that a client that
+        adds much removes nothing of others; else the oldest of all.
+        """
+        if self._owner_sizes[owner] * len(self._owner_sizes) > self.size:
+            oldest = next(iter(self._owned[owner]))
+            if oldest != added:
+                return owner, oldest
+        return next(iter(self._trees))
 
     def get(self, owner: str, node_id: str, now: float) -> Node | None:
         """Returns a node, or None if the owner has none of this id."""
@@ -134,21 +147,23 @@ class Forest:
         place = self._places.get((owner, node_id))
         return place if place is not None and self._trees[owner, place.root].expires > now else None
 
-    def _touch(self, owner: str, root: str, expires: float) -> None:
-        tree = self._trees.setdefault((owner, root), _Tree())
+    def _touch(self, owner: str, root: str, tree: _Tree, expires: float) -> None:
+        tree = self._trees.setdefault((owner, root), tree)
         tree.expires = expires
         self._trees.move_to_end((owner, root))
-        owned = self._owned.setdefault(owner, OrderedDict())
+        owned = self._owned.get(owner)
+        if owned is None:
+            owned = self._owned[owner] = OrderedDict()
         owned[root] = tree
         owned.move_to_end(root)
 
-    def _add(self, node: Node, root: str, depth: int) -> None:
+    def _add(self, node: Node, size: int, root: str, depth: int) -> None:
         owner, tree = node.owner, self._trees[node.owner, root]
         self._places[owner, node.id] = _Place(node, root, depth)
         tree.ids[node.id] = None
-        tree.size += node.size
-        self.size += node.size
-        self._owner_sizes[owner] = self._owner_sizes.get(owner, 0) + node.size
+        tree.size += size
+        self.size += size
+        self._owner_sizes[owner] = self._owner_sizes.get(owner, 0) + size
 
     def _remove(self, owner: str, node_id: str) -> None:
         place = self._places.pop((owner, node_id))

@@ -13,7 +13,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.config.shown_url import shown_url
-from dragoman_server.config.state_options import MEMORY, REDIS
+from dragoman_server.config.state_options import DAY, HOUR, MEMORY, REDIS
 from dragoman_server.config.state_options import OFF as STATE_OFF
 from dragoman_server.observability.logs import print_line
 
@@ -79,10 +79,13 @@ def _kept(config: Config) -> Iterator[str]:
     if usage.kind != USAGE_OFF:
         yield f"usage is written to {'standard output' if usage.file == STDOUT else usage.file} ({usage.kind})"
     if state.kind == MEMORY:
-        yield "responses are stored in memory, until the gateway stops"
+        if config.server.workers == 1:
+            yield f"responses are stored in memory, a conversation for {state.ttl / HOUR:g} h"
+        else:
+            yield 'responses are not stored: several workers need state.kind = "sqlite" or "redis"'
     elif state.kind != STATE_OFF:
         where = shown_url(state.url) if state.kind == REDIS else state.file
-        yield f"responses are stored in {where} ({state.kind}), a conversation for {state.ttl_days:g} days"
+        yield f"responses are stored in {where} ({state.kind}), a conversation for {state.ttl / DAY:g} days"
     if config.capture.enabled:
         yield f"captures are written to {config.capture.directory}"
 

@@ -155,18 +155,6 @@ class ConversationEndpoints:
 
         return await respond(self._gateway, request, make)
 
-    def mount(self, app: web.Application, prefix: str) -> None:
-        """Add the endpoints below `prefix`."""
-        one = f"{prefix}/v1/conversations/{{id}}"
-        app.router.add_post(f"{prefix}/v1/conversations", self.create)
-        app.router.add_get(one, self.get, allow_head=False)
-        app.router.add_post(one, self.update)
-        app.router.add_delete(one, self.delete)
-        app.router.add_get(f"{one}/items", self.list_items, allow_head=False)
-        app.router.add_post(f"{one}/items", self.add_items)
-        app.router.add_get(f"{one}/items/{{item_id}}", self.get_item, allow_head=False)
-        app.router.add_delete(f"{one}/items/{{item_id}}", self.delete_item)
-
     async def _members(self, owner: str, request: web.Request, *, changes: bool = False) -> list[Outline]:
         """Return the members of a conversation that is to be read, or with `changes` to be changed."""
         members = await self._stored.history.members(owner, request.match_info["id"])

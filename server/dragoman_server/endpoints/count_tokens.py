@@ -168,7 +168,7 @@ class TokenCounts:
             complete=_with_max_tokens,
             clock=time.time,
             issuers=gateway.routing.issuers,
-            stored=gateway.stored,
+            stored=gateway.stored if client is Dialect.RESPONSES else None,
             compactions=gateway.compactions if client is Dialect.RESPONSES else None,
         )
         return _CountRequest(resolved.target.provider, resolved.translation, caller.owner)

@@ -128,8 +128,9 @@ class Diagnostics:
         if target is None:
             target = self._target(to, model, client)
         receipt = Receipt("", client, 0, caller.owner, client_profile=self._client_profile(request), key=caller.key)
-        step, stored, compactions = None, self._gateway.stored, self._gateway.compactions
+        step, stored, compactions = None, None, self._gateway.compactions
         if client is Dialect.RESPONSES:
+            stored = self._gateway.stored
             step = compactions.step(request, payload, target, stores=stored is not None)
             payload = step.payload if step is not None else payload
         if stored is not None and stored.serves(client, target):

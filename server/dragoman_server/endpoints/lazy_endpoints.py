@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from aiohttp import web
 
@@ -13,9 +13,12 @@ from dragoman_server.proxy.gateway import Endpoint, Gateway
 
 if TYPE_CHECKING:
     from dragoman_server.endpoints.captures import CaptureEndpoints
+    from dragoman_server.endpoints.conversation_tree import ConversationTree
+    from dragoman_server.endpoints.conversations import ConversationEndpoints
     from dragoman_server.endpoints.count_tokens import TokenCounts
     from dragoman_server.endpoints.diagnostics import Diagnostics
     from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
+    from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
     from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
     from dragoman_server.proxy.compaction import Compactions
 
@@ -35,6 +38,56 @@ class LazyEndpoints(Generic[T]):
             return await find(self.create())(request)
 
         return handle
+
+
+_CONVERSATIONS: Final = "/v1/conversations"
+_CONVERSATION: Final = "/v1/conversations/{id}"
+CONVERSATIONS: Final[Sequence[tuple[str, str, Callable[[ConversationEndpoints], Endpoint]]]] = (
+    ("POST", _CONVERSATIONS, lambda it: it.create),
+    ("GET", _CONVERSATION, lambda it: it.get),
+    ("POST", _CONVERSATION, lambda it: it.update),
+    ("DELETE", _CONVERSATION, lambda it: it.delete),
+    ("GET", f"{_CONVERSATION}/items", lambda it: it.list_items),
+    ("POST", f"{_CONVERSATION}/items", lambda it: it.add_items),
+    ("GET", f"{_CONVERSATION}/items/{{item_id}}", lambda it: it.get_item),
+    ("DELETE", f"{_CONVERSATION}/items/{{item_id}}", lambda it: it.delete_item),
+)
+"""The methods and paths of the endpoints of conversations, and their handlers."""
+
+
+def conversations(gateway: Gateway) -> LazyEndpoints[ConversationEndpoints]:
+    """Return the endpoints of conversations."""
+
+    def create() -> ConversationEndpoints:
+        from dragoman_server.endpoints.conversations import ConversationEndpoints
+
+        assert gateway.stored is not None
+        return ConversationEndpoints(gateway, gateway.stored)
+
+    return LazyEndpoints(create)
+
+
+def conversation_tree(gateway: Gateway) -> LazyEndpoints[ConversationTree]:
+    """Return the endpoint of a conversation's tree."""
+
+    def create() -> ConversationTree:
+        from dragoman_server.endpoints.conversation_tree import ConversationTree
+
+        assert gateway.stored is not None
+        return ConversationTree(gateway, gateway.stored)
+
+    return LazyEndpoints(create)
+
+
+def stored_responses(gateway: Gateway) -> LazyEndpoints[ResponsesEndpoints]:
+    """Return the endpoints of stored responses, of the gateway's own and of upstreams'."""
+
+    def create() -> ResponsesEndpoints:
+        from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
+
+        return ResponsesEndpoints(gateway)
+
+    return LazyEndpoints(create)
 
 
 def captures(gateway: Gateway) -> LazyEndpoints[CaptureEndpoints]:

@@ -8,7 +8,10 @@ from dragoman import Dialect
 from dragoman.errors import FailureKind
 from dragoman_server.proxy.error_response import client_failure, error_response
 
-_INSTEAD = "send the whole conversation as `input` with `store: false`, or enable [state] in the configuration"
+_INSTEAD = (
+    "send the whole conversation as `input` with `store: false`, or set state.kind in the configuration "
+    '(several workers need a shared store: "sqlite" or "redis")'
+)
 
 
 def stored_objects(request_id: str, request: web.Request, *, stores: bool = False) -> web.Response:

@@ -60,7 +60,7 @@ class Readiness:
             # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
             closed = config.store.on_failure == CLOSED or not gateway.named_keys.keys_known
             (reasons if closed else warnings).append(STORE)
-        if gateway.stored is not None and gateway.stored.unavailable:
+        if gateway.store_unavailable:
             warnings.append(STATE)  # requests that name no stored response are answered
         if down := gateway.provider_health.down() & config.providers.keys():
             warnings.append(ALL_DOWN if len(down) == len(config.providers) else SOME_DOWN)

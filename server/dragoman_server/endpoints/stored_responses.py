@@ -1,4 +1,7 @@
-"""`GET` and `DELETE /v1/responses/{id}`, its `input_items`, and `POST /v1/responses/{id}/cancel`."""
+"""`GET` and `DELETE /v1/responses/{id}`, its `input_items`, and `POST /v1/responses/{id}/cancel`.
+
+A response that an upstream stores is read, cancelled and deleted there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import DEFECT, ClientGone
 from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
+from dragoman_server.endpoints.issued_responses import forward_to_issuer, issuer_of_request
+from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.background import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
@@ -27,12 +32,39 @@ _NOT_STREAMED = (
 _NO_LONGER = "its events are no longer kept from there on; leave out `stream` to read the response"
 
 
-class ResponsesEndpoints:
-    """The endpoints of stored responses. A client sees its own only; others are a 404 for it."""
+Make = Callable[[str, str], Awaitable[bytes | web.StreamResponse]]
+"""Returns the body, or the response, for the `owner` of what is shown and the request's id."""
 
-    def __init__(self, gateway: Gateway, stored: StoredResponses) -> None:
+
+class ResponsesEndpoints:
+    """The endpoints of stored responses. A client sees its own only; others are a 404 for it.
+
+    Without a store of the gateway's own they serve what upstreams store.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._stored = stored
+
+    @property
+    def _stored(self) -> StoredResponses:
+        stored = self._gateway.stored
+        assert stored is not None
+        return stored
+
+    async def _respond(self, request: web.Request, make: Make, what: str = "") -> web.StreamResponse:
+        """Return what `make` returns, or the response of the upstream that has the response.
+
+        `what` follows the id in the path.
+        """
+        gateway = self._gateway
+
+        async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
+            provider = issuer_of_request(gateway, request, caller)
+            if provider is not None:
+                return await forward_to_issuer(gateway, request, caller, provider, request_id, what)
+            return stored_objects(request_id, request) if not gateway.stores else None
+
+        return await respond(gateway, request, make, elsewhere=elsewhere)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Return a stored response, or one that runs in the background; with `stream`, its events."""
@@ -45,7 +77,7 @@ class ResponsesEndpoints:
                 return run.state
             return (await self._stored_response(owner, response_id)).reply
 
-        return await respond(self._gateway, request, make)
+        return await self._respond(request, make)
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a stored response."""
@@ -58,7 +90,7 @@ class ResponsesEndpoints:
                 raise response_not_found(response_id)
             return json_dumps(deleted_response(response_id))
 
-        return await respond(self._gateway, request, make)
+        return await self._respond(request, make)
 
     async def cancel(self, request: web.Request) -> web.StreamResponse:
         """Cancel a response that runs in the background, and return it. One that has ended is returned as it is."""
@@ -75,7 +107,7 @@ class ResponsesEndpoints:
                 raise ClientRequestError("", "only a response that was created with `background` can be cancelled")
             return node.reply
 
-        return await respond(self._gateway, request, make)
+        return await self._respond(request, make, "/cancel")
 
     def _run(self, owner: str, response_id: str) -> BackgroundRun | None:
         background = self._gateway.background
@@ -116,7 +148,7 @@ class ResponsesEndpoints:
             async with self._stored.history.reading(owner, items.size):
                 return json_dumps(await items.page(page))
 
-        return await respond(self._gateway, request, make)
+        return await self._respond(request, make, "/input_items")
 
 
 def _own(_: web.Request, caller: Caller) -> str:
@@ -126,12 +158,13 @@ def _own(_: web.Request, caller: Caller) -> str:
 async def respond(
     gateway: Gateway,
     request: web.Request,
-    make: Callable[[str, str], Awaitable[bytes | web.StreamResponse]],
+    make: Make,
     *,
     owner: Callable[[web.Request, Caller], str] = _own,
+    elsewhere: Callable[[Caller, str], Awaitable[web.StreamResponse | None]] | None = None,
     content_type: str = "application/json",
 ) -> web.StreamResponse:
-    """Return the bytes, or the response, that `make` returns for the `owner` of what is shown and the request's id.
+    """Return the bytes, or the response, that `make` returns, unless `elsewhere` returns a response.
 
     A DragomanError becomes its error response.
     """
@@ -139,6 +172,8 @@ async def respond(
     try:
         caller = await gateway.identify(request)
         await gateway.count(caller.key, Dialect.RESPONSES)
+        if elsewhere is not None and (response := await elsewhere(caller, request_id)) is not None:
+            return response
         body = await make(owner(request, caller), request_id)
     except DragomanError as error:
         return error_response(Dialect.RESPONSES, error.failure, request_id)

@@ -182,7 +182,7 @@ class BackgroundRuns:
         self._heartbeat = heartbeat
         self._stored = stored
         self._answer = answer
-        self._budget = LogBudget(options.background_total_bytes)
+        self._budget = LogBudget(options.background_limit())
         self._runs: dict[tuple[str, str], BackgroundRun] = {}
         """By owner and id: also those that have ended, for `background_events` seconds."""
         self._tasks: set[asyncio.Task[None]] = set()

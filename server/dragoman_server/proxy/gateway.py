@@ -32,6 +32,7 @@ from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
+from dragoman_server.config.state_options import MEMORY as STATE_MEMORY
 from dragoman_server.config.state_options import OFF as STATE_OFF
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
@@ -130,20 +131,13 @@ class Gateway:
         self.rejections = Rejections(totals)
         self.routing = RoutingState(config, totals)
         self._shared_pauses: SharedPauses | None = None
-        self.stored: StoredResponses | None = None
-        """The stored responses; None if none are kept."""
-        self.background: BackgroundRuns | None = None
-        """The responses that run in the background; None if none may."""
-        if config.state.kind != STATE_OFF:
-            from dragoman_server.proxy.stored_responses import StoredResponses
-
-            self.stored = StoredResponses(config.state, totals, now)
-            if config.state.background and config.server.workers == 1:
-                from dragoman_server.proxy.background import BackgroundRuns
-
-                self.background = BackgroundRuns(config.state, self._heartbeat, self.stored, self.answer_into)
-                self.stored.check_background = self.background.check_room
-        self._state = config.state
+        self._state, self._workers = config.state, config.server.workers
+        self.stores = self._state.kind_with(self._workers) != STATE_OFF
+        """True if responses are stored."""
+        self._stored: StoredResponses | None = None
+        self._background: BackgroundRuns | None = None
+        if self.stores and self._state.kind != STATE_MEMORY:
+            self._create_stored()
         self.named_keys = NamedKeys(config, totals, prices or self.usage, now)
         self.bodies = RequestBodies(config.server)
         self.cors = Cors(config.server.cors_origins)
@@ -177,6 +171,39 @@ class Gateway:
         reports = hooks.on_end is not None or self.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, self.usage) if reports else None
         self._report_end = self._end_reporter.report if self._end_reporter is not None else None
+
+    @property
+    def stored(self) -> StoredResponses | None:
+        """The stored responses; None if none are kept. Those in memory begin at the first use."""
+        if self._stored is None and self.stores:
+            self._create_stored().begin()
+        return self._stored
+
+    @property
+    def background(self) -> BackgroundRuns | None:
+        """The responses that run in the background; None if none may."""
+        return self._background if self.stored is not None else None
+
+    @property
+    def store_unavailable(self) -> bool:
+        """True while the store of responses does not answer, or cannot write."""
+        return self._stored is not None and self._stored.unavailable
+
+    def _create_stored(self) -> StoredResponses:
+        from dragoman_server.proxy.stored_responses import StoredResponses  # imported here: few clients need it
+
+        self._stored = stored = StoredResponses(self._state, self.metrics.totals, self.now)
+        if self._state.background and self._workers == 1:
+            from dragoman_server.proxy.background import BackgroundRuns
+
+            self._background = BackgroundRuns(self._state, self._heartbeat, stored, self.answer_into)
+            stored.check_background = self._background.check_room
+        return stored
+
+    async def open_stored(self) -> None:
+        """Open the store of responses. Raises ConfigError if it cannot be used."""
+        if self._stored is not None:
+            await self._stored.open()
 
     @property
     def config(self) -> Config:
@@ -291,10 +318,10 @@ class Gateway:
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.named_keys.close()
-        if self.background is not None:
-            await self.background.close()
-        if self.stored is not None:
-            await self.stored.close()
+        if self._background is not None:
+            await self._background.close()
+        if self._stored is not None:
+            await self._stored.close()
         await self._instruments.close()
         await self.upstream.close()
 

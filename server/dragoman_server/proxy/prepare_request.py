@@ -40,7 +40,7 @@ async def prepare_request(
     receipt.owner, receipt.principal, receipt.key = caller
     gateway.receipts.file(receipt)
     gateway.begin_capture(request, receipt, caller)
-    loaded = gateway.loaded
+    loaded, responses = gateway.loaded, receipt.client is _RESPONSES
     target, translation, body, payload, ranking, candidate, conversation = await resolve_request(
         request,
         receipt,
@@ -49,8 +49,8 @@ async def prepare_request(
         gateway.hooks,
         clock=gateway.now,
         routing=gateway.routing,
-        stored=gateway.stored,
-        compactions=gateway.compactions if receipt.client is _RESPONSES else None,
+        stored=gateway.stored if responses else None,
+        compactions=gateway.compactions if responses else None,
     )
     provider = target.provider
     if target.warning:
@@ -94,7 +94,7 @@ async def prepare_request(
             *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
             *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
         )
-    if receipt.client is _RESPONSES and loaded.router.has_plans:
+    if responses and (provider.dialect is _RESPONSES or loaded.router.has_plans):
         created_at = candidate or Candidate(provider, translation.upstream_model)
         exchange.expected = gateway.routing.issuers.expect(receipt.owner, payload, created_at)
     if gateway.recorder is not None:

@@ -42,7 +42,7 @@ from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.long_bodies import compute
+from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.resolve_request import CONTINUED, RunInBackground
 from dragoman_server.proxy.store_health import StoreHealth, unavailable
 from dragoman_server.proxy.stored_history import StoredHistory
@@ -96,6 +96,10 @@ class StoredResponses:
             await self._store.open()
         except (OSError, StoreError) as error:
             raise ConfigError("state", str(error)) from None
+        self.begin()
+
+    def begin(self) -> None:
+        """Use the open store, and delete now and then what has expired. That in memory is always open."""
         self._health.open()
         self._expiry = asyncio.get_running_loop().create_task(self._expire())
 
@@ -128,7 +132,10 @@ class StoredResponses:
             owner = owner_of(receipt.owner, receipt.key)
             payload = await with_stored_items(self, owner, payload, places, limit)
             body = self._written(payload, limit)
-        request = await compute(len(body), partial(StoredRequest.read, payload), receipt.owner, incoming)
+        if len(body) <= LONG_BODY:
+            request = StoredRequest.read(payload)
+        else:
+            request = await compute(len(body), partial(StoredRequest.read, payload), receipt.owner, incoming)
         background = payload.get("background") is True
         if background:
             self._check_background(incoming, receipt, payload, request)
@@ -145,7 +152,8 @@ class StoredResponses:
             job = partial(self._written, payload, limit)
             body = await compute(size + len(body), job, receipt.owner, incoming)
         fields = request.reply_fields(store=request.store)
-        if (continued := incoming.get(CONTINUED)) is not None:
+        # The length first: most requests carry nothing, and a key that is missing costs an exception.
+        if len(incoming) > 0 and (continued := incoming.get(CONTINUED)) is not None:
             fields["previous_response_id"] = continued.previous
             given = payload["input"]
             items = len(given) - continued.own
@@ -230,10 +238,10 @@ class StoredResponses:
         request: StoredRequest,
         reply: bytes,
         losses: Mapping[LossCode, int],
-    ) -> asyncio.Task[bool]:
-        # A task: the end of a stream is not sent from one, and could not wait with a timeout.
-        node = new_node(owner, request_id, created, request, reply, losses)
-        return asyncio.get_running_loop().create_task(self._put(node, request_id))
+    ) -> Awaitable[bool]:
+        work = self._put(new_node(owner, request_id, created, request, reply, losses), request_id)
+        # A task: the end of a stream is not sent from one, and could not wait with a timeout. Memory does not wait.
+        return work if self._options.kind == MEMORY else asyncio.get_running_loop().create_task(work)
 
     async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: bytes) -> bool:
         """Store the last state of a response, unless it is stored. Returns whether the store has it."""

@@ -14,6 +14,7 @@ from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.routing.client_profiles import explicit_knobs, knobs_by_client
 from dragoman_server.routing.plan import Candidate, Plan, candidates_of
+from dragoman_server.routing.response_issuers import Issuer
 
 MEMO = 1024
 """Most resolved names that are cached. They come from clients, so their number is not limited otherwise."""
@@ -161,6 +162,13 @@ class Router:
         most = self.config.retries.attempts_of(attempts, several)
         planned = several or most > 1 or any(part.provider.concurrent for part in parts)
         return (parts if planned else ()), most
+
+    def issuing_provider(self, issuer: Issuer) -> Provider | None:
+        """Return the provider that issued a response, with the key that was used; None if it is configured no more."""
+        provider = self.config.providers.get(issuer.provider)
+        if provider is None or provider.base_url != issuer.base_url:
+            return None
+        return dict(self._variants[issuer.provider]).get(issuer.key, provider)
 
     def resolve(self, model: str, client: Dialect) -> Target:
         """Return the target of a model name that a client of the dialect `client` sent. Raises `UnknownModel`."""

@@ -94,6 +94,8 @@ class _Checker:
         if self.echo is None:
             self.echo = echo
             self.result.id, self.result.model = response["id"], response["model"]
+        if response["status"] == "failed" and echo.get("store") is False:
+            echo["store"] = self.echo.get("store")  # a response that has failed is not stored
         require(echo == self.echo, f"the snapshot changed: {self.echo} to {echo}")
         return response
 

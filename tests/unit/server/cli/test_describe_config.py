@@ -8,6 +8,7 @@ import pytest
 
 from dragoman_server.cli.describe_config import describe, describe_key
 from dragoman_server.config.load import load_config
+from dragoman_server.config.schema import Config, Server
 
 HASH = "sha256:ykwcg7ip:5e1b2a4c6d8f90112233445566778899:" + "9f" * 32
 TOML = """
@@ -68,7 +69,8 @@ def test_what_is_served_is_named_and_no_secret_is(tmp_path: Path, capsys: pytest
     [
         ('[usage]\nkind = "jsonl"\npath = "-"', "  usage is written to standard output (jsonl)\n"),
         ('[usage]\nkind = "sqlite"\npath = "u.db"', "  usage is written to {folder}/u.db (sqlite)\n"),
-        ('[state]\nkind = "memory"', "  responses are stored in memory, until the gateway stops\n"),
+        ("", "  responses are stored in memory, a conversation for 1 h\n"),
+        ('[state]\nkind = "memory"\nttl_days = 1', "  responses are stored in memory, a conversation for 24 h\n"),
         (
             '[state]\nkind = "sqlite"\npath = "r.db"\nttl_days = 7',
             "  responses are stored in {folder}/r.db (sqlite), a conversation for 7 days\n",
@@ -86,3 +88,9 @@ def test_what_is_kept_is_named(table: str, line: str, tmp_path: Path, capsys: py
     shown = capsys.readouterr()
     assert line.format(folder=tmp_path) in shown.out + shown.err
     assert "canary" not in shown.out + shown.err
+
+
+def test_several_workers_store_nothing_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    describe(Config(server=Server(workers=2)))
+    shown = capsys.readouterr()
+    assert 'responses are not stored: several workers need state.kind = "sqlite" or "redis"' in shown.out + shown.err

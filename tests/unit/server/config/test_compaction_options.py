@@ -52,8 +52,11 @@ def test_problems(state: Any, wrong: str) -> None:
 
 
 def test_a_share_needs_a_store() -> None:
-    with pytest.raises(ConfigError, match="has no effect without a store"):
-        parsed(share=0.5)
+    assert parsed(share=0.5).share == 0.5  # in memory, by default
+    table = {**PROVIDER, "state": {"compaction": {"share": 0.5}}}
+    for more in ({"server": {"workers": 2}}, {"state": {"kind": "off", "compaction": {"share": 0.5}}}):
+        with pytest.raises(ConfigError, match="has no effect without a store"):
+            parse_config({**table, **more}, {})
 
 
 def test_an_unknown_key_is_a_problem() -> None:

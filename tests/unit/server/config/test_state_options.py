@@ -19,8 +19,33 @@ def parsed(**state: Any) -> StateOptions:
     return parse_config({**PROVIDER, "state": state}, {}).state
 
 
-def test_nothing_is_stored_by_default() -> None:
-    assert parse_config(PROVIDER, {}).state == StateOptions(kind="off")
+def test_a_single_process_stores_a_little_in_memory_by_default() -> None:
+    options = parse_config(PROVIDER, {}).state
+    assert options == StateOptions(kind="memory")
+    limits = options.limits()
+    assert (limits.ttl, limits.size, limits.owner_size) == (3600.0, 32 * 1024**2, 32 * 1024**2)
+    assert options.background_limit() == 32 * 1024**2
+    assert [options.kind_with(workers) for workers in (1, 2, 0)] == ["memory", "off", "off"]
+    parse_config({**PROVIDER, "server": {"workers": 4}}, {})  # is no problem
+    assert parsed(kind="off").kind_with(1) == "off"
+    assert parsed(kind="sqlite", path="r.db").kind_with(4) == "sqlite"
+
+
+def test_other_stores_are_larger_and_keep_longer() -> None:
+    options = parsed(kind="sqlite", path="r.db")
+    limits = options.limits()
+    assert (limits.ttl, limits.size, limits.owner_size) == (30 * 86_400.0, 4 * 1024**3, 1024**3)
+    assert options.background_limit() == 256 * 1024**2
+
+
+def test_limits_that_are_set_are_used_in_memory_too() -> None:
+    options = parsed(ttl_days=1, max_bytes=10, max_bytes_per_key=5, background_total_bytes=7)
+    limits = options.limits()
+    assert (limits.ttl, limits.size, limits.owner_size, options.background_limit()) == (86_400.0, 10, 5, 7)
+
+
+def test_a_key_alone_encrypts_what_clients_hold() -> None:
+    assert parsed(encryption_key=KEY).encryption_key is not None
 
 
 def test_the_settings_of_a_file() -> None:
@@ -76,7 +101,7 @@ def test_redis_has_an_address_that_is_not_shown(monkeypatch: pytest.MonkeyPatch)
         parsed(kind="redis", url="redis://redis:6379/0")
 
 
-def test_several_workers_need_a_file() -> None:
+def test_several_workers_need_a_store_that_they_share() -> None:
     with pytest.raises(ConfigError, match='several need "sqlite"'):
         parse_config({**PROVIDER, "server": {"workers": 2}, "state": {"kind": "memory"}}, {})
 

@@ -79,19 +79,22 @@ _NUMERIC: Final = frozenset(
 """Settings that contain no text of the user."""
 _IDENTITY: Final = b'{"id":%b,"object":"response","created_at":%d,"model":%b,'
 _OBJECT: Final = b'%b"status":"%b","output":[%b],%b,"usage":%b,"completed_at":%b,"service_tier":"%b"}'
+_STORED: Final[Json] = {"previous_response_id": None, "store": True}
+"""`StoredReply.fields` of a reply that continues no other."""
 _ENCODED: Final[dict[bytes, bytes]] = {}
-"""JSON of a request's settings, if they are numeric → the keys between `output` and `usage` of its Response objects."""
+"""JSON of a request's settings, if they are numeric, and whether the reply is stored → the keys between `output` and
+`usage` of its Response objects."""
 _ENCODED_MAX: Final = 256
 
 
-def _encoded_settings(echo: Json) -> bytes:
+def _encoded_settings(echo: Json, store: bool) -> bytes:
     """Returns the keys between `output` and `usage` of the object for numeric settings, as JSON without braces."""
-    key = dumps(echo)
+    key = dumps(echo) + b"s" * store
     encoded = _ENCODED.get(key)
     if encoded is None:
         if len(_ENCODED) >= _ENCODED_MAX:
             _ENCODED.clear()
-        settings = {**_DEFAULTS, **echo, **_OWN}
+        settings = {**_DEFAULTS, **echo, **_OWN, "store": store}
         for own in ("id", "object", "created_at", "model", "status", "output", "usage", "completed_at", "service_tier"):
             del settings[own]
         encoded = _ENCODED[key] = dumps(settings)[1:-1]
@@ -150,10 +153,11 @@ class ResponseObject:
     def started_json(self) -> bytes:
         """Returns the JSON of `started()`."""
         context = self._context
-        if context.stored is not None or not _NUMERIC.issuperset(context.echo):
+        stored = context.stored
+        if (stored is not None and stored.fields != _STORED) or not _NUMERIC.issuperset(context.echo):
             return dumps(self.started())
         self._identity = _IDENTITY % (dump_str(ID_PREFIX + self.base), self._created, dump_str(self._model))
-        self._settings = _encoded_settings(context.echo)
+        self._settings = _encoded_settings(context.echo, stored is not None)
         return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null", self._tier_json())
 
     def ended_json(self, status: str, output: bytes, *, usage: Json | None, reason: str | None) -> bytes:

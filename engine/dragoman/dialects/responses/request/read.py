@@ -28,7 +28,10 @@ from dragoman.knobs import Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import LossCode, Losses
 
-_INSTEAD: Final = "send the whole conversation as `input`, or enable [state] in the gateway's configuration"
+_INSTEAD: Final = (
+    "send the whole conversation as `input`, or set state.kind in the gateway's configuration "
+    '(several workers need a shared store: "sqlite" or "redis")'
+)
 _NOT_STORED: Final = f"no responses are stored here; {_INSTEAD}"
 _NO_CONVERSATIONS: Final = f"no conversations are stored here; {_INSTEAD}"
 _REJECTED: Final[dict[str, str]] = {

@@ -85,7 +85,10 @@ _UNSUPPORTED: Final[dict[str, str]] = {
     **dict.fromkeys(("program", "program_output"), _PROGRAM),
     "compaction": "the compacted history can be read by the provider that made it only; send the items it stands for",
     "compaction_trigger": "it must be the last item, and only a gateway compacts; else ask for a summary in a message",
-    "item_reference": "no items are stored here; send the item itself",
+    "item_reference": (
+        "no items are stored here; send the item itself, or set state.kind in the gateway's configuration "
+        '(several workers need a shared store: "sqlite" or "redis")'
+    ),
 }
 
 
