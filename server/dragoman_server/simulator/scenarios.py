@@ -126,7 +126,7 @@ def scenario_for(turn: Turn) -> Scenario:
         return Scenario((*(Text(f"token{n} ") for n in range(count)), Finish("stop")))
     if found := _CALL.search(model):
         return _named_call(turn, found[1])
-    name = next((name for name in _LONGEST_FIRST if name in model), "sim-text")
+    name = max((name for name in SCRIPTS if name in model), key=len, default="sim-text")
     scenario = SCRIPTS[name](turn)
     if not turn.thinks:
         scenario = replace(scenario, steps=tuple(s for s in scenario.steps if type(s) is not Reasoning))
@@ -301,7 +301,6 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
 CUT_ONCE = "sim-cut-tools"
 """The script of the first stream of each plan with `sim-agent-cut`."""
 
-_LONGEST_FIRST = sorted(SCRIPTS, key=len, reverse=True)
 _ERROR = re.compile(r"sim-error-(\d{3})(?:-(quota|context))?")
 _LONG = re.compile(r"sim-long-(\d+)")
 _CALL = re.compile(r"sim-call-([a-zA-Z0-9_-]+)")
