@@ -109,14 +109,19 @@ class _MessagesWriter:
         write_compact, longest = self.assistant_writer.write_compact, self.profile.call_id_max
         for turn in turns:
             if turn.role is _ASSISTANT:
+                # Only here may a call be open: the turn before is an assistant's too.
+                joins = bool(opened) and foreign and "tool_calls" in self.messages[-1]
                 if foreign and (assistant := turn.compact_assistant()) is not None:
-                    if opened or held or moved:
+                    if (opened or held or moved) and not joins:
                         self._before_assistant()
                     message = write_compact(assistant, opened)
                 else:
-                    self._before_assistant()
+                    if not joins:
+                        self._before_assistant()
                     message = self.assistant_writer.write(turn, opened)
-                if message is not None:
+                if message is not None and joins:
+                    self._join(message, turn.at)
+                elif message is not None:
                     append(message)
                     append_path(turn.at)
             elif (results := turn.compact_results()) is not None:
@@ -132,6 +137,18 @@ class _MessagesWriter:
                 self._write_user(turn)
             else:
                 self._write_instruction(turn)
+
+    def _join(self, message: Json, at: Path) -> None:
+        """Add an assistant message to the one before it, as the results of all their calls must follow together."""
+        last = self.messages[-1]
+        self.losses.add(LossCode.TURNS_MERGED, at, "joined the message before it, whose calls had no results yet")
+        for key, value in message.items():
+            if not (before := last.get(key)):
+                last[key] = value
+            elif type(before) is str and type(value) is str:
+                last[key] = before if key == "role" else f"{before}\n\n{value}"
+            elif value:
+                last[key] = _parts_of(before) + _parts_of(value)
 
     def _before_assistant(self) -> None:
         """Prepare for an assistant message: calls that are still open will get no result."""
@@ -357,6 +374,10 @@ class _MessagesWriter:
         label = name or ("image" if written["type"] == "image_url" else "file")
         self.moved_media += ({"type": "text", "text": f"Attachment {number} of the tool results ({label}):"}, written)
         return f"[{label}: attachment {number} in the following user message]"
+
+
+def _parts_of(content: str | list[Json]) -> list[Json]:
+    return [text_part(content)] if isinstance(content, str) else content
 
 
 def _string_or_parts(turn: Turn, parts: list[Json]) -> str | list[Json]:
