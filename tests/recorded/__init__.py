@@ -1,0 +1,1 @@
+"""Recorded traffic of public projects as a judge of the translators. The recordings never enter this repository."""
