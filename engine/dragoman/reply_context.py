@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dragoman import limits as _limits
-from dragoman.canonical.events import Usage
-from dragoman.canonical.request import Json
+from dragoman.canonical.events import StopReason, Usage
+from dragoman.canonical.reply import Reply
+from dragoman.canonical.request import Json, Text
 from dragoman.canonical.service_report import ServiceReport
-from dragoman.errors import Failure, Path
+from dragoman.errors import Failure, Path, UpstreamProtocolError
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import Limits
 from dragoman.losses import LossCode, Losses
@@ -48,6 +49,18 @@ class StoredReply:
     """True if the client gets the reply as a stream although it is requested whole."""
     evicted: Sequence[tuple[LossCode, Path, str]] = field(default=(), repr=False)
     """The losses of the compaction: code, path, and what was done."""
+
+    def summarise(self, reply: Reply) -> None:
+        """Turns a reply that is a summary into the history that it completes.
+
+        Raises UpstreamProtocolError if it is no complete summary.
+        """
+        assert self.summarised is not None
+        summary = "".join(part.text for part in reply.parts if type(part) is Text).strip()
+        if not summary or reply.stop.reason is not StopReason.END:
+            raise UpstreamProtocolError("the model wrote no complete summary of the conversation")
+        self.compaction = self.summarised(summary)
+        reply.parts, reply.cut = [], frozenset()
 
 
 @dataclass(slots=True)

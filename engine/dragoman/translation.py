@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.canonical.events import Error, Event, StopReason, Usage, expand_runs
+from dragoman.canonical.events import Error, Event, Usage, expand_runs
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, reply_of
-from dragoman.canonical.request import Json, Text
+from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
@@ -24,7 +24,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
-from dragoman.reply_context import ReplyContext, StoredReply
+from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
 from dragoman.stages.base import EventBatch, ReplyPipeline, Stage, transform
 from dragoman.stages.null_arguments import trim_reply
@@ -278,16 +278,13 @@ class Translation:
                 body = document if document is not None else self._join_stream(body)
             payload = self._reply_object(body, headers, loads)
             upstream = self.direction.upstream
-            context.usage = upstream.read_usage(payload.get("usage"))
-            counts = upstream.note_service(payload, context)
-            if context.usage is None:
-                context.usage = counts
+            context.usage = upstream.note_service(payload, context)
             self._note_id(payload.get("id"))
             if payload.get("error"):
                 self._check_key(body, headers)
                 body = redact_json(body, context.secrets)
-            elif (check_end := self.direction.upstream.check_end) is not None:
-                check_end(payload)
+            elif upstream.check_end is not None:
+                upstream.check_end(payload)
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
                 return put(body, find_values(body, "model"), context.model)
             return body
@@ -386,7 +383,7 @@ class Translation:
         reply.id = reply.id or context.request_id
         context.usage = reply.usage
         if context.stored is not None and context.stored.summarised is not None:
-            _summarise(reply, context.stored)
+            context.stored.summarise(reply)
         return reply
 
     def _reply_object(self, body: bytes, headers: Mapping[str, str] | None, parse: Callable[[bytes], Any]) -> Json:
@@ -469,13 +466,3 @@ class Translation:
         response = error_response(client, for_client(failure, context.own_key), context.request_id)
         response.failure = failure
         return response
-
-
-def _summarise(reply: Reply, stored: StoredReply) -> None:
-    """Turn a reply that is a summary into the history that it completes. Raises UpstreamProtocolError without one."""
-    assert stored.summarised is not None
-    summary = "".join(part.text for part in reply.parts if type(part) is Text).strip()
-    if not summary or reply.stop.reason is not StopReason.END:
-        raise UpstreamProtocolError("the model wrote no complete summary of the conversation")
-    stored.compaction = stored.summarised(summary)
-    reply.parts, reply.cut = [], frozenset()

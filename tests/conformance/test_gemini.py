@@ -141,6 +141,7 @@ async def loop(client: str, url: str, *, stream: bool) -> list[Any]:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_session_keeps_the_signatures(client: str, stream: bool, gemini: Gemini, profile: str) -> None:
+    """T-15: without them Gemini answers the next turn with 400."""
     gemini.requests.clear()
     async with served(gemini, builtin_profile("chat", profile)) as url:
         await loop(client, url, stream=stream)
@@ -181,6 +182,7 @@ def unsigned(client: str, messages: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("rewrite", [False, True])
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_history_of_another_model_is_accepted(client: str, rewrite: bool) -> None:
+    """T-15: its calls have no signatures of Gemini."""
     gemini = Gemini()
     async with served(gemini, builtin_profile("chat", "gemini").replace({"rewrite": rewrite})) as url:
         messages = await loop(client, url, stream=False)

@@ -255,5 +255,6 @@ def test_an_item_that_the_client_does_not_run_may_be_left_open(client: str, kind
 
 @clients
 def test_T02_a_call_that_the_client_runs_must_be_done(client: str) -> None:
+    """A call whose arguments never came is run with none (vllm-project/vllm#32713)."""
     frames = numbered(told.created(), told.added(0, **told.call()), told.done(1, **TEXT), told.ended(TEXT))
     assert judge(client, stream_through(translated(direction(client, RESPONSES)), frames)).error is not None

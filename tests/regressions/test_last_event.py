@@ -47,6 +47,7 @@ def test_T23_the_last_event_is_delivered_without_its_blank_line(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_T23_the_last_event_of_an_error_is_delivered_too(dialect: Dialect) -> None:
+    """Clients that never get the error take the stream for cut, and ask again."""
     error = {
         Dialect.CHAT: b'data: {"error":{"message":"no","type":"server_error","param":null,"code":null}}',
         Dialect.MESSAGES: b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"no"}}',

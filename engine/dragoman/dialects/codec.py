@@ -29,10 +29,9 @@ class Codec:
     """Reads a complete reply's JSON object as a canonical `Reply`."""
     write_reply: Callable[..., Any]
     """Writes a canonical `Reply` as a JSON object."""
-    read_usage: Callable[[Any], Usage | None]
-    """Reads the token counts of a reply."""
-    note_service: Callable[[Any, Any], Any]
-    """Notes what a forwarded reply states about its service, in an object with an attribute `service`."""
+    note_service: Callable[[Any, Any], Usage | None]
+    """Notes what a forwarded reply states about its service, in an object with an attribute `service`, and returns its
+    token counts."""
     reader: Callable[[ReplyContext], StreamReader]
     """Makes the stage that reads frames as events."""
     writer: Callable[[ReplyContext], StreamWriter]

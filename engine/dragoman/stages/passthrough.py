@@ -333,7 +333,7 @@ class Passthrough:
             return b""
         if self._opening is None:
             if data.startswith(_USUAL_BEGINNINGS):
-                self._is_stream = True
+                self._is_stream, self._first = True, False
                 return data
             self._opening = Opening()
         at = self._opening.find(data)

@@ -70,6 +70,7 @@ def sent(client: str, upstream: str, arguments: Any, **knobs: Any) -> tuple[Any,
 @pytest.mark.parametrize("arguments", BROKEN, ids=range(len(BROKEN)))
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_messages_upstream_gets_them_as_one_text(client: str, arguments: str) -> None:
+    """T-06: one broken call in the history ended the session."""
     got, translation = sent(client, "messages", arguments)
     assert got == {"invalid_arguments": arguments}
     assert translation.losses.counts[LossCode.CALL_ARGUMENTS] == 1

@@ -74,6 +74,7 @@ def allowed(ttls: list[str]) -> bool:
 @pytest.mark.parametrize("ttls", list(product([None, "5m", "1h"], repeat=4)))
 @pytest.mark.parametrize("client", ["chat", "messages"])
 def test_no_mark_of_an_hour_stands_behind_a_shorter_one(client: str, ttls: tuple[str | None, ...]) -> None:
+    """T-45: Claude answers 400."""
     body = request(client, dict(zip(PLACES, ttls, strict=True)))
     sent, made = translated(client, "messages", body, flags={"rewrite": True})
     given = [ttl or "5m" for ttl in ttls]

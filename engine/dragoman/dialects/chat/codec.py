@@ -10,7 +10,7 @@ from dragoman.dialects.chat.reply_fields import note_service
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.dialects.chat.request.request_usage import request_usage
 from dragoman.dialects.chat.request.write import write_request
-from dragoman.dialects.chat.stop_and_usage import check_end, read_usage
+from dragoman.dialects.chat.stop_and_usage import check_end
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.chat.stream.usage_remover import UsageRemover
@@ -25,7 +25,6 @@ CODEC = Codec(
     write_request,
     read_reply,
     write_reply,
-    read_usage,
     note_service,
     ChatReader,
     ChatWriter,

@@ -20,7 +20,7 @@ ID_PREFIX = "chatcmpl-"
 
 # --- stop reasons (mapping §9.2) --------------------------------------------------------------------------------------
 
-_REASONS = {
+READ_FINISH = {
     "stop": StopReason.END,
     "length": StopReason.LENGTH,
     "tool_calls": StopReason.TOOL_CALLS,
@@ -50,7 +50,7 @@ def read_finish_reason(native: str | None) -> StopReason | None:
     """
     if not native:
         return None
-    reason = _REASONS.get(native) or read_stop_word(native, "finish_reason")
+    reason = READ_FINISH.get(native) or read_stop_word(native, "finish_reason")
     return StopReason.END if reason is StopReason.STOP_SEQUENCE else reason  # the word does not state which one
 
 
@@ -108,7 +108,7 @@ def resolve_stop_reason(
         check_shown(native, "finish_reason", shown=calls or refusal or shown)
         losses.add(LossCode.STOP_UNKNOWN, at, f"taken as an end: {native!r}")
         reason = StopReason.END
-    elif native not in _REASONS:
+    elif native not in READ_FINISH:
         losses.add_once(LossCode.REPLY_REPAIRED, at, f"read {native!r} as {_FINISH_REASONS[reason]!r}")
     if reason is StopReason.END:
         if calls:  # several compatible servers send `stop` after calls

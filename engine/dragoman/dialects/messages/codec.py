@@ -13,7 +13,7 @@ from dragoman.dialects.messages.request.drop_billing_line import strip_billing_l
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.messages.request.write import write_request
-from dragoman.dialects.messages.stop_and_usage import check_end, read_usage
+from dragoman.dialects.messages.stop_and_usage import check_end
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.dialects.messages.stream.reader import MessagesReader
 from dragoman.dialects.messages.stream.validator import MessagesValidator
@@ -25,7 +25,6 @@ CODEC = Codec(
     write_request,
     read_reply,
     write_reply,
-    read_usage,
     note_service,
     MessagesReader,
     MessagesWriter,

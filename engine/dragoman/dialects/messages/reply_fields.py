@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
+from dragoman.dialects.messages.stop_and_usage import read_usage
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import (
     STATED,
@@ -114,7 +116,13 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
             record_unknown(details, known, (*at, key), losses)
 
 
-def note_service(message: Json, holder: ReportHolder) -> None:
+def note_service(message: Json, holder: ReportHolder) -> Usage | None:
+    """Note tier, price, searches and changes of a forwarded message, and return its token counts."""
+    note_message(message, holder)
+    return read_usage(message.get("usage"))
+
+
+def note_message(message: Json, holder: ReportHolder) -> None:
     """Note tier, price, searches and changes of a forwarded message or `message_delta`."""
     note_changes(message, holder)
     if type(usage := message.get("usage")) is dict:

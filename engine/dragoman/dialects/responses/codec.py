@@ -11,7 +11,6 @@ from dragoman.dialects.responses.reply_fields import note_service
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.responses.request.write import write_request
-from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.responses.stream.observer import ResponsesObserver
 from dragoman.dialects.responses.stream.reader import ResponsesReader
 from dragoman.dialects.responses.stream.validator import ResponsesValidator
@@ -23,7 +22,6 @@ CODEC = Codec(
     write_request,
     read_reply,
     write_reply,
-    read_usage,
     note_service,
     ResponsesReader,
     ResponsesWriter,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.logprobs import record_unknown_tokens
 from dragoman.dialects.openai.moderation import read_response_moderation
+from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import (
     STATED,
@@ -104,8 +106,8 @@ def note_changes(response: Json, holder: ReportHolder) -> None:
         ]
 
 
-def note_service(response: Json, holder: ReportHolder) -> None:
-    """Note tier, price, searches and changes of a forwarded response."""
+def note_service(response: Json, holder: ReportHolder) -> Usage | None:
+    """Note tier, price, searches and changes of a forwarded response, and return its token counts."""
     if tier := response.get("service_tier"):
         note_tier(holder, tier)
     if not response.keys() <= RESPONSE:
@@ -113,6 +115,7 @@ def note_service(response: Json, holder: ReportHolder) -> None:
         note_changes(response, holder)
     if type(usage := response.get("usage")) is dict and not usage.keys() <= _USAGE:
         note_billing(holder, usage)
+    return read_usage(response.get("usage"))
 
 
 def record_unknown_item(item: Json, at: Path, context: ReplyContext) -> None:

@@ -87,6 +87,6 @@ def read_unread(given: Any, error: ClientRequestError, at: Path, losses: Losses,
     kind = given.get("type") if type(given) is dict else None
     if losses.strict or (type(kind) is str and kind in _CALLS):
         raise error
-    text = given.get("text") if type(given) is dict else None
+    text = given.get("text") if type(given) is dict else given
     unread = Unread(error, at, text if type(text) is str else "")
     return Text(replaced(unread, error, losses), at) if assistant else unread

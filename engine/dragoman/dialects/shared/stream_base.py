@@ -269,7 +269,10 @@ class StreamReader:
 
     def read_whole(self, payload: Json, out: list[Event]) -> None:
         """Reads a complete reply. Nothing is read after it. Raises DragomanError."""
-        out += events_of(self.read_reply(payload))
+        reply, stored = self.read_reply(payload), self.context.stored
+        if stored is not None and stored.summarised is not None:
+            stored.summarise(reply)
+        out += events_of(reply)
         self.done = True
 
     def read_reply(self, payload: Json) -> Reply:

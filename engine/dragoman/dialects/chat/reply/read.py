@@ -89,7 +89,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         sources = read_sources(body, (), losses)
     if not usage:
         usage = usage_elsewhere(body, choice)
-    note_usage(usage, ("usage",), context)
+    if usage:
+        note_usage(usage, ("usage",), context)
     if tier := body.get("service_tier"):
         note_tier(context, tier)
     if not choice.keys() <= CHOICE:
@@ -114,7 +115,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     cut = type(finish) is str and read_finish_reason(finish) in CUTS
     raw_calls = message.get("tool_calls")
     legacy = message.get("function_call")
-    if not is_empty(legacy) and is_empty(raw_calls):
+    if legacy and not is_empty(legacy) and is_empty(raw_calls):
         losses.add(
             LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
         )
@@ -126,12 +127,13 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         ]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
-    unfinished = range(len(parts) - (len(calls) or min(1, len(parts))), len(parts)) if cut else range(0)
-    cut_parts = frozenset(unfinished)
-    if signatures := _read_signatures(message, raw_calls, calls):
-        parts, cut_parts = _insert_signatures(parts, signatures, cut_parts)
+    unfinished = frozenset[int]()
+    if cut:
+        unfinished = frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts)))
+    if (calls or EXTRA_KEY in message) and (signatures := _read_signatures(message, raw_calls, calls)):
+        parts, unfinished = _insert_signatures(parts, signatures, unfinished)
     kinds = [type(part) for part in parts]
-    if not is_empty(message.get("audio")):
+    if (audio := message.get("audio")) and not is_empty(audio):
         if not parts:
             raise UpstreamProtocolError("upstream reply holds audio only")
         losses.add(LossCode.UNKNOWN_EVENT, (*_MESSAGE, "audio"), AUDIO)
@@ -152,7 +154,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         stop,
         read_usage(usage),
         read_timestamp(created),
-        cut=cut_parts,
+        cut=unfinished,
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.errors import is_error_frame, write_error_frame
 from dragoman.dialects.chat.reply_fields import BODY, note_service
-from dragoman.dialects.chat.stop_and_usage import read_finish_reason
+from dragoman.dialects.chat.stop_and_usage import READ_FINISH, read_finish_reason
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.shared.json_fields import is_empty
@@ -50,11 +51,8 @@ class ChatObserver(Observer):
         if is_error_frame(payload):
             return self.watch_error(payload, event)
         usage, choices = payload.get("usage"), payload.get("choices")
-        if usage or not payload.keys() <= BODY or not self.progressed or _has_usage(choices):
-            counts = note_service(payload, self)
-            usage = usage or counts
-            if counts is not None:
-                self.usage, self.counted = counts, False
+        if usage or not payload.keys() <= BODY or (self.service is None and "service_tier" in payload):
+            usage = self._count(payload) or usage
         if type(choices) is not list:
             if not (choices is None and usage):
                 return self.violation("a chunk without choices")
@@ -65,6 +63,8 @@ class ChatObserver(Observer):
                 continue
             if "error" in choice and (error := choice["error"]):  # OpenRouter. SDKs read no error here.
                 return self.refuse(read_error_payload({"error": error}, Dialect.CHAT))
+            if "usage" in choice:  # Kimi
+                usage = usage or self._count(payload)
             index = choice.get("index")
             if type(index) is not int:
                 self.violation("a choice without an index")
@@ -77,7 +77,8 @@ class ChatObserver(Observer):
                 self.progressed = True
                 self.tool_open |= bool(delta.get("tool_calls"))
             if native := choice.get("finish_reason"):
-                self.check_stop(read_finish_reason, native)
+                if type(native) is not str or native not in READ_FINISH:
+                    self.check_stop(read_finish_reason, native)
                 self.tool_open = False
                 self._open.discard(index)
                 self._finished.add(index)
@@ -97,6 +98,13 @@ class ChatObserver(Observer):
         else:
             self.written += sum([_length(choice.get("delta")) for choice in choices if type(choice) is dict])
 
+    def _count(self, payload: Json) -> Usage | None:
+        """Note what a chunk states about the service, and return its token counts, wherever they are."""
+        counts = note_service(payload, self)
+        if counts is not None:
+            self.usage, self.counted = counts, False
+        return counts
+
     def is_own_error(self, payload: Json, event: str) -> bool:
         """Returns whether the SDKs read the message of this error."""
         error = payload.get("error")
@@ -105,10 +113,6 @@ class ChatObserver(Observer):
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
         """Returns the frame `data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
-
-
-def _has_usage(choices: Any) -> bool:
-    return type(choices) is list and len(choices) == 1 and type(choices[0]) is dict and "usage" in choices[0]
 
 
 def _sole_text(choice: Json) -> str | None:

@@ -7,7 +7,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
-from dragoman.dialects.messages.reply_fields import note_service
+from dragoman.dialects.messages.reply_fields import note_message
 from dragoman.dialects.messages.stop_and_usage import read_stop, read_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.passthrough import Observer
@@ -74,7 +74,7 @@ class MessagesObserver(Observer):
                 return
             usage = message.get("usage") if type(message) is dict else None
             if type(message) is dict:
-                note_service(message, self)
+                note_message(message, self)
             # Its count of the output is not final.
             self._count({**usage, "output_tokens": None} if type(usage) is dict else None)
         elif name == "content_block_start":
@@ -98,7 +98,7 @@ class MessagesObserver(Observer):
                 self.tool_open = len(self._calls) > 0
         elif name == "message_delta":
             self._count(payload.get("usage"))
-            note_service(payload, self)
+            note_message(payload, self)
             delta = payload.get("delta")
             if type(delta) is dict and (native := delta.get("stop_reason")):
                 self.check_stop(read_stop, native)

@@ -14,9 +14,9 @@ from dragoman.dialects.responses.reply.read_items import CALLS, is_cut
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame, encode
 
-_ACTED_ON: Final = frozenset(
-    {"message", "reasoning", *CALLS, "shell_call", "local_shell_call", "apply_patch_call", "computer_call"}
-)
+RUN: Final = frozenset({*CALLS, "shell_call", "local_shell_call", "apply_patch_call", "computer_call"})
+"""Calls that agents run."""
+_ACTED_ON: Final = RUN | {"message", "reasoning"}
 """Items that agents show or run. They know others, which are hosted, from the terminal event."""
 
 

@@ -15,9 +15,14 @@ from dragoman.dialects.responses.reply.read import read_status
 from dragoman.dialects.responses.reply.read_items import CALLS
 from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.reply_fields import note_service
-from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.responses.stream.keepalive import keepalive_frame
-from dragoman.dialects.responses.stream.missing_items import MissingItem, find_missing, item_identity, missing_frames
+from dragoman.dialects.responses.stream.missing_items import (
+    RUN,
+    MissingItem,
+    find_missing,
+    item_identity,
+    missing_frames,
+)
 from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
@@ -237,8 +242,7 @@ class ResponsesObserver(Observer):
             if reports_error(payload):
                 return self.refuse(read_error_payload(payload, Dialect.RESPONSES))
             return self.violation("a terminal event without its response")
-        note_service(response, self)
-        self.usage, self.counted = read_usage(response.get("usage")), True
+        self.usage, self.counted = note_service(response, self), True
         try:
             status = read_status(response, terminal)
         except DragomanError as error:
@@ -247,10 +251,11 @@ class ResponsesObserver(Observer):
         output = response.get("output")
         if status == "completed" and (self._open or type(output) is not list or len(output) != len(self._finished)):
             self._missing = find_missing(self._open, self._finished, output)
-            if not self._open.keys() <= {missing.place for missing in self._missing}:
+            found = {missing.place for missing in self._missing}
+            if any(str(kind) in RUN for index, kind in self._open.items() if index not in found):
                 self._missing = []
-                self.violation("completed with an item that is not done")
-                self.fault = StreamTruncated("upstream sent response.completed with an item that is not done").failure
+                self.violation("completed with a call that is not done")
+                self.fault = StreamTruncated("upstream sent response.completed with a call that is not done").failure
                 self._last -= 1
                 return
         self.complete = True

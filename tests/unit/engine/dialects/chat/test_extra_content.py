@@ -308,7 +308,7 @@ def test_a_signature_after_the_finish_is_kept() -> None:
 @pytest.mark.parametrize("deltas", REPLIES["a text"][1])
 def test_claude_code_gets_no_block_behind_its_last_text(deltas: list[Json]) -> None:
     output, losses = streamed("messages", deltas, knobs=Knobs(last_signature="drop"))
-    assert output[-1] == {"type": "text", "text": "Yes"}
+    assert output[-1] == {"type": "text", "text": "Yes", "citations": None}
     kept = any(block["type"] == "thinking" for block in output)
     assert kept != (LossCode.REASONING_SIGNATURE in losses.counts)
 

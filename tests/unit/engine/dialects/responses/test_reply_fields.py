@@ -14,7 +14,7 @@ from dragoman.reply_context import ReplyContext
 Json = dict[str, Any]
 REMOVED = [{"id": "rs_1", "type": "reasoning", "action": "removed", "reason": "model_mismatch"}]
 RESULT = {"type": "moderation_result", "model": "omni", "flagged": False}
-ITEM = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant"}
+ITEM: Json = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant"}
 ITEM |= {"content": [{"type": "output_text", "text": "Hi", "annotations": []}]}
 RESPONSE: Json = {
     **{"id": "resp_1", "object": "response", "created_at": 1, "model": "up", "status": "completed", "error": None},

@@ -93,6 +93,7 @@ def history(dialect: str, old: Json | None, result: Json | None, new: Json | Non
 @pytest.mark.parametrize("kind", ["image", "pdf", "broken", "unknown"])
 @pytest.mark.parametrize(("client", "upstream"), DIRECTIONS)
 def test_a_part_of_the_history_becomes_a_text(client: str, upstream: str, kind: str, place: str) -> None:
+    """T-41: one picture in the history ended the session."""
     part = PARTS[client](kind)
     body = history(client, part, None, None) if place == "earlier turn" else history(client, None, part, None)
     sent, made = translated(client, upstream, body, flags=TEXT_ONLY)

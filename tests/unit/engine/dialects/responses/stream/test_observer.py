@@ -23,6 +23,7 @@ from support.responses_frames import (
     Json,
     added,
     at,
+    call,
     closes,
     created,
     cut,
@@ -135,7 +136,7 @@ def test_T24_unknown_and_hosted_events_are_no_breach() -> None:
         (numbered(created(), *says(0, "x")), "response.output_text.delta of an item that is not open"),
         (numbered(created(), done(0)), "response.output_item.done of an item that is not open"),
         (numbered(created(), added(0), added(0)), "an item added twice"),
-        (numbered(created(), added(0), ended()), "completed with an item that is not done"),
+        (numbered(created(), added(0, **call()), ended()), "completed with a call that is not done"),
         (numbered(created(), {"type": "response.completed"}), "a terminal event without its response"),
         ([*numbered(created()), *numbered(ended(), first=2)], "sequence_number 2 after 0"),
         ([*numbered(created()), "[DONE]"], "[DONE] before the terminal event"),
@@ -154,10 +155,11 @@ def test_an_event_line_that_disagrees_is_noted_and_a_done_mark_behind_the_end_is
     assert watch(*WHOLE, "[DONE]").violations == []
 
 
-@pytest.mark.parametrize("kind", [[], {}, None, 7])
-def test_an_item_of_any_type_is_observed(kind: Any) -> None:
-    observer = watch(*numbered(created(), added(0, type=kind)))
+@pytest.mark.parametrize("kind", [[], {}, None, 7, "message", "mcp_list_tools"])
+def test_an_item_of_any_type_is_observed_and_only_a_call_has_to_be_done(kind: Any) -> None:
+    observer = watch(*numbered(created(), added(0, type=kind), ended()))
     assert not observer.tool_open
+    assert (observer.complete, observer.fault, observer.violations) == (True, None, [])
 
 
 def test_an_error_without_a_type_is_still_an_error() -> None:
@@ -250,8 +252,8 @@ def test_no_value_makes_it_raise(events: list[Any]) -> None:
         failed(observer)
 
 
-def test_completed_with_an_open_item_is_a_fault_in_its_place() -> None:
-    events = numbered(created(), added(0), ended())
+def test_completed_with_an_open_call_is_a_fault_in_its_place() -> None:
+    events = numbered(created(), added(0, **call()), ended())
     stage = Passthrough(Observer())
     frames = [encode(Frame(event["type"], json.dumps(event).encode())) for event in events]
     out = stage.feed(b"".join(frames))
