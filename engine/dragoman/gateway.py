@@ -4,6 +4,7 @@
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
     errors         read_error redact quote tidy is_secret short_repr changed_fields
+    output caps    lower_cap
     token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
                    AUDIO_TOKENS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
@@ -47,6 +48,7 @@ from dragoman.wire import sse as _sse
 if TYPE_CHECKING:
     from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
     from dragoman.dialects.count_tokens import TokenCounter, TokenEstimate
+    from dragoman.dialects.messages.request.output_cap import lower_cap
     from dragoman.dialects.openai.forwarded_events import ForwardedEvents
     from dragoman.dialects.responses.websocket.client_frame import (
         RESPONSE_CREATE,
@@ -107,6 +109,7 @@ __all__ = (
     "heartbeat_frame",
     "is_secret",
     "join_items",
+    "lower_cap",
     "model_list_query",
     "parse_body",
     "quote",
@@ -137,6 +140,7 @@ _MODULES: Final = {
     "error_frame": "dialects.responses.websocket.server_frames",
     "heartbeat_frame": "dialects.responses.websocket.server_frames",
     "join_items": "dialects.responses.websocket.client_frame",
+    "lower_cap": "dialects.messages.request.output_cap",
     "steer_failed_frame": "dialects.responses.websocket.server_frames",
     "stream_id_tail": "dialects.responses.websocket.server_frames",
     "vocabulary_installed": "tokens.by_vocabulary",

@@ -36,6 +36,7 @@ class LossCode(StrEnum):
     CALL_CUT = "call_cut", "a call that was cut off has incomplete arguments and was left out"
     CALL_ID = "call_id", "a call without an id of its own was given one"
     CALL_META = "call_meta", "a call's extra data (caller, toolset, async, status) was not sent"
+    CAP_ADDED = "cap_added", "the client set no output cap; the upstream requires one"
     CAP_CLAMPED = "cap_clamped", "the output cap was lowered to the model's limit"
     CAP_RAISED = "cap_raised", "the output cap was raised to the upstream's minimum"
     CHOICE_DOWNGRADED = "choice_downgraded", "a forced tool choice became auto"
@@ -197,6 +198,12 @@ class Losses:
         if self._beyond is None:
             self._beyond = {}
         self._beyond[code] = self._beyond.get(code, 0) + 1
+
+    def note(self, code: LossCode, path: Path | str, done: str) -> None:
+        """Records what Dragoman chose where the client chose nothing. Strict mode does not reject it."""
+        strict, self.strict = self.strict, False
+        self.add(code, path, done)
+        self.strict = strict
 
     def add_once(self, code: LossCode, path: Path | str, done: str) -> None:
         """Records a loss that may repeat within a stream: only if no row with this code and `done` was added before."""

@@ -33,11 +33,9 @@ def ask(dialect: str, **fields: Any) -> Json:
     """A small valid request of a client dialect that asks for a stream."""
     said = [{"role": "user", "content": "Hi"}]
     if dialect == "responses":
-        return {"model": "m", "input": said, "stream": True, **fields}
-    body: Json = {"model": "m", "messages": said, "stream": True}
-    if dialect == "messages":
-        body["max_tokens"] = 1000
-    else:
+        return {"model": "m", "input": said, "max_output_tokens": 1000, "stream": True, **fields}
+    body: Json = {"model": "m", "messages": said, "max_tokens": 1000, "stream": True}
+    if dialect != "messages":
         body["stream_options"] = {"include_usage": True}
     return body | fields
 

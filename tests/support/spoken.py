@@ -61,10 +61,19 @@ def request(*turns: Turn) -> Request:
     return Request("responses", "m", list(turns))
 
 
+CAPS = {"chat": ("max_tokens", "max_completion_tokens"), "responses": ("max_output_tokens",)}
+"""The fields of the output limit."""
+
+
 def translated(
     client: str, upstream: str, body: Any, *, profile: str | None = None, flags: Any = None, **knobs: Any
 ) -> tuple[Any, Translation]:
-    """The body sent upstream, parsed, and the translation. `profile` names a shipped one, `flags` change it."""
+    """The body sent upstream, parsed, and the translation. `profile` names a shipped one, `flags` change it.
+
+    A Messages upstream needs an output limit: a request without one gets 9000, so that it is not a row.
+    """
+    if upstream == "messages" != client and not any(name in body for name in CAPS[client]):
+        body = {**body, CAPS[client][0]: 9000}
     chosen = builtin_profile(upstream, profile).replace(flags or {})
     row = direction(Dialect(client), Dialect(upstream))
     made = translate(row, json.dumps(body).encode(), profile=chosen, knobs=Knobs(**knobs))

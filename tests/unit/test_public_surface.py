@@ -141,6 +141,7 @@ GATEWAYS = (
     "heartbeat_frame",
     "is_secret",
     "join_items",
+    "lower_cap",
     "model_list_query",
     "parse_body",
     "quote",

@@ -14,10 +14,16 @@ from dragoman.canonical.request import EFFORTS
 from dragoman.limits import documented as flag
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
-from dragoman.profiles.third_parties_messages import MID_SYSTEM_MODELS, PREFILL_MODELS
+from dragoman.profiles.third_parties_messages import (
+    MID_SYSTEM_MODELS,
+    OUTPUT_LIMITS,
+    PREFILL_MODELS,
+)
 from dragoman.short_repr import changed_fields
 
 _LONGEST_KNOWN: Final = 128
+DEFAULT_OUTPUT: Final = 64_000
+"""Output limit for models of which none is known, in tokens. An upstream that takes less names its own in a 400."""
 
 
 def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
@@ -46,7 +52,11 @@ class Profile:
     context_window: int = flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
     counting: bool = flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
     max_output_tokens: int = flag(0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown")
-    default_max_tokens: int = flag(8192, "output limit sent to Messages upstreams if the client sets none")
+    default_max_tokens: int = flag(
+        0,
+        "output limit sent to Messages upstreams if the client sets none; 0 = the model's largest, which the "
+        "upstream's model list or a table states, else 64,000",
+    )
     sampling: Literal["free", "default_only", "none"] = flag("free", "which sampling parameters the upstream takes")
     temperature_with_top_p: bool = flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
     max_temperature: float = flag(2.0, "largest temperature taken")
@@ -173,6 +183,16 @@ class Profile:
         """True if a Messages upstream continues a final assistant message with this model."""
         return _listed(self.prefill_models, model)
 
+    def default_output(self, model: str) -> int:
+        """The output limit to send to a Messages upstream if the client sets none, in tokens."""
+        most = self.max_output_tokens
+        limit = self.default_max_tokens or most
+        if not limit:
+            limit = _output_limit(model) if len(model) <= _LONGEST_KNOWN else _output_limit.__wrapped__(model)
+            if not limit:
+                limit = output_within(self.context_window)
+        return min(limit, most) if most else limit
+
     def replace(self, flags: dict[str, Any]) -> Profile:
         """This profile with single flags replaced. Names and values are checked by the caller."""
         changed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in flags.items()}
@@ -182,6 +202,19 @@ class Profile:
 @lru_cache(maxsize=256)
 def _matches(patterns: tuple[str, ...], model: str) -> bool:
     return any(fnmatchcase(model, pattern) for pattern in patterns)
+
+
+@lru_cache(maxsize=256)
+def _output_limit(model: str) -> int:
+    return next((limit for pattern, limit in OUTPUT_LIMITS if fnmatchcase(model, pattern)), 0)
+
+
+def output_within(context_window: int) -> int:
+    """Returns the output limit for a model of which only the context window is known, or 0 for unknown, in tokens.
+
+    Servers count the limit and the prompt together.
+    """
+    return min(context_window // 2, DEFAULT_OUTPUT) or DEFAULT_OUTPUT
 
 
 def _listed(patterns: tuple[str, ...], model: str) -> bool:

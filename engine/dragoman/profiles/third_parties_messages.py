@@ -41,6 +41,31 @@ Opus and Sonnet 4.6 are the first that take none
 https://github.com/anomalyco/opencode/issues/13768), and no later model does (messages §5).
 """
 
+OUTPUT_LIMITS: Final = (
+    ("*claude-opus-4[-.][678]*", 128_000),
+    ("*claude-sonnet-4[-.]6*", 128_000),
+    ("*claude-opus-5*", 128_000),
+    ("*claude-sonnet-5*", 128_000),
+    ("*claude-haiku-5*", 128_000),
+    ("*claude-fable-5*", 128_000),
+    ("*claude-mythos-5*", 128_000),
+    ("*claude-opus-4[-.]5*", 64_000),
+    ("*claude-sonnet-4*", 64_000),
+    ("*claude-haiku-4*", 64_000),
+    ("*claude-3[-.]7*", 64_000),
+    ("*claude-opus-4*", 32_000),
+    ("*claude-3[-.]5*", 8192),
+    ("*claude-3*", 4096),
+    ("*claude-2*", 4096),
+    ("*claude-instant*", 4096),
+)
+"""The largest output limits of models in tokens, by patterns of names, also of other hosts; the first that fits counts.
+
+From https://platform.claude.com/docs/en/models/overview and the pages of single models there; those of Opus 4.6 to 4.8
+also from https://github.com/Effect-TS/effect/pull/7129, and of Claude 3 from the API's errors
+(https://github.com/anthropics/claude-code/issues/11302, https://github.com/coolcline/CoolCline/issues/23).
+"""
+
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
 _GLM = "https://docs.z.ai/guides/capabilities/thinking-mode"
 _MINIMAX = "https://platform.minimax.io/docs/api-reference/text-anthropic-api"

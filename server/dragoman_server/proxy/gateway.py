@@ -121,6 +121,7 @@ class Gateway:
         self.now = now
         """Returns Unix seconds."""
         self.loaded = LoadedConfig(config)
+        output_limits = self.loaded.output_limits
         self.receipts = Receipts(config.server.receipts)
         self.prompt_cache = PromptCacheDiagnostics(config.server.prefix_diagnostics)
         self._instruments = instruments = Instruments(config, self._add_connections, now)
@@ -145,7 +146,7 @@ class Gateway:
         self._open = OpenRequests()
         self.upstream, self.new_id = UpstreamCalls(upstream, self._open), new_id
         self.upstream_requests = UpstreamRequests(sender or new_id())
-        self._upstream_models = UpstreamModels(self.upstream.fetch_list)
+        self._upstream_models = UpstreamModels(self.upstream.fetch_list, output_limits.add_list)
         self.known_models = KnownModels(
             self._upstream_models, self.upstream_requests.get_headers, lambda: self.config.providers
         )
@@ -232,7 +233,7 @@ class Gateway:
         config.check()
         config, ignored = with_fixed(self.config, config)
         mask_logs(config)
-        self.loaded = LoadedConfig(config)
+        self.loaded = LoadedConfig(config, self.loaded.output_limits)
         self.routing.configure(config)
         server = config.server
         self.bodies.configure(server)
@@ -427,6 +428,12 @@ class Gateway:
             # A base URL exported for the gateway's clients and inherited by the gateway itself.
             raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
         return identify(request, self.loaded, self.hooks, self.named_keys.accounts, self.now)
+
+    def learn_output_limit(self, name: str, model: str, limit: int) -> None:
+        """Keep the largest output limit of a model at the provider `name`, in tokens."""
+        provider = self.config.providers.get(name)
+        if provider is not None:
+            self.loaded.output_limits.add(provider, model, limit)
 
     async def count(self, key: KeyRecord | None, client: Dialect) -> None:
         """Count a request that is not sent upstream in the limits of its key. Raises DragomanError (429, 503).

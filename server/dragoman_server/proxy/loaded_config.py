@@ -18,6 +18,7 @@ from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.web_origins import WebOrigins
 from dragoman_server.routing.client_profiles import ClientProfiles
 from dragoman_server.routing.model_names import KnownModel, ModelNames
+from dragoman_server.routing.output_limits import OutputLimits
 from dragoman_server.routing.router import Router
 
 FIXED = (
@@ -42,6 +43,7 @@ class LoadedConfig:
         "listings",
         "model_names",
         "named_keys",
+        "output_limits",
         "requests_usage",
         "requires_key",
         "router",
@@ -50,8 +52,10 @@ class LoadedConfig:
         "web_origins",
     )
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, output_limits: OutputLimits | None = None) -> None:
         self.config = config
+        self.output_limits = output_limits or OutputLimits()
+        """The known output limits of models, which outlast the configuration."""
         self.router = Router(config)
         self.model_names = ModelNames(self.router)
         self.client_profiles = ClientProfiles(config.server.client_profiles)

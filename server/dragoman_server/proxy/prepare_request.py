@@ -17,6 +17,7 @@ from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange, OpenStream
 from dragoman_server.proxy.limits import NO_RATE_HEADERS, admit, estimate_by_size, with_price
 from dragoman_server.proxy.long_bodies import compute
+from dragoman_server.proxy.output_cap_retry import OutputCapTransport
 from dragoman_server.proxy.resolve_request import resolve_request
 from dragoman_server.proxy.upstream_calls import Send
 from dragoman_server.routing.plan import Candidate
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dragoman_server.proxy.gateway import Gateway
 
 log = logging.getLogger("dragoman")
-_RESPONSES = Dialect.RESPONSES  # member access on an enum class costs more than a global
+_MESSAGES, _RESPONSES = Dialect.MESSAGES, Dialect.RESPONSES  # member access on an enum class costs more than a global
 
 
 async def prepare_request(
@@ -83,6 +84,8 @@ async def prepare_request(
             recording=receipt.capture,
         )
         transport = captured.transport(transport)
+    if receipt.client is not _MESSAGES and (provider.dialect is _MESSAGES or ranking is not None):
+        transport = OutputCapTransport(transport, exchange, gateway.learn_output_limit)
     exchange.models_at = gateway.known_models.names_at
     call = gateway.upstream_requests.build(request, translation, provider, loaded)
     if receipt.trace is not None:

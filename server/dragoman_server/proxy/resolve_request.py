@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, Dialect, Knobs, Limits, Translation, translate
+from dragoman import ClientRequestError, Dialect, Knobs, Limits, Profile, Translation, translate
 from dragoman.gateway import DIRECTIONS, conversation_digest, parse_body
 from dragoman.wire import Json
 from dragoman_server.config.provider import Provider
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _tuple: Final = tuple.__new__
 """Makes a `ResolvedRequest` of its values. A call of the class takes eight times the instructions."""
+_MESSAGES: Final = Dialect.MESSAGES  # member access on an enum class costs more than a global
 Complete = Callable[[Json, Dialect, Provider], Json]
 """Adds fields to a payload that its endpoint does not require and its translation does."""
 
@@ -272,7 +273,22 @@ def _arguments(
     secrets = loaded.secrets_of(provider, request.headers)
     request_usage = loaded.requests_usage or (key is not None and key.limits.count_tokens)
     known = receipt.client, receipt.created, receipt.request_id, receipt.turn
-    return (*known, target, body, payload, knobs, server.limits, server.validate, clock, secrets, request_usage)
+    profile = provider.profile
+    if provider.dialect is _MESSAGES and receipt.client is not _MESSAGES:  # clients of Messages set a limit
+        profile = loaded.output_limits.profile(provider, target.upstream_model)
+    return (
+        *known,
+        target,
+        profile,
+        body,
+        payload,
+        knobs,
+        server.limits,
+        server.validate,
+        clock,
+        secrets,
+        request_usage,
+    )
 
 
 def _translated(
@@ -281,6 +297,7 @@ def _translated(
     request_id: str,
     turn: StoredTurn | None,
     target: Target,
+    profile: Profile,
     body: bytes,
     payload: Json,
     knobs: Knobs,
@@ -297,7 +314,7 @@ def _translated(
             body,
             payload=payload,
             upstream_model=target.upstream_model,
-            profile=provider.profile,
+            profile=profile,
             knobs=knobs,
             limits=limits,
             created=created,

@@ -48,6 +48,8 @@ CLIENT_WAITING = 16
 
 Fetch = Callable[[UpstreamRequest], Awaitable[tuple[int, bytes]]]
 """Sends a request and returns status and body. Raises UpstreamError."""
+Listed = Callable[[Provider, Iterable[ListedModel]], None]
+"""Gets each list of a provider that was fetched."""
 
 
 class ListRefused(ValueError):
@@ -99,10 +101,19 @@ class _Turns:
 
 
 class UpstreamModels:
-    """The lists of a gateway's upstreams. `clock` returns seconds from any origin; `wait` is in seconds."""
+    """The lists of a gateway's upstreams. `listed` gets each one that is fetched. `clock` returns seconds from any
+    origin; `wait` is in seconds."""
 
-    def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic, wait: float = WAIT) -> None:
+    def __init__(
+        self,
+        fetch: Fetch,
+        listed: Listed | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: float = WAIT,
+    ) -> None:
         self._fetch = fetch
+        self._listed = listed
         self._clock = clock
         self._wait = wait
         self._lists: dict[bytes, _List] = {}
@@ -171,6 +182,8 @@ class UpstreamModels:
         try:
             async with turns.slots, self._slots, asyncio.timeout(TIMEOUT):
                 entry.models = await fetch_models(self._fetch, provider, headers)
+            if self._listed is not None:
+                self._listed(provider, entry.models)
             entry.failed, entry.reached, entry.due = False, True, self._clock() + FRESH
         except (DragomanError, TimeoutError, ValueError) as error:
             entry.models, entry.due = entry.models or (), self._clock() + PAUSE

@@ -141,7 +141,13 @@ def test_arguments_may_hold_half_a_surrogate_pair_as_it_is() -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_chat_client_is_told_which_count_is_none_of_the_upstreams(streamed: bool) -> None:
     usage = {"output_tokens": 7}
-    body = {"model": "m", "messages": [USER], "stream": streamed, "stream_options": {"include_usage": True}}
+    body = {
+        "model": "m",
+        "max_tokens": 99,
+        "messages": [USER],
+        "stream": streamed,
+        "stream_options": {"include_usage": True},
+    }
     made = translate(direction("chat", "messages"), json.dumps(body).encode())
     reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "c", "content": [text("Hi")]}
     if streamed:

@@ -40,12 +40,12 @@ def history(client: str, arguments: Any) -> Json:
     if client == "responses":
         call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": arguments}
         result = {"type": "function_call_output", "call_id": "c1", "output": "It failed."}
-        return {"input": [{"role": "user", "content": "Go"}, call, result]}
+        return {"max_output_tokens": 99, "input": [{"role": "user", "content": "Go"}, call, result]}
     if client == "chat":
         call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
         said = {"role": "assistant", "content": None, "tool_calls": [call]}
         result = {"role": "tool", "tool_call_id": "c1", "content": "It failed."}
-        return {"messages": [{"role": "user", "content": "Go"}, said, result]}
+        return {"max_tokens": 99, "messages": [{"role": "user", "content": "Go"}, said, result]}
     said = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": arguments}]}
     results = [{"type": "tool_result", "tool_use_id": "c1", "content": "It failed."}]
     asked, answered = ({"role": "user", "content": content} for content in ("Go", results))

@@ -23,11 +23,14 @@ TOOLS: dict[str, Json] = {
 }
 
 
+CAPS = {"chat": "max_tokens", "messages": "max_tokens", "responses": "max_output_tokens"}
+
+
 def asked(dialect: str, content: Any = "go", **fields: Any) -> Json:
     """A request of one user turn."""
-    body: Json = {"model": "m", **fields}
+    body: Json = {"model": "m", CAPS[dialect]: 9000, **fields}
     body["input" if dialect == "responses" else "messages"] = [{"role": "user", "content": content}]
-    return body | ({"max_tokens": 9} if dialect == "messages" else {})
+    return body
 
 
 def choice(upstream: str, body: Json) -> Any:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from dragoman.dialects import Dialect
+from dragoman.profiles.profile import output_within
 from dragoman.short_repr import short_repr
 
 MODEL_LIST_PATH = "models"
@@ -26,19 +27,28 @@ _WINDOWS = ("max_model_len", "context_window", "max_input_tokens", "context_leng
 """Names of the context window: vLLM and SGLang, Groq, Anthropic, OpenRouter and Kimi, LM Studio and Mistral."""
 _WINDOWS_OF_META = ("n_ctx", "n_ctx_train")
 """Its names in llama.cpp's `meta`: the one that the server was started with, and that of the model."""
+_OUTPUTS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
+"""Names of the largest output limit: Anthropic; Copilot and others; Groq, and OpenRouter in `top_provider`."""
 _WINDOW_MAX = 1_000_000_000
 
 
 class ListedModel(NamedTuple):
     """A model of an upstream's list.
 
-    `created` is in Unix seconds, `context_window` in tokens; both are 0 if unknown. `title` may be empty.
+    `created` is in Unix seconds, `context_window` and `max_output` (the largest output limit) in tokens; they are 0 if
+    unknown. `title` may be empty.
     """
 
     name: str
     created: int = 0
     title: str = ""
     context_window: int = 0
+    max_output: int = 0
+
+    @property
+    def output_limit(self) -> int:
+        """The output limit for requests that set none, in tokens; 0 if the list states no size."""
+        return self.max_output or (self.context_window and output_within(self.context_window))
 
     def __repr__(self) -> str:
         return short_repr(self, self.name)
@@ -83,13 +93,24 @@ def _model(entry: object) -> ListedModel | None:
     if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or not name.isprintable():
         return None
     shown = title[:_TITLE_MAX] if isinstance(title, str) and title.isprintable() else ""
-    return ListedModel(name, _created(entry), shown, _context_window(entry))
+    return ListedModel(name, _created(entry), shown, _context_window(entry), _max_output(entry))
 
 
 def _context_window(entry: dict[str, object]) -> int:
     meta = entry.get("meta")
     values = [entry.get(name) for name in _WINDOWS]
     values += [meta.get(name) for name in _WINDOWS_OF_META] if isinstance(meta, dict) else []
+    return _first_size(values)
+
+
+def _max_output(entry: dict[str, object]) -> int:
+    provider = entry.get("top_provider")
+    values = [entry.get(name) for name in _OUTPUTS]
+    values += [provider.get(name) for name in _OUTPUTS] if isinstance(provider, dict) else []
+    return _first_size(values)
+
+
+def _first_size(values: list[object]) -> int:
     return next((value for value in values if type(value) is int and 0 < value <= _WINDOW_MAX), 0)
 
 

@@ -66,7 +66,7 @@ def write(
 ) -> tuple[Any, list[tuple[str, str]]]:
     losses = Losses()
     body = WRITERS[dialect](
-        Request("chat", "client-model", turns),
+        Request("chat", "client-model", turns, max_tokens=9000),
         model="claude-opus-5",
         profile=profile,
         knobs=knobs or Knobs(),

@@ -39,7 +39,9 @@ def sent(
 def test_top_p_is_not_sent_beside_temperature_where_that_is_refused(
     client: str, profile: str, top_p: float | None
 ) -> None:
-    asked: Json = {"input": "Hi"} if client == "responses" else {"messages": LATE[:1]}
+    asked: Json = {"messages": LATE[:1], "max_tokens": 99}
+    if client == "responses":
+        asked = {"input": "Hi", "max_output_tokens": 99}
     body, made = sent(client, "messages", profile, temperature=0.5, top_p=0.9, **asked)
     assert (body["temperature"], body.get("top_p")) == (0.5, top_p)
     rows = [(row.code, row.path) for row in made.losses.rows]

@@ -37,6 +37,7 @@ async def test_a_tree_with_tokens_and_losses(upstream: Dialect, stream: bool) ->
     async with stateful(upstream) as state:
 
         async def respond(**fields: Any) -> Any:
+            fields["max_output_tokens"] = 99
             reply = await state.sdk.responses.create(model="sim-text", stream=stream, **fields)
             return [event async for event in reply][-1].response if stream else reply
 

@@ -324,11 +324,11 @@ async def test_an_explanation_shows_the_request_for_the_summary(upstream: Dialec
     async with stateful(upstream, OFF) as state:
         items = [user("Read the files."), *loop(12), user("And now?")]
         url = f"{state.gate.url}/v1/dragoman/explain"
-        body = {"model": MODEL, "input": [*items, {"type": "compaction_trigger"}]}
+        body: Any = {"model": MODEL, "input": [*items, {"type": "compaction_trigger"}]}
         async with state.gate.session.post(f"{url}?from=responses", json=body) as response:
             explained = await response.json()
         assert "Write the summary now." in json.dumps(explained["body"])
-        body = {"model": MODEL, "input": items, "context_management": THRESHOLD}
+        body = {"model": MODEL, "input": items, "context_management": THRESHOLD, "max_output_tokens": 4000}
         async with state.gate.session.post(f"{url}?from=responses", json=body) as response:
             explained = await response.json()
         assert (explained["losses_total"], state.simulator_requests()) == (0, [])
@@ -336,6 +336,7 @@ async def test_an_explanation_shows_the_request_for_the_summary(upstream: Dialec
 
 async def create(state: Any, stream: bool, **arguments: Any) -> tuple[Any, Any]:
     """A response, and the headers with which it came."""
+    arguments.setdefault("max_output_tokens", 4000)
     raw = await state.sdk.responses.with_raw_response.create(model=MODEL, stream=stream, **arguments)
     parsed = raw.parse()
     if not stream:

@@ -20,6 +20,8 @@ _BUDGETS: Final = {"low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "
 """Effort → thinking budget in tokens."""
 _MIN_BUDGET: Final = 1024
 """Smallest budget that the API accepts, in tokens."""
+_TEXT: Final = 8192
+"""Tokens for the text after the thinking, below a cap that the client did not set."""
 
 
 def read_effort(config: Json, losses: Losses) -> str | None:
@@ -101,16 +103,27 @@ def write_thinking(
     if profile.thinking == "adaptive":
         return _with_display({"type": "adaptive"}, display), _round_effort(effort, profile, wanted, losses)
     whole = wanted.budget or _BUDGETS[effort]
-    budget = min(whole, max_tokens - 1)
-    if budget < _MIN_BUDGET:
-        losses.add(LossCode.EFFORT_FLOOR, wanted.at, "the output cap leaves no room for a thinking budget")
+    chosen = request.max_tokens is None
+    record = losses.note if chosen else losses.add
+    budget = thinking_budget(whole, max_tokens, chosen=chosen)
+    if not budget:
+        record(LossCode.EFFORT_FLOOR, wanted.at, "the output cap leaves no room for a thinking budget")
         return None, None
     if budget < whole:
-        losses.add(LossCode.EFFORT_ROUNDED, wanted.at, f"the output cap leaves a thinking budget of {budget}")
+        record(LossCode.EFFORT_ROUNDED, wanted.at, f"the output cap leaves a thinking budget of {budget}")
     both = profile.thinking == "budget_and_effort"
     return _with_display({"type": "enabled", "budget_tokens": budget}, display), (
         _round_effort(effort, profile, wanted, losses) if both else None
     )
+
+
+def thinking_budget(wanted: int, max_tokens: int, *, chosen: bool) -> int:
+    """Returns the thinking budget that fits below an output cap, at most `wanted` tokens; 0 if it leaves too few.
+
+    A cap that was `chosen` here, not by the client, leaves tokens for the text that follows.
+    """
+    budget = min(wanted, max_tokens - (min(max_tokens // 2, _TEXT) if chosen else 1))
+    return budget if budget >= _MIN_BUDGET else 0
 
 
 def _with_display(thinking: Json, display: str | None) -> Json:

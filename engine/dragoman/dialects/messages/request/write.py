@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request
+from dragoman.dialects.messages.request.output_cap import write_cap
 from dragoman.dialects.messages.request.thinking_settings import write_thinking
 from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
@@ -45,7 +46,7 @@ def write_request(
     _reject_or_drop(request, losses)
     options = request.cache.get("prompt_cache_options")
     marks = CacheMarks(losses, explicit=profile.explicit_cache, ttl=options.get("ttl") if options else None)
-    max_tokens = _max_tokens(request, profile, losses)
+    max_tokens = write_cap(request, model, profile, losses)
     tools: list[Json] = []
     choice: Json | None = None
     if request.tools or request.tool_choice is not None:
@@ -125,17 +126,6 @@ def _is_blocking(moderation: Json) -> bool:
     policy = moderation.get("policy")
     sides = (moderation, *policy.values()) if type(policy) is dict else (moderation,)
     return any(type(side) is dict and side.get("mode") == "block" for side in sides)
-
-
-def _max_tokens(request: Request, profile: Profile, losses: Losses) -> int:
-    most = profile.max_output_tokens
-    wanted = request.max_tokens
-    if wanted is None:
-        return most or profile.default_max_tokens
-    if most and wanted > most:
-        losses.add(LossCode.CAP_CLAMPED, request.max_tokens_at, f"lowered to {most}")
-        return most
-    return wanted
 
 
 def _disable_unprovable_thinking(

@@ -117,4 +117,24 @@ def test_any_json_is_a_list_or_a_value_error(answer: object) -> None:
     ],
 )
 def test_context_windows(fields: dict[str, Any], window: int) -> None:
-    assert read_model_list([{"id": "m", **fields}]).models == [ListedModel("m", 0, "", window)]
+    (model,) = read_model_list([{"id": "m", **fields}]).models
+    assert model[:4] == ("m", 0, "", window)
+
+
+@pytest.mark.parametrize(
+    ("fields", "most", "limit"),
+    [
+        ({"max_input_tokens": 200_000, "max_tokens": 64_000}, 64_000, 64_000),
+        ({"max_output_tokens": 128_000}, 128_000, 128_000),
+        ({"max_completion_tokens": 32_768, "context_window": 131_072}, 32_768, 32_768),
+        ({"context_length": 9, "top_provider": {"max_completion_tokens": 7}}, 7, 7),
+        ({"max_model_len": 32_768}, 0, 16_384),
+        ({"max_model_len": 1_000_000}, 0, 64_000),
+        ({"max_tokens": None, "top_provider": None}, 0, 0),
+        ({"max_tokens": True, "max_output_tokens": "9"}, 0, 0),
+        ({"max_tokens": 10**400}, 0, 0),
+    ],
+)
+def test_output_limits(fields: dict[str, Any], most: int, limit: int) -> None:
+    (model,) = read_model_list([{"id": "m", **fields}]).models
+    assert (model.max_output, model.output_limit) == (most, limit)

@@ -90,7 +90,11 @@ class Written:
 
 def write(*turns: Turn, profile: Profile = ANTHROPIC, knobs: dict[str, Any] | None = None, **fields: Any) -> Written:
     given = list(turns) or [user("hi")]
-    return Written(Request(**{"origin": "chat", "model": "m", "turns": given, **fields}), profile, **(knobs or {}))
+    return Written(
+        Request(**{"origin": "chat", "model": "m", "max_tokens": 9000, "turns": given, **fields}),
+        profile,
+        **(knobs or {}),
+    )
 
 
 MODEL = "claude-opus-5-5"

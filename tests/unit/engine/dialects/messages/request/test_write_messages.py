@@ -24,7 +24,7 @@ def sent(
     client: str, upstream: str, profile: str, flags: Json | None = None, **fields: Any
 ) -> tuple[Json, Translation]:
     """The request that reaches the upstream."""
-    body = {"model": "m", **fields}
+    body = {"model": "m", "max_output_tokens" if client == "responses" else "max_tokens": 9000, **fields}
     chosen = builtin_profile(upstream, profile).replace(flags or {})
     made = translate(
         direction(client, upstream), json.dumps(body).encode(), upstream_model=body["model"], profile=chosen

@@ -37,6 +37,7 @@ def codex(family: str) -> Json:
     """A Responses client within a tool loop that such thinking began."""
     return {
         "model": "m",
+        "max_output_tokens": 9000,
         "input": [
             {"role": "user", "content": "go"},
             sealed(family),
