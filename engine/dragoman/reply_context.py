@@ -117,7 +117,7 @@ class ReplyContext:
     usage: Usage | None = None
     """The reply's token counts, or None while they are unknown."""
     service: ServiceReport | None = None
-    """What the upstream stated about its service of the reply: tier, cost and others; None if nothing."""
+    """The statements of the upstream about its service of the reply, such as tier and cost; None without any."""
     moderation_requested: bool = False
     """True if the client requested the moderation of its request and its reply."""
     moderation: Json | None = None

@@ -275,7 +275,10 @@ class Translation:
         if self.passthrough:
             if not body.startswith(b"{"):
                 document = document_in(body)
-                body = document if document is not None else self._join_stream(body)
+                if document is None:
+                    body = self._join_stream(body)
+                elif body.lstrip() != document:  # comments before it
+                    body = document
             payload = self._reply_object(body, headers, loads)
             upstream = self.direction.upstream
             context.usage = upstream.note_service(payload, context)

@@ -121,7 +121,7 @@ def test_tools_have_schemas(dialect: str) -> None:
 def test_it_is_translated_without_a_loss(client: str, upstream: str) -> None:
     body = agent_request(client, "m")
     translation = translate(direction(client, upstream), body)
-    assert not translation.losses
+    assert set(translation.losses.counts) <= {"cap_added"}  # agents of OpenAI's dialects send no limit
     assert expected(upstream, translation.body) == expected(client, body)
 
 
@@ -135,7 +135,7 @@ def test_a_rich_request_is_the_same_conversation_with_pictures_and_reasoning(cli
     translation = translate(direction(client, upstream), body)
     assert translation.body.count(b"iVBORw0KGg") == 4
     lost = {code.value for code in translation.losses.counts}
-    assert lost <= {"reasoning_foreign", "reasoning_unsigned", "reasoning_mode", "result_media_moved"}
+    assert lost <= {"cap_added", "reasoning_foreign", "reasoning_unsigned", "reasoning_mode", "result_media_moved"}
 
 
 def test_size_and_stream_are_the_callers_choice() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from dragoman_server.simulator.examples import example_value
 from dragoman_server.simulator.parse_request import Turn
 from dragoman_server.simulator.scenarios import (
-    SCRIPTS,
     Finish,
     Reasoning,
     Scenario,
@@ -36,7 +35,7 @@ def obliging(turn: Turn) -> Scenario:
     must = turn.forced is not None or turn.body.get("tool_choice") in ("required", {"type": "any"})
     if turn.offers and turn.may_call and (must or not turn.results):
         tool = next((offer for offer in turn.offers if offer.name == turn.forced), turn.offers[0])
-        everything = {**tool.schema, "required": [*tool.schema.get("properties", ())]}
+        everything = {**(schema := tool.schema or {}), "required": [*schema.get("properties", ())]}
         arguments = json.dumps(_filled(example_value(everything), turn), ensure_ascii=False)
         half = len(arguments) // 2
         call: tuple[Step, ...] = (ToolStart(0, tool), ToolArgs(0, arguments[:half]), ToolArgs(0, arguments[half:]))
@@ -46,9 +45,6 @@ def obliging(turn: Turn) -> Scenario:
         return Scenario((*thought, Text(json.dumps(_filled(value, turn), ensure_ascii=False)), Finish("stop")))
     quoted = " and ".join(turn.results) or turn.last_user or "nothing"
     return Scenario((*thought, Text("As you say: "), Text(quoted[:200]), Text("."), Finish("stop")))
-
-
-SCRIPTS.setdefault(NAME, obliging)
 
 
 def _asked_to_think(body: Any) -> bool:

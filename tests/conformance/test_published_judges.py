@@ -18,6 +18,7 @@ import pytest
 
 from conformance import obliging
 from conformance.served import Served, everything_to, serving
+from dragoman_server.simulator.scenarios import SCRIPTS
 
 PUBLISHED = Path(__file__).parent / "published"
 DIALECTS = ("chat", "messages", "responses")
@@ -48,8 +49,9 @@ def uv() -> str:
 
 
 @pytest.fixture(params=DIALECTS, ids=lambda dialect: f"over-{dialect}")
-async def over(request: pytest.FixtureRequest) -> AsyncIterator[tuple[str, Served]]:
+async def over(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[str, Served]]:
     """An upstream's dialect, and a gateway before it."""
+    monkeypatch.setitem(SCRIPTS, obliging.NAME, obliging.obliging)
     async with serving(everything_to(request.param, obliging.NAME)) as served:
         yield request.param, served
 

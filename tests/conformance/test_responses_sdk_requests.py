@@ -102,10 +102,10 @@ async def test_what_cannot_be_carried_is_refused_by_name(gpt: AsyncOpenAI, serve
     items: list[Any] = [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "msg_1"}]
     with pytest.raises(openai.BadRequestError) as caught:
         await gpt.responses.create(model=model_at(upstream, "sim-text"), input=items)
-    assert (caught.value.type, caught.value.param) == ("invalid_request_error", "input[1].type")
+    assert (caught.value.type, caught.value.param) == ("invalid_request_error", "input[1].id")
     with pytest.raises(openai.BadRequestError) as caught:
-        await gpt.responses.create(model=model_at(upstream, "sim-text"), input="Hi", background=True)
-    assert caught.value.param == "background"
+        await gpt.responses.create(model=model_at(upstream, "sim-text"), input="Hi", prompt={"id": "pmpt_1"})
+    assert caught.value.param == "prompt"
     assert len(served.requests) == 0
 
 

@@ -254,7 +254,11 @@ async def test_losses_are_told_in_a_header(claude: AsyncAnthropic, gpt: AsyncOpe
     )
     assert of_claude.headers["x-dragoman-loss"] == "top_k=1"
     of_gpt = await gpt.chat.completions.with_raw_response.create(
-        model="messages/sim-json", messages=HI, response_format={"type": "json_object"}, seed=7
+        model="messages/sim-json",
+        messages=HI,
+        response_format={"type": "json_object"},
+        seed=7,
+        max_completion_tokens=1000,
     )
     assert of_gpt.headers["x-dragoman-loss"] == "json_mode=1, sampling_unsupported=1"
     same = await gpt.chat.completions.with_raw_response.create(

@@ -74,6 +74,7 @@ LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
         "verbosity": 1,
         "reasoning_foreign": FOREIGN,
         "image_detail": PICTURES,
+        "cap_added": 1,
     },
 }
 """What the last request loses, by code. One foreign thought is all proof, and a Chat server never made a hidden one."""

@@ -52,13 +52,6 @@ def _user(content: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": content}]}
 
 
-def _calling(arguments: Any) -> dict[str, Any]:
-    call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": arguments}}
-    assistant = {"role": "assistant", "tool_calls": [call]}
-    result = {"role": "tool", "tool_call_id": "call_1", "content": "x"}
-    return {"messages": [{"role": "user", "content": "Hi"}, assistant, result], "tools": [TOOL[CHAT]]}
-
-
 CHAT_CASES = [
     Case("model", {"model": None}),
     Case("model", {"model": ""}),
@@ -93,9 +86,6 @@ CHAT_CASES = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
     ]}),
-    Case("messages[1].tool_calls[0].function.arguments", _calling("{not json")),
-    Case("messages[1].tool_calls[0].function.arguments", _calling("[1]")),
-    Case("messages[1].tool_calls[0].function.arguments", _calling(["Köln"])),
     Case("response_format.type", {"response_format": {"type": "poem"}}),
     Case("logprobs", {"logprobs": True}),
     Case("modalities[0]", {"modalities": ["audio"]}),
@@ -131,10 +121,6 @@ MESSAGES_CASES = [
     Case("tool_choice.type", {"tool_choice": {"type": "perhaps"}}),
     Case("container", {"container": "c_1"}),
     Case("mcp_servers", {"mcp_servers": [{"type": "url", "url": "https://x", "name": "x"}]}),
-    Case("messages[1].content[0].input", {"messages": [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": "{}"}]},
-    ]}),
     Case("thinking.type", {"thinking": {"type": "deep"}}),
 ]  # fmt: skip
 
@@ -237,7 +223,8 @@ async def test_strict_mode_makes_a_loss_a_400_and_otherwise_it_is_told(
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
 async def test_strict_mode_lets_a_lossless_request_through(stage: Stage, client: Dialect, upstream: Dialect) -> None:
-    async with stage.gate.post(client, model=f"strict/{upstream}/m") as response:
+    limit: dict[str, Any] = {"max_completion_tokens": 100} if client is CHAT else {}
+    async with stage.gate.post(client, model=f"strict/{upstream}/m", **limit) as response:
         assert response.status == 200
         assert "x-dragoman-loss" not in response.headers
     assert len(stage.upstreams[upstream].requests) == 1

@@ -19,6 +19,7 @@ from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Route
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.captures.document import body_of
 from dragoman_server.observability.captures.replay import (
     as_captured,
@@ -65,12 +66,17 @@ def request(client: Dialect, model: str, *, stream: bool) -> dict[str, Any]:
     return {**body, "messages": said}
 
 
+OFF = StateOptions(kind="off")
+"""A stored response has an id of its own, which no replay knows."""
+
+
 @asynccontextmanager
 async def capturing(folder: Path, **options: Any) -> AsyncIterator[Gate]:
     """A gateway that captures, before the simulated upstream."""
     options = {"directory": str(folder / "captures"), **options}
     async with served(strict_simulator()) as (url, _):
         config = replace(simulated_config().with_simulator(url), simulated=False, capture=CaptureOptions(**options))
+        config = replace(config, state=OFF)
         async with gate(config) as entrance:
             yield entrance
 
@@ -184,7 +190,7 @@ async def scripted(
         config = config_for(server.url, upstream, timeouts=timeouts)
         capture = CaptureOptions(str(folder / "captures"), share=1.0, texts=True, **more)
         retries = replace(config.retries, backoff=0.001, backoff_max=0.001)
-        config = replace(config, capture=capture, routes=[Route("*", "up", attempts=3)], retries=retries)
+        config = replace(config, capture=capture, routes=[Route("*", "up", attempts=3)], retries=retries, state=OFF)
         async with gate(config) as entrance:
             yield entrance
 

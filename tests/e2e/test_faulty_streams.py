@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -22,6 +22,7 @@ import pytest
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
+from dragoman_server.config.state_options import StateOptions
 from oracles.grammar import GrammarError
 from oracles.simulator import strict_simulator
 from support.gateways import Gate, config_for, gate, served
@@ -178,6 +179,10 @@ def _upstream(recordings: dict[str, Recording], cases: list[Case], upstream: Dia
     return handler
 
 
+OFF = StateOptions(kind="off")
+"""Each response has the same id here, and no second one could be stored."""
+
+
 @asynccontextmanager
 async def _gateway(
     upstream: Dialect, recordings: dict[str, Recording], cases: list[Case], timeouts: Timeouts
@@ -186,7 +191,7 @@ async def _gateway(
     made: dict[str, Any] = {"now": lambda: 1_700_000_000.0, "new_id": lambda: "req_1"}
     async with (
         WireServer(_upstream(recordings, cases, upstream)) as server,
-        gate(config_for(f"http://127.0.0.1:{server.port}", upstream, timeouts=timeouts), **made) as entrance,
+        gate(replace(config_for(server.url, upstream, timeouts=timeouts), state=OFF), **made) as entrance,
     ):
         yield entrance
 

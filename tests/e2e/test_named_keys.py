@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -237,9 +238,7 @@ async def test_every_endpoint_requires_a_key(named: bool) -> None:
                 path = route.resource.canonical
                 if (route.method, path) in PUBLIC:
                     continue
-                for name in ("request_id", "capture_id", "name", "rest", "path"):
-                    path = path.replace(f"{{{name}}}", "x")
-                assert "{" not in path, path
+                path = re.sub(r"\{[^}]*\}", "x", path)
                 method = "POST" if route.method == "*" else route.method
                 for headers in ({}, bearer("sk-wrong-key"), bearer(new_key())):
                     sent = {"content-type": "application/json", **headers}

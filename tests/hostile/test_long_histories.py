@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from dragoman import Translation, threads
-from dragoman.aio import off_loop
+from dragoman.aio import off_loop, proxy_stream
 from dragoman.dialects import Dialect
 from dragoman.gateway import ClientFrame
 from dragoman.threads.store import stored_items
@@ -236,14 +236,19 @@ async def test_it_is_so_for_what_is_stored(read: str, held: Held, monkeypatch: p
                 assert response.status == (400 if read == "cancelled" else 200), await response.text()
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "replayed"])
-async def test_it_is_so_for_a_long_reply(streamed: bool, held: Held) -> None:
+@pytest.mark.parametrize(
+    ("client", "place", "name"),
+    [(MESSAGES, Translation, "reply"), (MESSAGES, proxy_stream, "_finish"), (CHAT, Translation, "replay")],
+    ids=["whole", "read as a stream", "replayed"],
+)
+async def test_it_is_so_for_a_long_reply(client: Dialect, place: Any, name: str, held: Held) -> None:
     whole = reply(CHAT)
     whole["choices"][0]["message"]["content"] = TURN * 500
-    held.hold(Translation, "replay" if streamed else "reply", lambda _, body, *__: is_long(body))
-    asked = dump(request(MESSAGES, stream=streamed))
+    # The other client asks for no stream.
+    held.hold(place, name, lambda _, second, *__: name != "reply" or is_long(second))
+    asked = dump(request(client, stream=name != "reply"))
     async with served(answer(200, dump(whole)), answer(200, dump(reply(CHAT)))) as up, another(held, up):
-        assert await post(up, PATHS[MESSAGES], asked) == 200
+        assert await post(up, PATHS[client], asked) == 200
 
 
 async def test_what_was_cancelled_changes_no_receipt(held: Held) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from dragoman import Direction, DragomanError, Failure, Knobs, Translation, builtin_profile, translate
+from dragoman import Direction, DragomanError, Failure, Knobs, LossCode, Translation, builtin_profile, translate
 from support.directions import ALL, CROSS, profiles
 from support.mutations import mutated_json
 from support.requests import Features, conversations
@@ -105,7 +105,7 @@ def test_where_losses_are_refused_the_refusal_names_the_field(row: Direction, da
     lenient = translate(row, raw, profile=profile)
     outcome = attempt(row, raw, profile=profile, knobs=Knobs(on_loss="reject"))
     if isinstance(outcome, Translation):
-        assert not lenient.losses
+        assert set(lenient.losses.counts) <= {LossCode.CAP_ADDED}  # a limit that the API requires is no loss
         assert outcome.body == lenient.body
     else:
         assert lenient.losses

@@ -72,9 +72,10 @@ def test_passed_through_streams_are_whole_or_end_in_an_error(row: Direction, dat
     note(repr(out))
     if out == broken or (broken.endswith(b"\r") and out == broken + b"\n"):  # the terminal frame's last line end
         return
-    # Either nothing follows what is forwarded, or an error of the dialect does.
+    # Either nothing follows what is forwarded, or an error of the dialect does, or a terminal event that was repaired.
     if not broken.startswith(out):
-        assert error_of(row.client.dialect, sse.split(out)[-1])
+        last = sse.split(out)[-1]
+        assert error_of(row.client.dialect, last) or TERMINAL[row.client.dialect].search(last.data or b"")
 
 
 @pytest.mark.parametrize("row", PASSTHROUGH, ids=str)
@@ -86,6 +87,10 @@ def test_legal_streams_pass_through_byte_by_byte(row: Direction, data: st.DataOb
         assert upstream.data.startswith(out)
         rest = sse.split(upstream.data[len(out) :])
         assert [item.data for item in rest if item.data is not None] == [b"[DONE]"]
+    elif upstream.notes.get("hidden"):  # the events of an item that only the terminal event has are inserted before it
+        kept = b"".join(frames_of(upstream.data)[:-1])
+        assert out.startswith(kept)
+        assert out == upstream.data or b"response.output_item.added" in out[len(kept) :]
     else:
         assert out == upstream.data
 

@@ -89,6 +89,9 @@ def normal(request: Request) -> Any:
     plain["end_user"] = shown_user(request)
     # Chat asks for the usage chunk by an option; it is asked for upstream whatever the client said (mapping §9.4).
     del plain["include_usage"]
+    # A model with adaptive thinking takes a budget as the effort that it stands for (mapping §5.5).
+    if plain["thinking"] is not None:
+        del plain["thinking"]["budget"]
     # What the reply repeats of the request is the client's own words, not what they mean.
     del plain["echo"]
     return plain

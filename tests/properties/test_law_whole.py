@@ -36,7 +36,10 @@ def both_forms(draw: st.DrawFn, row: Direction, silent: bool = False) -> tuple[U
     if row.upstream.dialect is Dialect.CHAT:
         shape = replace(draw(st.sampled_from((_CHAT, _CHAT, _REFUSING))), silent=silent)
         upstream = draw(chat_streams(shape, quirks=False))
-        return upstream, json.dumps(whole_chat(reply_of(upstream.events, "chat"))).encode()
+        whole = whole_chat(reply_of(upstream.events, "chat"))
+        if upstream.notes["extras"]:
+            whole["service_tier"] = "default"
+        return upstream, json.dumps(whole).encode()
     if row.upstream.dialect is Dialect.RESPONSES:
         # The last event of a stream holds the whole body.
         upstream = draw(responses_streams(replace(_RESPONSES, silent=silent), quirks=draw(st.booleans())))

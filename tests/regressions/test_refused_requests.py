@@ -185,7 +185,7 @@ def test_T47_adaptive_thinking_is_no_obstacle_to_a_model_without_it() -> None:
     assert "reasoning_effort" not in body
     row = direction(CHAT, MESSAGES)
     raw = json.dumps(
-        {"model": "m", "messages": [{"role": "user", "content": "a"}], "reasoning_effort": "high"}
+        {"model": "m", "messages": [{"role": "user", "content": "a"}], "reasoning_effort": "high", "max_tokens": 9}
     ).encode()
     profile = translate(row, raw).context.profile.replace({"thinking": "none"})
     translation = translate(row, raw, profile=profile)

@@ -20,6 +20,7 @@ import pytest
 from dragoman import Translation, direction
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.dialects import Dialect
+from dragoman_server.config.state_options import StateOptions
 from regressions.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
 from regressions.spoken import begins, says, starts
 from support.directions import CROSS, translated
@@ -75,11 +76,15 @@ async def _talk(entrance: Gate, server: ScriptedServer, client: Dialect, times: 
 @every_direction
 async def test_T76_an_open_stream_does_not_keep_its_request(client: Dialect, upstream: Dialect) -> None:
     """Messages are kept for as long as their reply takes (BerriAI/litellm#27954): a long history is needed for nothing
-    once it was sent."""
+    once it was sent, unless the response is stored."""
     frames = whole_stream(upstream, ("text", "words"))
     begun: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames[:-1]), Stall()]
     key = "input" if client is RESPONSES else "messages"
-    async with ScriptedServer(begun) as server, gate(config_for(server.url, upstream)) as entrance:
+    state = StateOptions(kind="off")
+    async with (
+        ScriptedServer(begun) as server,
+        gate(replace(config_for(server.url, upstream), state=state)) as entrance,
+    ):
         # What the first stream imports and caches is kept for good.
         first = await _post(entrance, client, dump(asked(client)))
         with traced() as size:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from dragoman import DragomanError, LossCode, direction, translate
 from dragoman.dialects import Dialect
+from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.websocket import WebSocketOptions
 from oracles.requests import check
 from regressions.spoken import RESPONSES, offered, to_responses
@@ -61,13 +64,20 @@ def test_T51_the_reply_promises_no_stored_response(upstream: str) -> None:
     assert (got["store"], got["previous_response_id"]) == (False, None)
 
 
-async def test_T51_the_refusal_reaches_the_client_and_nothing_goes_upstream() -> None:
-    """The same on the wire (router-for-me/CLIProxyAPI#4524)."""
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("off", "send the whole conversation as `input`"), ("memory", "Previous response with id 'resp_1' not found.")],
+)
+async def test_T51_the_refusal_reaches_the_client_and_nothing_goes_upstream(kind: Any, words: str) -> None:
+    """The same on the wire (router-for-me/CLIProxyAPI#4524), without a store and with one."""
     body = request(Dialect.RESPONSES, previous_response_id="resp_1", stream=True)
-    async with ScriptedServer(answer(200, b"{}")) as server, gate(config_for(server.url, CHAT)) as entrance:
+    async with (
+        ScriptedServer(answer(200, b"{}")) as server,
+        gate(replace(config_for(server.url, CHAT), state=StateOptions(kind=kind))) as entrance,
+    ):
         status, error, _ = await entrance.refusal(Dialect.RESPONSES, body)
         assert (status, error.param, error.type) == (400, "previous_response_id", "invalid_request_error")
-        assert "send the whole conversation" in error.message
+        assert words in error.message
         assert not server.requests
 
 

@@ -29,6 +29,7 @@ from regressions.wire import (
     tool,
     whole,
 )
+from support.messages_frames import written_call
 
 THREE = [
     Call("call_a", "read", '{"f":"a"}'),
@@ -148,7 +149,7 @@ def test_T06_messages_blocks_inside_chat_content_are_refused_by_name() -> None:
 def test_T06_input_is_an_object_for_messages_clients_and_a_string_for_chat() -> None:
     """`tool_use.input` sent as a string (aradlein/hass-agent-llm#42)."""
     got = whole(MESSAGES, CHAT, chat_reply("tool_calls", tool_calls=[start_call(0, "call_a", "read", '{"f":"a"}')]))
-    assert got["content"] == [{"type": "tool_use", "id": "call_a", "name": "read", "input": {"f": "a"}}]
+    assert got["content"] == [written_call("call_a", "read", {"f": "a"})]
     history = [
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": got["content"]},

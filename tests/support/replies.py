@@ -214,7 +214,7 @@ def held_by_client(dialect: str, body: Json) -> Accumulated:
             case "text":
                 result.blocks.append(("text", block["text"]))
                 result.text += block["text"]
-                result.annotations += block.get("citations", [])
+                result.annotations += block.get("citations") or []
             case "thinking":
                 result.blocks.append(("reasoning", block["thinking"]))
                 result.reasoning += block["thinking"]

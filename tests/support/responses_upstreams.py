@@ -191,9 +191,10 @@ class _Server:
     def delta(self, index: int, text: str, item: Item) -> None:
         kind = self.kinds[index]
         if kind is BlockKind.REASONING and self.pieces[index] and self.notes["summary"] == "parts" and text:
-            # Another part: it is told from the one before by a blank line.
-            (self.held if item is self.hidden else self.meant).insert(-1, Delta(index, "\n\n"))
-            self.texts[index] += "\n\n"
+            # Another part: a blank line separates it from the text before, if there is any.
+            if self.texts[index]:
+                (self.held if item is self.hidden else self.meant).insert(-1, Delta(index, "\n\n"))
+                self.texts[index] += "\n\n"
             self.close_summary(index, item)
         self.texts[index] += text
         told = self.notes["texts"] == "deltas"

@@ -39,6 +39,8 @@ def request(client: Dialect, *, model: str = "m", stream: bool = False, **fields
         body = {"model": model, "input": "Hi", "stream": stream}
     if client is Dialect.MESSAGES:
         body["max_tokens"] = 100
+    if client is Dialect.CHAT:
+        body["max_completion_tokens"] = 100
     body.update(fields)
     return {name: value for name, value in body.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""What an upstream states about its service of a reply, besides content and token counts."""
+"""Statements of an upstream about its service of a reply, besides content and token counts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class ServiceReport:
     searches: int | None = None
     """The number of paid web searches."""
     input_transformations: list[dict[str, Any]] | None = field(default=None, repr=False)
-    """What the upstream removed from the request: the type of each, the reason, the position."""
+    """The parts of the request that the upstream removed: the type of each, the reason, the position."""
     applied_edits: list[dict[str, Any]] | None = field(default=None, repr=False)
     """The edits of context management that were made, with their counts."""

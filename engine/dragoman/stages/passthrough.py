@@ -93,7 +93,7 @@ class Observer:
         self.knobs = DEFAULT_KNOBS
         self.usage: Usage | None = None
         self.service: ServiceReport | None = None
-        """What the upstream stated about its service."""
+        """The statements of the upstream about its service."""
         self.counted = False
         """True if `usage` counts the whole output: servers also send counts before it is complete."""
         self.written = 0
@@ -227,6 +227,7 @@ class Passthrough:
         "_numbered",
         "_opening",
         "_renamer",
+        "_replaced_cr",
         "_request_id",
         "_secrets",
         "_templates",
@@ -279,6 +280,8 @@ class Passthrough:
         """The beginning of a frame whose blank line has not arrived."""
         self._numbered = False
         """True once a frame with an id was forwarded."""
+        self._replaced_cr = False
+        """True if the last bytes were replaced and end with a CR, whose line feed may follow."""
         self._first = True
         """True until something was read: a byte order mark may follow."""
 
@@ -313,6 +316,7 @@ class Passthrough:
                 pieces += passed[at:begin], instead
                 at = stop
             passed = b"".join((*pieces, passed[at:]))
+            self._replaced_cr = at == len(data) and data.endswith(b"\r")
         if fault is None and not observer.closed and len(self._held) > self._longest:
             fault = self._too_long_so_far()
         if self._renamer is not None and passed:
@@ -374,6 +378,10 @@ class Passthrough:
         observer, templates, size = self.observer, self._templates, len(data)
         measured = size > self._longest  # a frame may be too long
         odd = CR in data
+        if self._replaced_cr and size:
+            self._replaced_cr = False
+            if data.startswith(b"\n"):
+                edits.append((0, 1, b""))
         while at < size:
             first = data[at]
             if first in b"\r\n" and (blank := _LINE_ENDS.match(data, at)) is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -134,12 +135,12 @@ def dumps(value: Any) -> bytes:
     """Compact JSON, key order kept, non-ASCII kept."""
     try:
         return orjson.dumps(value)
-    except TypeError:
-        pass
-    try:
-        return orjson.dumps(_with_long_integers(value))
-    except (TypeError, RecursionError):
-        return json.dumps(value, separators=(",", ":"), default=_embedded).encode()
+    except TypeError as error:
+        long_integer = "Integer" in str(error)  # else the nesting is too deep for orjson
+    if long_integer:
+        with suppress(TypeError, RecursionError):
+            return orjson.dumps(_with_long_integers(value))
+    return json.dumps(value, separators=(",", ":"), default=_embedded).encode()
 
 
 def _with_long_integers(value: Any) -> Any:

@@ -105,7 +105,7 @@ class Facts:
     estimated: tuple[str, ...]
     rest: Json | None
     service: Any = None
-    """What the upstream stated about its service (`dragoman.canonical.service_report`)."""
+    """The statements of the upstream about its service (`dragoman.canonical.service_report`)."""
 
 
 class ReceiptCounter(Protocol):

@@ -69,7 +69,7 @@ def usage_elsewhere(body: Json, choice: Json) -> Any:
 
 
 def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
-    """Note what a usage states beside the token counts, and record its other keys."""
+    """Note what a usage states in addition to the token counts, and record its other keys."""
     if type(usage) is not dict:
         return
     losses = context.losses
@@ -97,7 +97,7 @@ def note_service(body: Json, holder: ReportHolder) -> Usage | None:
 
 
 def read_sources(body: Json, at: Path, losses: Losses) -> list[Citation]:
-    """Returns the web pages that Perplexity's and xAI's servers list beside the choices, each once.
+    """Returns the web pages that Perplexity's and xAI's servers list next to the choices, each once.
 
     `citations` are URLs; `search_results` have titles too. Source: docs.perplexity.ai, docs.x.ai (live search).
     """

@@ -98,7 +98,7 @@ def _is_fact(value: Any) -> bool:
 
 
 def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
-    """Note what a usage states beside the token counts, and record its other keys."""
+    """Note what a usage states in addition to the token counts, and record its other keys."""
     if type(usage) is not dict:
         return
     losses = context.losses

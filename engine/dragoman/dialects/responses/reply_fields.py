@@ -68,7 +68,7 @@ _FACT_MAX: Final = 32
 
 
 def read_response(response: Json, at: Path, context: ReplyContext) -> None:
-    """Read what a Response object states beside its output, and record its other keys."""
+    """Read what a Response object states in addition to its output, and record its other keys."""
     losses = context.losses
     if tier := response.get("service_tier"):
         note_tier(context, tier)

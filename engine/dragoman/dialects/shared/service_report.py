@@ -1,4 +1,4 @@
-"""What upstreams of every dialect state about their service: the tier, the price, paid searches."""
+"""Statements of upstreams about their service, in every dialect: the tier, the price, paid searches."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ TIERS: Final = frozenset(("default", "flex", "scale", "priority", "fast"))
 _TICKS: Final = 1e10
 """xAI's `cost_in_usd_ticks` in a dollar (docs.x.ai, usage)."""
 _COST_MAX: Final = 1e9
+_TICKS_MAX: Final = 10**19
 STATED: Final = frozenset(
     ("cost", "cost_in_usd_ticks", "num_search_queries", "num_sources_used", "server_tool_use", "tool_usage")
 )
@@ -33,7 +34,7 @@ class ReportHolder(Protocol):
 
 
 def report_of(holder: ReportHolder) -> ServiceReport:
-    """Returns the report, which is made if there is none."""
+    """Returns the report of the holder. A new one is made if it has no report yet."""
     if holder.service is None:
         holder.service = ServiceReport()
     return holder.service
@@ -63,7 +64,7 @@ def note_billing(holder: ReportHolder, usage: Json) -> None:
     if type(cost) is dict:
         cost = cost.get("total_cost")
     if cost is None and type(ticks := usage.get("cost_in_usd_ticks")) is int:
-        cost = ticks / _TICKS if 0 <= ticks < _COST_MAX * _TICKS else None
+        cost = ticks / _TICKS if 0 <= ticks < _TICKS_MAX else None
     if (type(cost) is float or type(cost) is int) and 0 <= cost < _COST_MAX:
         report_of(holder).cost = float(cost)
     searches = count_of(_inner(usage, "server_tool_use", "web_search_requests"))

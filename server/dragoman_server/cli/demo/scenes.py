@@ -211,6 +211,7 @@ SCENES: tuple[Scene, ...] = (
             "stream": True,
             "store": False,
             "input": "Note that it rains.",
+            "max_output_tokens": 1000,
             "tools": [_NOTES],
         },
         "Chat has no namespaces: the tool is sent under a joined name, and its call returns as the client declared it.",
@@ -225,6 +226,7 @@ SCENES: tuple[Scene, ...] = (
             "stream": True,
             "store": False,
             "input": "Write a note.",
+            "max_output_tokens": 1000,
             "tools": [_PATCH],
         },
         "Messages has no free-text tools: the text arrives inside JSON and is unwrapped while it streams. "

@@ -79,14 +79,14 @@ def stream(profile: Profile, *deltas: Json) -> list[Json]:
 
 def test_reasoning_that_a_server_wants_back_is_sealed_in_streams_and_whole_alike() -> None:
     whole = reply(DEEPSEEK, reasoning_content="Größer 👋", content="Yes")
-    assert whole == [sealed("Größer 👋"), {"type": "text", "text": "Yes"}]
+    assert whole == [sealed("Größer 👋"), {"type": "text", "text": "Yes", "citations": None}]
     pieces: list[Json] = [{"reasoning_content": "Größer "}, {"reasoning_content": "👋"}, {"content": "Yes"}]
     assert stream(DEEPSEEK, *pieces) == whole
 
 
 def test_each_run_of_reasoning_is_sealed_by_itself() -> None:
     deltas: list[Json] = [{"reasoning_content": "one"}, {"content": "A"}, {"reasoning_content": "two"}]
-    assert stream(DEEPSEEK, *deltas) == [sealed("one"), {"type": "text", "text": "A"}, sealed("two")]
+    assert stream(DEEPSEEK, *deltas) == [sealed("one"), {"type": "text", "text": "A", "citations": None}, sealed("two")]
 
 
 def test_reasoning_that_no_server_wants_back_is_not_sealed() -> None:

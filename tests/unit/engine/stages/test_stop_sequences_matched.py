@@ -50,7 +50,7 @@ def _streamed(asked: Translation, finish: str, choice: Json) -> Json:
 def test_the_sequence_that_the_server_names(key: str, emulation: str) -> None:
     said = _whole(_asked(stop_emulation=emulation), "stop", {key: "###"})
     assert (said["stop_reason"], said["stop_sequence"]) == ("stop_sequence", "###")
-    assert said["content"] == [{"type": "text", "text": "one"}]
+    assert said["content"] == [{"type": "text", "text": "one", "citations": None}]
     told = _streamed(_asked(stop_emulation=emulation), "stop", {key: "###"})
     assert (told["stop_reason"], told["stop_sequence"]) == ("stop_sequence", "###")
 

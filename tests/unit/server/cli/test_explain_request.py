@@ -22,7 +22,7 @@ def test_the_command_line_explains_for_a_client(capsys: pytest.CaptureFixture[st
     facts = json.loads(capsys.readouterr().out)
     assert (facts["client_profile"], facts["knobs"]) == (
         "codex",
-        {"reasoning_surface": "summary", "error_codes": "codex"},
+        {"reasoning_surface": "summary", "error_codes": "codex", "heartbeats": "event"},
     )
     assert main([*words[:-1], "--knob", "reasoning_surface=reasoning_text", str(file)]) == 0
-    assert json.loads(capsys.readouterr().out)["knobs"] == {"error_codes": "codex"}
+    assert json.loads(capsys.readouterr().out)["knobs"] == {"error_codes": "codex", "heartbeats": "event"}

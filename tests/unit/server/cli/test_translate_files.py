@@ -28,7 +28,8 @@ def test_the_kind_is_told_by_the_content(dialect: Dialect) -> None:
 
 @CROSS
 def test_a_request(source: Dialect, target: Dialect) -> None:
-    data = dump(request(source, stream=True))
+    limit = {} if source is MESSAGES else {"max_output_tokens" if source is RESPONSES else "max_completion_tokens": 99}
+    data = dump(request(source, stream=True) | limit)
     out, losses, _ = convert(
         data, source, target, kind="request", model="other", profile=builtin_profile(target), knobs=Knobs()
     )

@@ -13,7 +13,7 @@ CHAT, MESSAGES, _ = Dialect
 
 def translated(model: str = "client-model") -> Translation:
     """A translated request of a stream."""
-    body = b'{"model":"%s","messages":[{"role":"user","content":"Hi"}],"stream":true}'
+    body = b'{"model":"%s","messages":[{"role":"user","content":"Hi"}],"stream":true,"max_tokens":9}'
     return translate(direction(CHAT, MESSAGES), body % model.encode(), upstream_model="up-model")
 
 

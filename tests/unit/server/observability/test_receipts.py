@@ -29,7 +29,7 @@ def made(body: dict[str, Any], client: Dialect = CHAT, upstream: Dialect = MESSA
 
 
 def asked(**more: Any) -> dict[str, Any]:
-    return {"model": "m", "messages": [{"role": "user", "content": "the secret plan"}], **more}
+    return {"model": "m", "messages": [{"role": "user", "content": "the secret plan"}], "max_tokens": 99, **more}
 
 
 def body_of(receipt: Receipt) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def caps(server: ScriptedServer) -> list[int]:
 
 
 async def ask(entrance: Gate, client: Dialect, **fields: Any) -> tuple[int, str, bytes]:
-    async with entrance.post(client, **fields) as response:
+    """The answer to a request; a Chat request has no limit of its own."""
+    limits = {"max_completion_tokens": None} if client is CHAT else {}
+    async with entrance.post(client, **{**limits, **fields}) as response:
         body = await response.read()
         return response.status, response.headers.get("x-dragoman-loss", ""), body
 
@@ -59,7 +61,7 @@ async def test_a_refusal_is_followed_by_one_request_with_the_limit(client: Diale
         async with gate(with_route(config) if plan else config) as entrance:
             status, losses, body = await ask(entrance, client, stream=streamed)
             assert (status, losses) == (200, "cap_added=1, cap_clamped=1"), body
-            assert await ask(entrance, client, stream=streamed) == (200, "cap_added=1", body) or streamed
+            assert (await ask(entrance, client, stream=streamed))[:2] == (200, "cap_added=1") or streamed
         assert caps(server) == [64_000, 20_000, 20_000]  # the limit is remembered
 
 

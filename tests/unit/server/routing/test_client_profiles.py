@@ -129,8 +129,8 @@ def test_a_profile_changes_knobs_that_there_are(client: Any) -> None:
 
 def test_what_the_operator_set_goes_before_a_client_profile() -> None:
     assert knobs_by_client(Knobs(), ())["codex"].reasoning_surface == "summary"
-    assert knobs_by_client(Knobs(), {"reasoning_surface"})["codex"] == Knobs(error_codes="codex")
-    assert "codex" not in knobs_by_client(Knobs(), {"reasoning_surface", "error_codes"})
+    assert knobs_by_client(Knobs(), {"reasoning_surface"})["codex"] == Knobs(error_codes="codex", heartbeats="event")
+    assert "codex" not in knobs_by_client(Knobs(), {"reasoning_surface", "error_codes", "heartbeats"})
     assert explicit_knobs(Knobs(orphans="strip")) == {"orphans"}
     assert explicit_knobs(Knobs(), ["reasoning_surface"]) == {"reasoning_surface"}
 

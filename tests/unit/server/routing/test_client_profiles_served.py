@@ -125,6 +125,6 @@ async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
     for facts in (asked, named, in_general):
         assert (facts["client_profile"], facts["knobs"]) == (
             "codex",
-            {"reasoning_surface": "summary", "error_codes": "codex"},
+            {"reasoning_surface": "summary", "error_codes": "codex", "heartbeats": "event"},
         )
     assert (nobody["client_profile"], nobody["knobs"], nobody["profile"]) == (None, {}, "compatible")

@@ -238,7 +238,7 @@ def _read_logprobs(parts: list[Part], tokens: list[Json], losses: Losses) -> Non
 
 
 def _read_annotations(parts: list[Part], annotations: Any, sources: list[Citation], losses: Losses) -> None:
-    """Add the citations, and the sources beside the choices that are not among them, to the last text."""
+    """Add the citations, and the sources next to the choices that are not among them, to the last text."""
     if not annotations and not sources:
         return
     texts = [part for part in parts if type(part) is Text]

@@ -110,7 +110,7 @@ class ChatReader(StreamReader):
         self._early_usage: Usage | None = None
         """Usage that arrived before the usage chunk, for servers that send none."""
         self._sources: dict[str, Citation | None] | None = None
-        """The web pages that are listed beside the choices, by their URL; None for those that the text cites."""
+        """The web pages that are listed next to the choices, by their URL; None for those that the text cites."""
         self._tokens: list[Json] | None = None
         """Log probabilities of the current chunk, until its text is added."""
         self._totalled = False
@@ -367,7 +367,7 @@ class ChatReader(StreamReader):
         return all(call.is_complete() for call in calls if not call.is_blank())
 
     def _cite_sources(self, out: list[Event]) -> None:
-        """Add the sources beside the choices to the open text."""
+        """Add the sources next to the choices to the open text."""
         assert self._sources is not None
         for url, source in self._sources.items():
             if source is None:

@@ -158,9 +158,12 @@ def _texts(parts: Any) -> list[str]:
 
 
 def join_paragraphs(texts: list[str]) -> str:
-    """Returns the parts of one reasoning item as one text, separated by blank lines."""
-    last = max((number for number, text in enumerate(texts) if text), default=-1)
-    return "\n\n".join(texts[: last + 1])
+    """Returns the parts of one reasoning item as one text, separated by blank lines.
+
+    Empty parts at either end are left out, as they are in a stream.
+    """
+    filled = [number for number, text in enumerate(texts) if text]
+    return "\n\n".join(texts[filled[0] : filled[-1] + 1]) if filled else ""
 
 
 def read_encrypted_content(item: Json, context: ReplyContext) -> tuple[str | None, Json | None]:

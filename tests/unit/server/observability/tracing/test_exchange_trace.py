@@ -40,7 +40,13 @@ class Recorded:
 def receipt(ended: str = "completed", status: int = 200, *, translated: bool = True) -> Receipt:
     made_ = Receipt("req_1", Dialect.CHAT, 7, ended=ended, status=status)
     if translated:
-        body = {"model": "gpt-x", "messages": [{"role": "user", "content": "canary"}], "stream": True, "seed": 7}
+        body = {
+            "model": "gpt-x",
+            "messages": [{"role": "user", "content": "canary"}],
+            "stream": True,
+            "seed": 7,
+            "max_tokens": 9,
+        }
         made_.model, made_.provider, made_.route, made_.client_profile = "gpt-x", "up", "gpt-*", "codex"
         made_.key = made("alice")[1]
         made_.translation = translate(

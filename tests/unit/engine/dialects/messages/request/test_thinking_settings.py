@@ -10,8 +10,7 @@ CHAT, MESSAGES, RESPONSES = Dialect
 
 def test_messages_may_receive_budget_and_effort() -> None:
     """DeepSeek takes `enabled` and ignores its budget; its effort is another field."""
-    body, counts = ask_of(
-        CHAT, MESSAGES, "compatible", flags={"thinking": "budget_and_effort"}, reasoning_effort="low", max_tokens=9000
-    )
+    flags = {"thinking": "budget_and_effort"}
+    body, counts = ask_of(CHAT, MESSAGES, "compatible", flags=flags, reasoning_effort="low", max_completion_tokens=9000)
     assert (body["thinking"], body["output_config"]) == ({"type": "enabled", "budget_tokens": 1024}, {"effort": "low"})
     assert counts == {}
