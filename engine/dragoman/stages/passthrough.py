@@ -501,9 +501,14 @@ class Passthrough:
         """Returns the frame of an upstream's error as the client gets it; None if that is the same."""
         assert frame.data is not None
         failure = self.observer.failure
-        if failure is not None and (shown := for_client(failure, self.own_key)) is not failure:
+        assert failure is not None
+        shown = for_client(failure, self.own_key)
+        if shown is not failure:
             return encode(self.observer.error_frame(shown, self._request_id))
-        clean = redact_json(frame.data, self._secrets)
+        try:
+            clean = redact_json(frame.data, self._secrets)
+        except ValueError:  # a plain text, which no client can parse
+            return encode(self.observer.error_frame(failure, self._request_id))
         return encode(Frame(frame.event, clean)) if clean is not frame.data else None
 
     def _parse(self, data: bytes) -> list[Frame]:

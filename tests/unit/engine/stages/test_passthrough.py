@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Limits
+from dragoman import Dialect, Limits
 from dragoman.canonical.events import Usage
+from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.stages.passthrough import Passthrough
@@ -148,6 +149,14 @@ def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
     assert cut.startswith(start)
     assert b"event: error\n" in cut
     assert messages.check(cut[len(start) :]).error is not None
+
+
+@pytest.mark.parametrize("data", [b"overloaded, try again", b'{"error": {"message": "overlo'])
+@pytest.mark.parametrize("dialect", Dialect)
+def test_an_error_event_that_is_not_json_becomes_one_that_is(dialect: Dialect, data: bytes) -> None:
+    out = play(Passthrough(CODECS[dialect].observer()), b"event: error\ndata: " + data + b"\n\n")
+    payloads = [json.loads(line[6:]) for line in out.split(b"\n") if line.startswith(b"data: {")]
+    assert "overlo" in json.dumps(payloads[-1])
 
 
 def test_a_frame_beyond_the_limit_ends_in_an_error() -> None:
