@@ -8,11 +8,11 @@ recorded, as a reply that has begun cannot be rejected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from dragoman.errors import Path, Unsupported, dotted
+from dragoman.errors import Path, Unsupported, dotted, is_longer
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.short_repr import short_repr
 
@@ -227,6 +227,12 @@ class Losses:
         del self._rows[rows:]
         if rows < self.keep:
             self._beyond = None
+
+    def shorten(self, longest: int, clean: Callable[[str], str]) -> None:
+        """Cut each long text to the first `longest` characters of what `clean` returns for it, before rows are kept."""
+        for number, (code, path, done) in enumerate(self._rows):
+            if len(done) > longest or is_longer(path, longest):
+                self._rows[number] = code, clean(dotted(path))[:longest], clean(done)[:longest]
 
     def stop_rejecting(self) -> None:
         """Ends strict mode, as the request is translated."""

@@ -14,11 +14,9 @@ from dragoman.stages.null_arguments import nullable
 from dragoman.tokens.by_body_size import by_body
 from dragoman.tools.bridge import bridge_tools
 from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
-from dragoman.tools.encrypted_arguments import KEYWORD, remove_encryption
+from dragoman.tools.encrypted_arguments import remove_encryption
 from dragoman.tools.names import NameTable, all_valid
 from dragoman.wire.json_codec import dumps, has_float, has_long_number, parse_exactly
-
-_ENCRYPTED = f'"{KEYWORD}"'.encode()
 
 
 def convert_request(
@@ -33,11 +31,12 @@ def convert_request(
     losses, stored = context.losses, context.stored
     dialect = direction.upstream.dialect
     names = NameTable(profile.tool_name_max, knobs.tool_prefixes)
-    may_be_rounded = _may_be_rounded(direction, payload)
+    prompt = direction.client.prompt
+    may_be_rounded = _may_be_rounded(payload, prompt)
     if may_be_rounded and has_long_number(body):
         payload = parse_exactly(body, payload)
     try:
-        conversation = direction.client.prompt[1]
+        conversation = prompt[1]
         check_parts(len(body), payload, conversation, limits)
         request: Request = direction.client.read_request(payload, losses, knobs, limits)
         if losses.may_be_rounded and not may_be_rounded and has_long_number(body):
@@ -57,7 +56,7 @@ def convert_request(
             request.store = False  # it is stored here, and must not be stored by the upstream too
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
-        if not profile.agent_messages and _ENCRYPTED in body:
+        if not profile.agent_messages and direction.client.dialect is Dialect.RESPONSES:
             context.plain_calls = remove_encryption(request.tools)
         if ids or whole or request.tools or request.tool_choice is not None:
             context.tools = bridge_tools(request, whole, profile, knobs, losses, names)
@@ -93,11 +92,11 @@ def convert_request(
     return sent, stream
 
 
-def _may_be_rounded(direction: Direction, payload: Json) -> bool:
-    """True if there is a float in a schema or another option of the request."""
-    instructions, conversation = direction.client.prompt
+def _may_be_rounded(payload: Json, prompt: tuple[str | None, str]) -> bool:
+    """True if there is a float in a schema or another option of the request, outside its `prompt`."""
     for key, value in payload.items():
-        if type(value) in (list, dict) and key != conversation and key != instructions and has_float(value):
+        kind = type(value)
+        if (kind is list or kind is dict) and key not in prompt and has_float(value):
             return True
     return False
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import Tool
+from dragoman.wire.json_codec import dumps
 
 KEYWORD: Final = "encrypted"
+_QUOTED: Final = f'"{KEYWORD}"'.encode()
 _NAMED: Final = ("properties", "$defs", "definitions")
 """Keywords whose value is an object of schemas."""
 _SINGLE: Final = ("items", "additionalProperties")
@@ -24,7 +26,7 @@ def remove_encryption(tools: list[Tool]) -> frozenset[tuple[str | None, str]]:
     """
     found: set[tuple[str | None, str]] = set()
     for tool in tools:
-        if tool.schema is None:
+        if tool.schema is None or _QUOTED not in dumps(tool.schema):  # a third of the walk's time
             continue
         plain = _without(tool.schema)
         if plain is not tool.schema:

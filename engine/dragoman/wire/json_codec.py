@@ -66,6 +66,8 @@ def has_float(value: Any) -> bool:
     for holder in inner:  # grows
         for item in holder.values() if type(holder) is dict else holder:
             kind = type(item)
+            if kind is str:
+                continue
             if kind is float:
                 return True
             if kind is dict or kind is list:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from hmac import compare_digest
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -95,7 +96,8 @@ class Facts:
     """The facts of an exchange that has ended: its translation without the parts that only an open one needs.
 
     `estimated` are the names of the fields of `usage` that are estimates. `rest` has what few exchanges have, as in the
-    receipt's JSON: losses, violations, renames and the upstream's error.
+    receipt's JSON: violations, renames and the upstream's error. Its losses become JSON when they are shown: a long
+    history adds hundreds, whose texts cost a tenth of an agent's request.
     """
 
     upstream: Dialect
@@ -106,6 +108,9 @@ class Facts:
     rest: Json | None
     service: Any = None
     """The statements of the upstream about its service (`dragoman.canonical.service_report`)."""
+    losses: Losses | None = None
+    secrets: Sequence[str] = ()
+    """Masked in the texts of the losses."""
 
 
 class ReceiptCounter(Protocol):
@@ -263,6 +268,8 @@ class Receipt:
         if self.facts is None:
             # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
             self.facts = _facts_of(translation)
+            if (losses := self.facts.losses) is not None:
+                losses.shorten(TEXT_MAX, partial(redact, secrets=self.facts.secrets))
 
     @property
     def usage(self) -> Usage | None:
@@ -318,6 +325,8 @@ class Receipt:
             if facts.service is not None:
                 shown["service"] = {name: value for name, value in asdict(facts.service).items() if value is not None}
             shown.update(facts.rest or {})
+            if facts.losses is not None:
+                shown["losses"] = loss_rows(facts.losses, TEXT_MAX, facts.secrets)
             shown["error"] = self.error or shown["error"]
         return shown
 
@@ -330,16 +339,18 @@ def _facts_of(translation: Translation) -> Facts:
     if context.losses or context.violation is not None or context.names or context.tools or context.failure is not None:
         rest = _rest(translation)
     model = translation.upstream_model[:TEXT_MAX]
-    return Facts(
+    facts = Facts(
         translation.direction.upstream.dialect, model, translation.stream, usage, estimated, rest, context.service
     )
+    if context.losses:
+        facts.losses, facts.secrets = context.losses, context.secrets
+    return facts
 
 
 def _rest(translation: Translation) -> Json:
     context = translation.context
     rest: Json = {}
     if context.losses:
-        rest["losses"] = loss_rows(context.losses, TEXT_MAX, context.secrets)
         rest["losses_total"] = len(context.losses)
     if context.violation is not None:
         rest["violations"] = [_violation(context.violation, context.secrets)]

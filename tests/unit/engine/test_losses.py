@@ -36,6 +36,21 @@ def test_a_row_names_the_clients_field() -> None:
     assert len(losses) == 3
 
 
+def test_long_texts_are_cleaned_and_cut_before_they_are_kept() -> None:
+    losses = Losses()
+    losses.add(LossCode.METADATA, ("metadata", "k" * 9), "short")
+    losses.add(LossCode.METADATA, ("metadata", "short", 12345678901), "d" * 9)
+    losses.add(LossCode.METADATA, "p" * 9, "short")
+    losses.add(LossCode.METADATA, ("metadata", "short"), "12345678")
+    losses.shorten(8, lambda text: text.replace("metadata", "m"))
+    assert [(row.path, row.done) for row in losses] == [
+        ("m.kkkkkk", "short"),
+        ("m.short[", "dddddddd"),
+        ("pppppppp", "short"),
+        ("metadata.short", "12345678"),
+    ]
+
+
 def test_losses_print_and_iterate() -> None:
     losses = Losses(keep=2)
     assert (bool(losses), list(losses), str(losses)) == (False, [], "no losses")

@@ -27,7 +27,7 @@ def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tup
         if type(text) is list and kind == "thinking":  # Mistral
             text = "".join(t for p in text if type(p) is dict and type(t := p.get("text")) is str)
         if type(text) is str and kind in _PARTS:
-            if not part.keys() <= _KEYS:
+            if not _KEYS.issuperset(part):
                 record_unknown(part, _KEYS, (*at, "content"), losses)
             read.append((_PARTS[kind], text))
         else:

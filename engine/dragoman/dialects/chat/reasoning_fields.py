@@ -50,5 +50,5 @@ def record_dropped_proofs(message: Json, at: Path, losses: Losses) -> None:
 
 def _record_unknown(details: list[Any], at: Path, losses: Losses) -> None:
     for detail in details:
-        if type(detail) is dict and not detail.keys() <= _DETAIL:
+        if type(detail) is dict and not _DETAIL.issuperset(detail):
             record_unknown(detail, _DETAIL, at, losses)

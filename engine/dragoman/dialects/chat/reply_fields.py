@@ -73,13 +73,13 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
     if type(usage) is not dict:
         return
     losses = context.losses
-    if not usage.keys() <= _USAGE:
+    if not _USAGE.issuperset(usage):
         note_billing(context, usage)
         record_stated(usage, STATED, at, losses)
         record_unknown(usage, _USAGE | STATED, at, losses)
     for key, known in _DETAILS:
         details = usage.get(key)
-        if type(details) is dict and not details.keys() <= known:
+        if type(details) is dict:
             record_unknown(details, known, (*at, key), losses)
 
 
@@ -91,7 +91,7 @@ def note_service(body: Json, holder: ReportHolder) -> Usage | None:
     if not usage:
         choice = choices[0] if type(choices) is list and choices else None
         usage = usage_elsewhere(body, choice if type(choice) is dict else {})
-    if type(usage) is dict and not usage.keys() <= _USAGE:
+    if type(usage) is dict and not _USAGE.issuperset(usage):
         note_billing(holder, usage)
     return read_usage(usage)
 
@@ -131,5 +131,5 @@ def record_unknown_call(call: Json, at: Path, losses: Losses) -> None:
     """Record the unknown keys of a call and of its function."""
     record_unknown(call, CALL, at, losses)
     for kind in ("function", "custom"):
-        if type(body := call.get(kind)) is dict and not body.keys() <= CALL_BODY:
+        if type(body := call.get(kind)) is dict and not CALL_BODY.issuperset(body):
             record_unknown(body, CALL_BODY, (*at, kind), losses)

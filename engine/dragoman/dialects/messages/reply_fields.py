@@ -104,7 +104,7 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
     losses = context.losses
     if tier := usage.get("service_tier"):
         note_tier(context, tier)
-    if not usage.keys() <= _USAGE:
+    if not _USAGE.issuperset(usage):
         note_billing(context, usage)
         record_stated(usage, STATED - {"server_tool_use"}, at, losses)
         if type(searches := usage.get("server_tool_use")) is dict:
@@ -112,7 +112,7 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
         record_unknown(usage, _USAGE | STATED, at, losses)
     for key, known in _USAGE_DETAILS:
         details = usage.get(key)
-        if type(details) is dict and not details.keys() <= known:
+        if type(details) is dict and not known.issuperset(details):
             record_unknown(details, known, (*at, key), losses)
 
 
@@ -128,13 +128,13 @@ def note_message(message: Json, holder: ReportHolder) -> None:
     if type(usage := message.get("usage")) is dict:
         if tier := usage.get("service_tier"):
             note_tier(holder, tier)
-        if not usage.keys() <= _USAGE:
+        if not _USAGE.issuperset(usage):
             note_billing(holder, usage)
 
 
 def record_unknown_details(details: Any, at: Path, losses: Losses) -> None:
     """Record the unknown keys of `stop_details`."""
-    if type(details) is dict and not details.keys() <= _STOP_DETAILS:
+    if type(details) is dict and not _STOP_DETAILS.issuperset(details):
         record_unknown(details, _STOP_DETAILS, at, losses)
 
 
@@ -150,7 +150,7 @@ def record_unknown_block(block: Json, at: Path, context: ReplyContext) -> None:
     known = BLOCKS.get(kind) if type(kind) is str else None
     if known is None:
         return
-    if not block.keys() <= known and not (kind == "thinking" and context.same_dialect):
+    if not known.issuperset(block) and not (kind == "thinking" and context.same_dialect):
         record_unknown(block, known, at, context.losses)
     caller = block.get("caller")
     if type(caller) is dict and caller.get("type") != "direct":

@@ -22,7 +22,7 @@ def read_logprobs(given: Any, context: ReplyContext) -> list[Json]:
     tokens = known_tokens(given.get("content") if type(given) is dict else given, at, context)
     if type(given) is dict and given.get("refusal"):
         context.losses.add_once(LossCode.UNKNOWN_FIELD, (*at, "refusal"), _DROPPED)
-    if type(given) is dict and not given.keys() <= _LOGPROBS:
+    if type(given) is dict and not _LOGPROBS.issuperset(given):
         record_unknown(given, _LOGPROBS, at, context.losses)
     record_unknown_tokens(tokens, (*at, "content"), context.losses)
     return tokens
@@ -49,7 +49,7 @@ def record_unknown_tokens(tokens: Any, at: Path, losses: Losses) -> None:
     """Record the keys of tokens, and of their alternatives, that have no place in a client's reply."""
     for token in tokens if type(tokens) is list else ():
         if type(token) is dict:
-            if not token.keys() <= _TOKEN:
+            if not _TOKEN.issuperset(token):
                 record_unknown(token, _TOKEN, at, losses)
             if token.get("top_logprobs"):
                 record_unknown_tokens(token["top_logprobs"], (*at, "top_logprobs"), losses)

@@ -72,7 +72,7 @@ def read_response(response: Json, at: Path, context: ReplyContext) -> None:
     losses = context.losses
     if tier := response.get("service_tier"):
         note_tier(context, tier)
-    if not response.keys() <= RESPONSE:
+    if not RESPONSE.issuperset(response):
         used = _USED
         if context.moderation_requested and (moderation := response.get("moderation")):
             context.moderation, used = read_response_moderation(moderation), used | {"moderation"}
@@ -80,18 +80,18 @@ def read_response(response: Json, at: Path, context: ReplyContext) -> None:
         note_changes(response, context)
         record_stated(response, STATED | _TRANSFORMATIONS, at, losses)
         record_unknown(response, used, at, losses)
-    if type(details := response.get("incomplete_details")) is dict and not details.keys() <= _REASON:
+    if type(details := response.get("incomplete_details")) is dict and not _REASON.issuperset(details):
         record_unknown(details, _REASON, (*at, "incomplete_details"), losses)
     usage = response.get("usage")
     if type(usage) is not dict:
         return
-    if not usage.keys() <= _USAGE:
+    if not _USAGE.issuperset(usage):
         note_billing(context, usage)
         record_stated(usage, STATED, (*at, "usage"), losses)
         record_unknown(usage, _USAGE | STATED, (*at, "usage"), losses)
     for key, known in _USAGE_DETAILS:
         inner = usage.get(key)
-        if type(inner) is dict and not inner.keys() <= known:
+        if type(inner) is dict and not known.issuperset(inner):
             record_unknown(inner, known, (*at, "usage", key), losses)
 
 
@@ -110,10 +110,10 @@ def note_service(response: Json, holder: ReportHolder) -> Usage | None:
     """Note tier, price, searches and changes of a forwarded response, and return its token counts."""
     if tier := response.get("service_tier"):
         note_tier(holder, tier)
-    if not response.keys() <= RESPONSE:
+    if not RESPONSE.issuperset(response):
         note_billing(holder, response)
         note_changes(response, holder)
-    if type(usage := response.get("usage")) is dict and not usage.keys() <= _USAGE:
+    if type(usage := response.get("usage")) is dict and not _USAGE.issuperset(usage):
         note_billing(holder, usage)
     return read_usage(response.get("usage"))
 
@@ -124,7 +124,7 @@ def record_unknown_item(item: Json, at: Path, context: ReplyContext) -> None:
     known = ITEMS.get(kind) if type(kind) is str else None
     if known is None or item.get("execution") == "server":  # that one is passed on or dropped as a whole
         return
-    if not item.keys() <= known:
+    if not known.issuperset(item):
         record_unknown(item, known, at, losses)
     if kind == "message" or kind == "reasoning":
         for key in ("content", "summary"):
@@ -136,7 +136,7 @@ def record_unknown_item(item: Json, at: Path, context: ReplyContext) -> None:
 
 def record_unknown_part(part: Json, at: Path, context: ReplyContext) -> None:
     """Record the unknown keys of a part, and of the web pages that it cites."""
-    if not part.keys() <= _PARTS:
+    if not _PARTS.issuperset(part):
         record_unknown(part, _PARTS, at, context.losses)
     if context.logprobs and (tokens := part.get("logprobs")):
         record_unknown_tokens(tokens, ("logprobs",), context.losses)

@@ -50,6 +50,8 @@ _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
 AUDIO = "no client of another dialect can be given audio"
 _CHOICE = CHOICE | {"usage"}
+_WHOLE: frozenset[int] = frozenset()
+"""Positions of cut parts, of which a complete reply has none."""
 _STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "function_call", "tool_calls"))
 """The members of a message that OpenAI defines. All reasoning is in others."""
 
@@ -84,7 +86,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
 
     sources: list[Citation] = []
     usage = body.get("usage")
-    if not body.keys() <= BODY:
+    if not BODY.issuperset(body):
         read_extras(body, context)
         sources = read_sources(body, (), losses)
     if not usage:
@@ -93,11 +95,11 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         note_usage(usage, ("usage",), context)
     if tier := body.get("service_tier"):
         note_tier(context, tier)
-    if not choice.keys() <= CHOICE:
+    if not CHOICE.issuperset(choice):
         record_unknown(choice, _CHOICE, ("choices", 0), losses)
 
     parts: list[Part] = []
-    if not message.keys() <= MESSAGE:
+    if not MESSAGE.issuperset(message):
         record_unknown(message, MESSAGE, _MESSAGE, losses)
     if not _STANDARD.issuperset(message):
         _read_reasoning(parts, message, context)
@@ -127,7 +129,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         ]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
-    unfinished = frozenset[int]()
+    unfinished = _WHOLE
     if cut:
         unfinished = frozenset(range(len(parts) - (len(calls) or min(1, len(parts))), len(parts)))
     if (calls or EXTRA_KEY in message) and (signatures := _read_signatures(message, raw_calls, calls)):

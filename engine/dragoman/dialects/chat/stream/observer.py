@@ -51,7 +51,7 @@ class ChatObserver(Observer):
         if is_error_frame(payload):
             return self.watch_error(payload, event)
         usage, choices = payload.get("usage"), payload.get("choices")
-        if usage or not payload.keys() <= BODY or (self.service is None and "service_tier" in payload):
+        if usage or not BODY.issuperset(payload) or (self.service is None and "service_tier" in payload):
             usage = self._count(payload) or usage
         if type(choices) is not list:
             if not (choices is None and usage):

@@ -90,7 +90,7 @@ class ToolCallAssembler:
         if type(fragment) is not dict:
             raise UpstreamProtocolError("upstream sent a tool call that is not an object")
         custom, body = call_body(fragment)
-        if not (fragment.keys() <= CALL and body.keys() <= CALL_BODY):
+        if not (CALL.issuperset(fragment) and CALL_BODY.issuperset(body)):
             record_unknown_call(fragment, _AT, self._context.losses)
         name, text = body.get("name"), body.get("input" if custom else "arguments")
         if name and type(name) is not str:

@@ -141,7 +141,7 @@ class ChatReader(StreamReader):
             if type(choices) is not list and (choices or not chunk.get("usage")):
                 return self._no_chunk(chunk, out)
         usage = chunk.get("usage")
-        if not chunk.keys() <= BODY:
+        if not BODY.issuperset(chunk):
             self._read_extras(chunk)
         if tier := chunk.get("service_tier"):
             note_tier(self.context, tier)
@@ -161,7 +161,7 @@ class ChatReader(StreamReader):
             self._start(chunk, out)
             if usage is None and "error" not in chunk:
                 self._head = _head_of(data)
-        if not choice.keys() <= CHOICE:
+        if not CHOICE.issuperset(choice):
             self._read_choice_extras(choice)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
             self._keep_usage(usage, ("usage",))
@@ -278,7 +278,7 @@ class ChatReader(StreamReader):
                 plain = False
                 break
         if not plain:
-            if not delta.keys() <= MESSAGE:
+            if not MESSAGE.issuperset(delta):
                 record_unknown(delta, MESSAGE, _DELTA, self.context.losses)
             if reasoning := reasoning_text(delta):
                 self._text.add(_REASONING, reasoning, out)

@@ -186,7 +186,7 @@ class ChatValidator(Validator):
         delta = member(choice, "delta", dict)
         if delta.get("role") != "assistant":
             raise GrammarError("the first chunk lacks the role")
-        if not delta.keys() <= _ROLE_KEYS or delta.get("content") or delta.get("refusal") is not None:
+        if not _ROLE_KEYS.issuperset(delta) or delta.get("content") or delta.get("refusal") is not None:
             raise GrammarError("the chunk of the role has other content")
         self._validate_choice_fields(choices[0])
         if choices[0]["finish_reason"] is not None:

@@ -43,7 +43,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     content = body.get("content") or []
     if type(content) is not list:
         raise UpstreamProtocolError(f"content: expected an array, got {kind_of(content)}")
-    if not body.keys() <= MESSAGE:
+    if not MESSAGE.issuperset(body):
         read_extras(body, MESSAGE, (), context)
     usage, details = body.get("usage"), body.get("stop_details")
     note_usage(usage, ("usage",), context)

@@ -107,8 +107,11 @@ def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> C
                 return None
             if type(given) is not dict or type(call_id) is not str or type(name) is not str:
                 return None
-            if not MAY_BE_ROUNDED.isdisjoint(map(type, given.values())) and losses is not None and has_float(given):
-                losses.may_be_rounded = True
+            for value in given.values():
+                if type(value) is not str and type(value) in MAY_BE_ROUNDED:
+                    if losses is not None and has_float(given):
+                        losses.may_be_rounded = True
+                    break
             calls.append((call_id, name, dumps(given).decode(), at))
         elif calls or text:
             return None

@@ -133,7 +133,7 @@ class MessagesReader(StreamReader):
         if type(event) is not dict:
             return self.read_other(event, out)
         name = event.get("type")
-        if not event.keys() <= EVENT and name in EVENTS:
+        if not EVENT.issuperset(event) and name in EVENTS:
             read_extras(event, EVENT, (name,), self.context)
         if name == "content_block_delta":
             self._delta(event, out)
@@ -214,7 +214,7 @@ class MessagesReader(StreamReader):
             if message.get("stop_reason"):
                 return self.read_whole(message, out)
             self._message = message
-        if not message.keys() <= MESSAGE:
+        if not MESSAGE.issuperset(message):
             read_extras(message, MESSAGE, ("message_start", "message"), self.context)
         usage = message.get("usage")
         note_usage(usage, ("usage",), self.context)
@@ -229,7 +229,7 @@ class MessagesReader(StreamReader):
         note_usage(usage, ("usage",), self.context)
         self._usage.update(usage)
         delta = event.get("delta")
-        if type(delta) is dict and not delta.keys() <= STOP:
+        if type(delta) is dict and not STOP.issuperset(delta):
             record_unknown(delta, STOP, ("delta",), self.context.losses)
         if type(delta) is not dict or not (native := delta.get("stop_reason")):
             return
@@ -355,7 +355,7 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(_malformed("content_block_delta"))
         index, kind = entry
         form = delta.get("type")
-        if kind is not _OPAQUE and not delta.keys() <= (known := DELTAS.get(str(form), _NO_KEYS)) and known:
+        if kind is not _OPAQUE and (known := DELTAS.get(str(form), _NO_KEYS)) and not known.issuperset(delta):
             record_unknown(delta, known, ("delta",), self.context.losses)
         if type(form) is str and form in _DELTA_KIND and kind is not _OPAQUE:
             text = delta.get(_TEXT_KEY[form])

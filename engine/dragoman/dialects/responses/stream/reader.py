@@ -107,7 +107,7 @@ class ResponsesReader(StreamReader):
         name = event.get("type")
         if type(name) is not str:
             name = ""
-        if not event.keys() <= EVENT and (name in HANDLERS or name in TERMINALS or name == "response.created"):
+        if not EVENT.issuperset(event) and (name in HANDLERS or name in TERMINALS or name == "response.created"):
             unknown_of_event(event, name, self.context.losses)
         handler = _find_handler(name)
         if handler is not None:
