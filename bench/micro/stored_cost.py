@@ -2,8 +2,8 @@
 
 python bench/micro/stored_cost.py [--redis redis://127.0.0.1:6379/0]
 
-Each figure is that of one gateway under callgrind (`dragoman bench instructions`), in all its threads. `off` is without
-`[state]`; the others are percentages of it. The upstream is Chat Completions.
+Each figure is that of one gateway under callgrind (`dragoman bench instructions`), in all its threads. `off` is with
+`kind = "off"`; the others are percentages of it. The upstream is Chat Completions.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def main() -> None:
     parser.add_argument("--redis", help="URL of a Redis, which gets keys with the prefix `bench`")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        kinds = {"sqlite": f'[state]\nkind = "sqlite"\npath = "{folder}/responses.db"\n'}
+        kinds = {"memory": "", "sqlite": f'[state]\nkind = "sqlite"\npath = "{folder}/responses.db"\n'}
         if options.redis:
             kinds["redis"] = f'[state]\nkind = "redis"\nurl = "{options.redis}"\nprefix = "bench"\n'
         print(f"{'':34}" + "".join(f"{row:>12}" for row in ROWS))
         for client in ("chat", "responses"):
-            off = measure(client, "", store=False)
+            off = measure(client, '[state]\nkind = "off"\n', store=False)
             print(f"{client + ', off':34}" + "".join(f"{off[row]:>12,}" for row in ROWS), flush=True)
             for kind, state in kinds.items():
                 for store in (False, True)[: 2 if client == "responses" else 1]:
