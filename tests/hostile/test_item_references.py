@@ -130,4 +130,4 @@ async def test_the_bytes_of_all_responses_that_are_read_are_bounded(monkeypatch:
 
 
 def fields(node: Node) -> dict[str, Any]:
-    return {name: getattr(node, name) for name in node.__slots__}
+    return node._asdict()

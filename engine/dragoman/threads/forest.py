@@ -39,6 +39,7 @@ class Forest:
     def __init__(self, limits: ThreadLimits = DEFAULT_THREAD_LIMITS) -> None:
         self.limits = limits
         self.size = 0
+        self._tree_size = min(limits.size, limits.owner_size)
         self._places: dict[tuple[str, str], _Place] = {}
         self._trees: OrderedDict[tuple[str, str], _Tree] = OrderedDict()
         """By owner and id of the root. The first was continued the longest time ago."""
@@ -63,14 +64,18 @@ class Forest:
             root, depth = before.root, before.depth + 1
         if depth > limits.depth:
             raise NotStored(f"its conversation has more than {limits.depth} responses")
-        tree = self._trees.get((owner, root)) or _Tree()
-        if len(tree.ids) >= limits.tree:
+        tree, size = self._trees.get((owner, root)), node.size
+        if tree is None:
+            larger, nodes = size, 0
+        else:
+            larger, nodes = tree.size + size, len(tree.ids)
+        if nodes >= limits.tree:
             raise NotStored(f"its conversation has {limits.tree} responses with all its branches")
-        size = node.size
-        if size + tree.size > min(limits.size, limits.owner_size) or len(tree.ids) >= limits.nodes:
+        if larger > self._tree_size or nodes >= limits.nodes:
             raise NotStored("its conversation is larger than the store may be")
-        self._touch(owner, root, tree, now + limits.ttl)
-        self._add(node, size, root, depth)
+        tree = self._touch(owner, root, tree)
+        tree.expires = now + limits.ttl
+        self._add(node, tree, size, root, depth)
         while self._owner_sizes[owner] > limits.owner_size:
             self._remove_tree(owner, next(iter(self._owned[owner])))
         while self.size > limits.size or len(self._places) > limits.nodes:
@@ -147,18 +152,20 @@ class Forest:
         place = self._places.get((owner, node_id))
         return place if place is not None and self._trees[owner, place.root].expires > now else None
 
-    def _touch(self, owner: str, root: str, tree: _Tree, expires: float) -> None:
-        tree = self._trees.setdefault((owner, root), tree)
-        tree.expires = expires
-        self._trees.move_to_end((owner, root))
+    def _touch(self, owner: str, root: str, tree: _Tree | None) -> _Tree:
+        """Make a tree the last to be removed. Returns it; a new one for None."""
         owned = self._owned.get(owner)
         if owned is None:
             owned = self._owned[owner] = OrderedDict()
-        owned[root] = tree
-        owned.move_to_end(root)
+        if tree is None:
+            tree = self._trees[owner, root] = owned[root] = _Tree()
+        else:
+            self._trees.move_to_end((owner, root))
+            owned.move_to_end(root)
+        return tree
 
-    def _add(self, node: Node, size: int, root: str, depth: int) -> None:
-        owner, tree = node.owner, self._trees[node.owner, root]
+    def _add(self, node: Node, tree: _Tree, size: int, root: str, depth: int) -> None:
+        owner = node.owner
         self._places[owner, node.id] = _Place(node, root, depth)
         tree.ids[node.id] = None
         tree.size += size

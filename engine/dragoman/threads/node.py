@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.request import Json
@@ -15,8 +14,7 @@ READ_NODES: Final = 256
 """Most nodes that one read of a store returns. Redis serves no other client meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A response with its own input.
 
     `parent` is the id of the response before it, or None at the root. `created` is a Unix time in seconds. `input` is
@@ -25,13 +23,16 @@ class Node:
     object of what is known of the exchange; empty if nothing is.
     """
 
-    owner: str = field(repr=False)
+    owner: str
     id: str
     parent: str | None
     created: int
-    input: bytes = field(repr=False)
-    reply: bytes = field(repr=False)
-    notes: bytes = field(default=b"", repr=False)
+    input: bytes
+    reply: bytes
+    notes: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Node(id={self.id!r}, parent={self.parent!r}, created={self.created!r})"
 
     @property
     def size(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from dragoman.threads import Conversation, Lineage, Node, added_items, as_mermaid, conversation_node, lineage_of
@@ -15,7 +14,7 @@ def response(node_id: str, parent: str | None, *, tokens: tuple[int, int] | None
     if tokens is not None:
         reply["usage"] = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
     notes = json.dumps({"losses": losses}).encode() if losses else b""
-    return replace(node("k", node_id, parent), reply=json.dumps(reply).encode(), notes=notes)
+    return node("k", node_id, parent)._replace(reply=json.dumps(reply).encode(), notes=notes)
 
 
 def test_branches_with_their_tokens_and_losses() -> None:
@@ -80,7 +79,7 @@ def test_the_changes_of_a_conversation_follow_each_other() -> None:
 
 
 def test_a_diagram_of_a_tree_without_a_node_and_with_a_name_of_any_text() -> None:
-    odd = replace(response("resp_2", "resp_1"), reply=b'{"model":"a\\"]; click <b>","output":[]}')
+    odd = response("resp_2", "resp_1")._replace(reply=b'{"model":"a\\"]; click <b>","output":[]}')
     assert as_mermaid(lineage_of([odd])) == (
         'flowchart TD\n    n0["resp_2<br/>a___ click _b_"]\n    n1["resp_1<br/>deleted"]\n    n1 --> n0\n'
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def test_another_key_owner_or_id_does_not_open_it(owner: str, name: str, key: st
 @pytest.mark.parametrize("codec", [PlainData(), NodeCipher(KEY)])
 @pytest.mark.parametrize("notes", [b"", b"{}", b'{"losses":{"top_k":1}}'])
 def test_notes_are_kept(codec: PlainData | NodeCipher, notes: bytes) -> None:
-    first = replace(node("k", "a"), notes=notes)
+    first = node("k", "a")._replace(notes=notes)
     assert codec.decode("k", "a", codec.encode(first)) == (first.input, first.reply, notes)
 
 
