@@ -1,7 +1,8 @@
 """All uses of private parts of aiohttp's server, one function per use. Each docstring states what it assumes.
 
 `tests/unit/engine/aio/downstream/test_aiohttp_internals.py` tests each assumption. Run it first after an update of
-aiohttp.
+aiohttp. `aiohttp_check` tests the installed version when a server starts: after `distrust`, replies are sent by
+aiohttp's public interface.
 """
 
 from __future__ import annotations
@@ -18,12 +19,32 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, StreamWriter
 from aiohttp.http_parser import DeflateBuffer
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import _ErrInfo
 
 from dragoman.aio.downstream.masked_frames import MaskedFrames
 
+try:
+    from aiohttp.web_protocol import _ErrInfo
+except ImportError:  # `aiohttp_check` then finds that it is missing
+
+    class _ErrInfo:  # type: ignore[no-redef]
+        exc: BaseException
+
+
 Message = RawRequestMessage | _ErrInfo
 """The head of a request, or the error of a parser that could not read it."""
+
+_trusted = True
+
+
+def is_trusted() -> bool:
+    """Return whether the installed aiohttp may be used by its private parts."""
+    return _trusted
+
+
+def distrust() -> None:
+    """Use aiohttp's public interface from now on: it writes all responses, and no connection is hijacked."""
+    global _trusted
+    _trusted = False
 
 
 # --- the connection handler -----------------------------------------------------------------------------------------
@@ -266,6 +287,8 @@ class MaskedWebSocketResponse(web.WebSocketResponse):
     """
 
     def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: Any) -> None:
+        if not _trusted:
+            return super()._post_start(request, protocol, writer)
         connection = request.protocol
         early, connection._message_tail = connection._message_tail, b""
         super()._post_start(request, protocol, writer)
@@ -289,7 +312,8 @@ class DirectHeadResponse(web.StreamResponse):
     async def _start(self, request: web.BaseRequest) -> AbstractStreamWriter:
         writer = request._payload_writer
         if (
-            type(writer) is not StreamWriter
+            not _trusted
+            or type(writer) is not StreamWriter
             or not isinstance(request, web.Request)
             or request.version is not HttpVersion11
             or self._must_be_empty_body
@@ -358,7 +382,7 @@ def plain_chunked_writer(response: web.StreamResponse, writer: AbstractStreamWri
     not disturb it, `writer.protocol.writing_paused` is True while the transport is full, and `writer.drain()` waits
     until it is not.
     """
-    if type(writer) is not StreamWriter or not writer.chunked or writer.length is not None:
+    if not _trusted or type(writer) is not StreamWriter or not writer.chunked or writer.length is not None:
         return None
     return None if response.compression or hdrs.CONTENT_ENCODING in response.headers else writer
 
@@ -381,7 +405,7 @@ def write_whole(response: web.Response, body: bytes) -> StreamWriter | None:
     Returns None if only aiohttp can write this response. Raises ConnectionResetError if the client has disconnected.
     Assumes that a writer that neither chunks nor compresses would write the same bytes.
     """
-    writer = response._payload_writer
+    writer = response._payload_writer if _trusted else None
     if type(writer) is not StreamWriter or writer.chunked or writer._compress or response._must_be_empty_body:
         return None
     transport = writer.transport

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from aiohttp import web
 
-from dragoman.aio.downstream.aiohttp_internals import handler_options, release_transport
+from dragoman.aio.downstream.aiohttp_internals import handler_options, is_trusted, release_transport
 from dragoman.aio.downstream.connection_limits import ConnectionLimits, OpenConnections
 from dragoman.aio.downstream.request_handler import RequestHandler
 from dragoman.aio.trampoline import drive
@@ -94,7 +94,7 @@ class DetachableTask(Generic[T]):
 
 
 class HijackServer:
-    """The protocol factory of a server whose connections can be hijacked.
+    """The protocol factory of a server whose connections can be hijacked; aiohttp's, if that is not to be trusted.
 
     `hijacked` are the hijacked connections; `open` counts all connections. `server` is aiohttp's, whose
     `handler_cancellation` must be on.
@@ -108,8 +108,8 @@ class HijackServer:
         self.closing = False
         self._none_hijacked = asyncio.Event()
 
-    def __call__(self) -> HijackableConnection:
-        return HijackableConnection(self)
+    def __call__(self) -> asyncio.Protocol:
+        return HijackableConnection(self) if is_trusted() else self.server()
 
     def handler(self, *, reused: bool) -> RequestHandler:
         """Return aiohttp's handler for a connection. `reused`: the connection has served requests before."""

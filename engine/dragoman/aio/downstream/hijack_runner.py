@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-
 from aiohttp import web
 from aiohttp.log import server_logger
 
-from dragoman.aio.downstream.aiohttp_internals import as_server
+from dragoman.aio.downstream.aiohttp_check import Log, check_once
+from dragoman.aio.downstream.aiohttp_internals import as_server, is_trusted
 from dragoman.aio.downstream.connection_limits import ConnectionLimits
 from dragoman.aio.downstream.hijack import HijackServer
-
-Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 
 class HijackRunner(web.AppRunner):
@@ -23,7 +20,7 @@ class HijackRunner(web.AppRunner):
     read it, and close the connection.
     """
 
-    __slots__ = ("_limits", "_shut_down", "connections")
+    __slots__ = ("_limits", "_log", "_shut_down", "connections")
 
     def __init__(
         self,
@@ -34,6 +31,7 @@ class HijackRunner(web.AppRunner):
         limits: ConnectionLimits | None = None,
     ) -> None:
         self._limits = limits or ConnectionLimits()
+        self._log = log
         super().__init__(
             app,
             # A client that disconnects cancels its handler, and with it the upstream, at once.
@@ -51,10 +49,11 @@ class HijackRunner(web.AppRunner):
     @property
     def server(self) -> web.Server | None:
         """The protocol factory of the runner's sites."""
-        return as_server(self.connections) if self.connections is not None else None
+        return as_server(self.connections) if self.connections is not None and is_trusted() else super().server
 
     async def setup(self) -> None:
-        """Create the server."""
+        """Check aiohttp, and create the server."""
+        await check_once(self._log)
         await super().setup()
         server = super().server
         assert server is not None
