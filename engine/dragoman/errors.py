@@ -107,7 +107,8 @@ class Failure:
     `origin` and `reason` are for metrics and logs and are never written to the client. `reason` names the cause where
     `kind` is too general: `defect`, `stopping` or `given_up` (proxy), `unreachable`, `protocol`, `truncated`, `limit`,
     or the timeout that expired: `connect`, `first_byte`, `idle`, `tool_stall` (upstream). None stands for an error that
-    the upstream itself returned. A server may use other words for its own failures.
+    the upstream itself returned. A server may use other words for its own failures. `unread` are the paths of the
+    other members of the upstream's error, which are recorded as losses.
     """
 
     kind: FailureKind
@@ -120,6 +121,7 @@ class Failure:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     origin: FailureOrigin = FailureOrigin.UPSTREAM
     reason: str | None = None
+    unread: tuple[str, ...] = field(default=(), repr=False)
 
 
 class DragomanError(Exception):

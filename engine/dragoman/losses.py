@@ -213,7 +213,7 @@ class Losses:
             self._once.add((code, done))
             self.add(code, path, done)
 
-    def add_unknown(self, path: Path, done: str = "dropped") -> None:
+    def add_unknown(self, path: Path | str, done: str = "dropped") -> None:
         """Records a field of a reply that has no place in the client's: once for each path, and at most `keep`."""
         if self._once is None:
             self._once = set()

@@ -15,7 +15,13 @@ from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
 from dragoman.dialects.errors.context_overflow import add_sizes
 from dragoman.dialects.errors.own_key import for_client
-from dragoman.dialects.errors.read import own_envelope, read_error_response, redact_failure, reply_object
+from dragoman.dialects.errors.read import (
+    own_envelope,
+    read_error_response,
+    record_unread,
+    redact_failure,
+    reply_object,
+)
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
 from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
@@ -445,6 +451,7 @@ class Translation:
         elif same and (own := own_envelope(body, context.secrets)) is not None:
             response = ErrorResponse(status, sent, own, failure)
         else:
+            record_unread(failure, context.losses)
             failure = add_sizes(failure, context)
             failure.headers = sent
             response = error_response(client, failure, context.request_id)
@@ -464,6 +471,7 @@ class Translation:
         if self._answered is not None and self._answered.failure is error:
             return self._answered
         context = self.context
+        record_unread(error, context.losses)
         failure = add_sizes(redact_failure(error, context.secrets), context)
         client = self.direction.client.dialect
         response = error_response(client, for_client(failure, context.own_key), context.request_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dragoman.canonical.events import BlockKind
@@ -11,6 +12,7 @@ from dragoman.losses import LossCode, Losses
 
 _PARTS = {"text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL, "thinking": BlockKind.REASONING}
 _KEYS = frozenset(("type", "text", "refusal", "thinking"))
+_REASONING_KEYS = frozenset(("type", "text"))
 
 
 def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
@@ -25,7 +27,7 @@ def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tup
         kind = part.get("type") if type(part) is dict else None
         text = part.get(kind) if type(kind) is str else None
         if type(text) is list and kind == "thinking":  # Mistral
-            text = "".join(t for p in text if type(p) is dict and type(t := p.get("text")) is str)
+            text = "".join(_reasoning_texts(text, (*at, "content", "thinking"), losses))
         if type(text) is str and kind in _PARTS:
             if not _KEYS.issuperset(part):
                 record_unknown(part, _KEYS, (*at, "content"), losses)
@@ -33,3 +35,13 @@ def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tup
         else:
             losses.add(LossCode.UNKNOWN_EVENT, (*at, "content", number), f"content part of type {kind!r} left out")
     return read
+
+
+def _reasoning_texts(parts: list[Any], at: Path, losses: Losses) -> Iterator[str]:
+    """Yields the texts of a part that is reasoning. Its other parts are citations of the reasoning (Mistral)."""
+    for part in parts:
+        if type(part) is dict:
+            text = part.get("text")
+            record_unknown(part, _REASONING_KEYS, at, losses)
+            if type(text) is str:
+                yield text

@@ -1,8 +1,8 @@
 """The keys of Chat replies that are read, at every level, and the extra ones of vendors that are used (mapping §9.1).
 
 Every other key with a value is recorded, once for each path. A key that is read here but has no effect holds no
-information for a client: ids, constants, sums of other counts, the verdicts of Azure's filters, which the
-`finish_reason` repeats.
+information for a client: ids, constants, sums of other counts, the `message` of a chunk (Perplexity), which repeats the
+deltas.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from dragoman.canonical.events import Citation, Usage
 from dragoman.canonical.request import Json
-from dragoman.dialects.chat.stop_and_usage import DIALECT, read_usage
+from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
+from dragoman.dialects.chat.stop_and_usage import DIALECT, MATCHED_STOP_KEYS, matched_stop, read_usage
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import STATED, ReportHolder, note_billing, note_tier, record_stated
 from dragoman.errors import Path
@@ -21,10 +22,9 @@ from dragoman.reply_context import ReplyContext
 # fmt: off
 BODY: Final = frozenset((
     "id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation",
-    "prompt_filter_results",
 ))
 CHOICE: Final = frozenset((
-    "index", "delta", "message", "finish_reason", "logprobs", "stop_reason", "matched_stop", "content_filter_results",
+    "index", "delta", "message", "finish_reason", "logprobs", "stop_reason", "matched_stop",
 ))
 MESSAGE: Final = frozenset((
     "role", "content", "refusal", "reasoning", "reasoning_content", "reasoning_details", "thinking_blocks", "audio",
@@ -43,7 +43,7 @@ _ANNOTATION: Final = frozenset(("type", "url_citation"))
 _URL_CITATION: Final = frozenset(("url", "title", "start_index", "end_index"))
 _DETAILS: Final = (("prompt_tokens_details", _PROMPT), ("completion_tokens_details", _COMPLETION))
 _USED: Final = BODY | {"citations", "search_results", "x_groq"}
-_GROQ: Final = frozenset(("id", "usage"))
+_GROQ: Final = frozenset(("usage",))
 _RESULT: Final = frozenset(("url", "title"))
 
 
@@ -102,17 +102,16 @@ def read_sources(body: Json, at: Path, losses: Losses) -> list[Citation]:
     `citations` are URLs; `search_results` have titles too. Source: docs.perplexity.ai, docs.x.ai (live search).
     """
     titles: dict[str, str] = {}
-    results, urls = body.get("search_results"), body.get("citations")
-    for result in results if type(results) is list else ():
-        if type(result) is dict and type(url := result.get("url")) is str and url:
-            title = result.get("title")
-            titles.setdefault(url, title if type(title) is str else "")
-            record_unknown(result, _RESULT, (*at, "search_results"), losses)
-    for url in urls if type(urls) is list else ():
-        if type(url) is dict:
-            url = url.get("url")
-        if type(url) is str and url:
-            titles.setdefault(url, "")
+    for key in ("search_results", "citations"):
+        results = body.get(key)
+        for result in results if type(results) is list else ():
+            url: Any = result if key == "citations" else None
+            title: Any = ""
+            if type(result) is dict:
+                url, title = result.get("url"), result.get("title")
+                record_unknown(result, _RESULT, (*at, key), losses)
+            if type(url) is str and url:
+                titles.setdefault(url, title if type(title) is str else "")
     return [
         Citation(DIALECT, {"type": "url_citation", "url_citation": {"url": url, "title": title}}, url, title or None)
         for url, title in titles.items()
@@ -127,9 +126,27 @@ def record_unknown_annotation(annotation: Json, at: Path, losses: Losses) -> Non
         record_unknown(body, _URL_CITATION, (*at, "url_citation"), losses)
 
 
+def record_unsigned(holder: Json, at: Path, losses: Losses) -> None:
+    """Record the `extra_content` of a message, a delta or a call that has no signature: it is not passed on."""
+    if holder.get(EXTRA_KEY) and read_signed(holder) is None:
+        losses.add_unknown((*at, EXTRA_KEY))
+
+
+def read_matched_stop(choice: Json, context: ReplyContext) -> str | None:
+    """Returns the stop sequence that ended the reply, if it is one that was sent. Any other is recorded."""
+    if context.sent_stops and (matched := matched_stop(choice, context.sent_stops)) is not None:
+        return matched
+    for key in MATCHED_STOP_KEYS:
+        if choice.get(key):
+            context.losses.add_unknown(("choices", 0, key))
+    return None
+
+
 def record_unknown_call(call: Json, at: Path, losses: Losses) -> None:
     """Record the unknown keys of a call and of its function."""
     record_unknown(call, CALL, at, losses)
+    if EXTRA_KEY in call:
+        record_unsigned(call, at, losses)
     for kind in ("function", "custom"):
         if type(body := call.get(kind)) is dict and not CALL_BODY.issuperset(body):
             record_unknown(body, CALL_BODY, (*at, kind), losses)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
@@ -27,7 +27,7 @@ READ_FINISH = {
     "function_call": StopReason.TOOL_CALLS,
     "content_filter": StopReason.FILTERED,
 }
-_MATCHED_STOP_KEYS = ("stop_reason", "matched_stop")
+MATCHED_STOP_KEYS: Final = ("stop_reason", "matched_stop")
 """Fields in which vLLM (`ChatCompletionResponseChoice` in its code) and SGLang return the matched stop sequence."""
 _FINISH_REASONS = {
     StopReason.END: "stop",
@@ -78,7 +78,7 @@ def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
 
     A number is the id of an end-of-text token.
     """
-    for key in _MATCHED_STOP_KEYS:
+    for key in MATCHED_STOP_KEYS:
         if type(sequence := choice.get(key)) is str and sequence in sent:
             return sequence
     return None

@@ -19,8 +19,9 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.codes import IMPLIED
 from dragoman.dialects.errors.context_overflow import is_overflow, read_sizes
 from dragoman.dialects.errors.headers import failure_headers, request_id
-from dragoman.dialects.errors.redact import TEXT_MAX, redact, redact_json, tidy
+from dragoman.dialects.errors.redact import TEXT_MAX, quote_word, redact, redact_json, tidy
 from dragoman.errors import Failure, FailureKind, UpstreamProtocolError, UpstreamStatusError
+from dragoman.losses import Losses
 from dragoman.wire.json_codec import loads
 
 _SHORT_MAX = 100
@@ -224,6 +225,7 @@ class _ErrorFields:
     status: int | None = None
     request_id: str | None = None
     headers: dict[str, str] | None = None
+    unread: tuple[str, ...] = ()
 
 
 def _hint(found: _ErrorFields) -> str:
@@ -246,10 +248,37 @@ def _failure(status: int, found: _ErrorFields, dialect: Dialect) -> Failure:
         native_type=found.type,
         code=found.code,
         param=found.param if found.param in _SHARED_PARAMS else None,
+        unread=found.unread,
     )
 
 
 _MESSAGE_KEYS = ("message", "error_message", "Message", "msg", "detail", "error_description", "description")
+# fmt: off
+_READ: Final = frozenset((
+    *_MESSAGE_KEYS, "type", "error_type", "__type", "code", "error_code", "status", "status_code", "param",
+    "request_id", "headers", "metadata", "details", "error", "errors", "n_prompt_tokens", "n_ctx", "sequence_number",
+    "object",
+))
+# fmt: on
+"""The members of an error that are read, and those of an event that is one."""
+_ENVELOPE: Final = _READ | {"event_id", "id", "created", "model", "choices"}
+"""The members that are read of the object around an error, and those of a Chat chunk with one."""
+_METADATA: Final = frozenset(("raw", "error_type"))
+_DETAILS: Final = frozenset(("error_code",))
+_UNREAD_MAX: Final = 32
+
+
+def _unread(body: Json, known: frozenset[str], at: str = "") -> tuple[str, ...]:
+    """Return the paths of the members with a value that are not known, at most `_UNREAD_MAX` of them."""
+    if known.issuperset(body):
+        return ()
+    return tuple(f"{at}{quote_word(key)}" for key, value in body.items() if value and key not in known)[:_UNREAD_MAX]
+
+
+def record_unread(failure: Failure, losses: Losses) -> None:
+    """Record the members of an error that have no place in the client's."""
+    for path in failure.unread:
+        losses.add_unknown(path)
 
 
 def _find_error(value: Any, depth: int) -> _ErrorFields | None:
@@ -265,6 +294,7 @@ def _find_error(value: Any, depth: int) -> _ErrorFields | None:
         found = _from_object(inner, depth) if type(inner) is dict else _find_error(inner, depth + 1)
         if found is not None:
             found.request_id = found.request_id or _short_text(value.get("request_id"))
+            found.unread += _unread(value, _ENVELOPE)
             return found
     detail = value.get("detail")
     if type(detail) is dict and (found := _find_error(detail, depth + 1)):
@@ -308,6 +338,13 @@ def _from_object(error: Json, depth: int) -> _ErrorFields:
         )
     found.param = _short_text(error.get("param"))
     found.request_id = _short_text(error.get("request_id"))
+    found.unread = _unread(error, _READ, "error.")
+    if type(metadata) is dict:
+        found.unread += _unread(metadata, _METADATA, "error.metadata.")
+    if type(details) is dict:
+        found.unread += _unread(details, _DETAILS, "error.details.")
+    elif details:
+        found.unread += ("error.details",)
     headers = error.get("headers")
     if type(headers) is dict:  # nested in-band errors of Responses include their headers
         found.headers = {k: str(v) for k, v in headers.items() if type(v) in (str, int, float)}
@@ -326,6 +363,7 @@ def _read_nested(raw: Any, found: _ErrorFields) -> None:
     found.type = inner.type or found.type
     found.code = inner.code or found.code
     found.status = found.status or inner.status
+    found.unread += inner.unread
     found.param = None
 
 

@@ -48,6 +48,7 @@ _USAGE_DETAILS: Final = (
     ("output_tokens_details", frozenset(("thinking_tokens",))),
     ("cache_creation", frozenset(("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"))),
 )
+_CALLER: Final = frozenset(("type",))
 _SEARCHES: Final = frozenset(("web_search_requests",))
 _STOP_DETAILS: Final = frozenset(("type", "category", "explanation"))
 STOP: Final = frozenset(("stop_reason", "stop_sequence", "stop_details"))
@@ -145,13 +146,19 @@ def record_unknown_citation(citation: Any, at: Path, context: ReplyContext) -> N
 
 
 def record_unknown_block(block: Json, at: Path, context: ReplyContext) -> None:
-    """Record the unknown keys of a block of text, thinking or a call, and a caller that is not the model."""
+    """Record the unknown keys of a block of text, thinking or a call, and a caller that is not the model.
+
+    A thinking block is passed on with all of its keys between two sides of this dialect. Its stream has no place for
+    them (`MessagesWriter`).
+    """
     kind = block.get("type")
     known = BLOCKS.get(kind) if type(kind) is str else None
     if known is None:
         return
     if not known.issuperset(block) and not (kind == "thinking" and context.same_dialect):
         record_unknown(block, known, at, context.losses)
-    caller = block.get("caller")
-    if type(caller) is dict and caller.get("type") != "direct":
-        context.losses.add(LossCode.CALL_META, (*at, "caller"))
+    if type(caller := block.get("caller")) is dict:
+        if caller.get("type") != "direct":
+            context.losses.add(LossCode.CALL_META, (*at, "caller"))
+        elif len(caller) > 1:
+            record_unknown(caller, _CALLER, (*at, "caller"), context.losses)

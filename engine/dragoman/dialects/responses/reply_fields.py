@@ -38,7 +38,7 @@ RESPONSE: Final = frozenset((
     "tools", "top_p", "presence_penalty", "frequency_penalty", "background", "conversation", "max_output_tokens",
     "max_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options",
     "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "text", "top_logprobs",
-    "truncation", "user", "billing", "image",
+    "truncation", "user", "image",
 ))
 ITEMS: Final = {
     "message": frozenset(("type", "id", "status", "role", "content", "phase")),
@@ -60,6 +60,7 @@ _USAGE_DETAILS: Final = (
     ("input_tokens_details", frozenset(("cached_tokens", "cache_write_tokens", "text_tokens"))),
     ("output_tokens_details", frozenset(("reasoning_tokens", "text_tokens"))),
 )
+_CALLER: Final = frozenset(("type",))
 _URL_CITATION: Final = frozenset(("type", "url", "title", "start_index", "end_index"))
 _REASON: Final = frozenset(("reason",))
 _TRANSFORMATIONS: Final = frozenset(("input_transformations",))
@@ -126,6 +127,8 @@ def record_unknown_item(item: Json, at: Path, context: ReplyContext) -> None:
         return
     if not known.issuperset(item):
         record_unknown(item, known, at, losses)
+    if type(caller := item.get("caller")) is dict and caller.get("type") == "direct":
+        record_unknown(caller, _CALLER, (*at, "caller"), losses)
     if kind == "message" or kind == "reasoning":
         for key in ("content", "summary"):
             parts = item.get(key)

@@ -30,6 +30,7 @@ from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import (
     read_error_event,
     read_error_payload,
+    record_unread,
     redact_failure,
     reply_object,
     reports_error,
@@ -405,6 +406,8 @@ class StreamWriter:
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
         failure = redact_failure(failure, self.context.secrets)
         self.phase = WriterPhase.DONE
+        if failure.unread:
+            record_unread(failure, self.context.losses)
         self.write(Error(for_client(failure, self.context.own_key)), out)
         self.context.failure = failure
         self.done = True

@@ -22,14 +22,15 @@ from dragoman.dialects.chat.reply_fields import (
     MESSAGE,
     note_usage,
     read_extras,
+    read_matched_stop,
     read_sources,
     record_unknown_annotation,
     record_unknown_call,
+    record_unsigned,
     usage_elsewhere,
 )
 from dragoman.dialects.chat.stop_and_usage import (
     DIALECT,
-    matched_stop,
     read_finish_reason,
     read_usage,
     resolve_stop_reason,
@@ -49,7 +50,7 @@ _MESSAGE: Path = ("choices", 0, "message")
 _FINISH: Path = ("choices", 0, "finish_reason")
 _LOGPROBS: Path = ("choices", 0, "logprobs")
 AUDIO = "no client of another dialect can be given audio"
-_CHOICE = CHOICE | {"usage"}
+_CHOICE = CHOICE - {"delta"} | {"usage"}
 _WHOLE: frozenset[int] = frozenset()
 """Positions of cut parts, of which a complete reply has none."""
 _STANDARD = frozenset(("role", "content", "refusal", "annotations", "audio", "function_call", "tool_calls"))
@@ -95,7 +96,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         note_usage(usage, ("usage",), context)
     if tier := body.get("service_tier"):
         note_tier(context, tier)
-    if not CHOICE.issuperset(choice):
+    if not _CHOICE.issuperset(choice):
         record_unknown(choice, _CHOICE, ("choices", 0), losses)
 
     parts: list[Part] = []
@@ -103,6 +104,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         record_unknown(message, MESSAGE, _MESSAGE, losses)
     if not _STANDARD.issuperset(message):
         _read_reasoning(parts, message, context)
+        record_unsigned(message, _MESSAGE, losses)
     _read_content(parts, message.get("content"), losses)
     if logprobs := choice.get("logprobs"):
         _read_logprobs(parts, read_logprobs(logprobs, context), losses)
@@ -125,7 +127,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if images := message.get("images"):
         at = (*_MESSAGE, "images")
         parts += [
-            Native(DIALECT, IMAGE, image, LossCode.VENDOR_BLOCK, at) for image in read_images(images, _MESSAGE, losses)
+            Native(DIALECT, IMAGE, image, LossCode.VENDOR_BLOCK, at) for image in read_images(images, _MESSAGE, context)
         ]
     calls = _read_calls(raw_calls, reply_id, len(parts), names, losses, complete=not cut)
     parts += calls
@@ -147,7 +149,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         shown=is_shown(parts),
         losses=losses,
         at=_FINISH,
-        matched=matched_stop(choice, context.sent_stops) if context.sent_stops else None,
+        matched=read_matched_stop(choice, context),
     )
     return Reply(
         reply_id,

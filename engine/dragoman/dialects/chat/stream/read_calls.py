@@ -14,7 +14,7 @@ from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Ev
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
-from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_call
+from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_call, record_unsigned
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback
@@ -102,8 +102,10 @@ class ToolCallAssembler:
         call = self._find(position, fragment, name or "", text)
         if call is None:
             return
-        if EXTRA_KEY in fragment and (extra := read_signed(fragment)) is not None:
-            if call.block is None:
+        if EXTRA_KEY in fragment:
+            if (extra := read_signed(fragment)) is None:
+                record_unsigned(fragment, _AT, self._context.losses)
+            elif call.block is None:
                 call.extra = extra
             else:
                 self._text.add_signature(call.written_id, extra)

@@ -129,7 +129,7 @@ class TextAssembler:
 
     def add_images(self, images: Any, out: list[Event]) -> None:
         """Add the pictures of a delta, each as a block (OpenRouter, LiteLLM)."""
-        for payload in read_images(images, _DELTA, self._context.losses):
+        for payload in read_images(images, _DELTA, self._context):
             self.before_start("an image", _DELTA, out)
             index = self.blocks.start(IMAGE, BlockKind.OPAQUE)
             out.append(BlockStart(index, BlockKind.OPAQUE, name=IMAGE, code=LossCode.VENDOR_BLOCK))
@@ -191,5 +191,6 @@ class TextAssembler:
         if signatures:
             form, block[EXTRA_KEY] = EXTRA_KEY, signatures
         if block:
-            out.append(Opaque(self.index, DIALECT, form, signatures, block))
+            proof = signature_of(next(iter(signatures.values()))) if signatures else None
+            out.append(Opaque(self.index, DIALECT, form, proof, block))
         self._reasoning = self._details = self.signatures = None

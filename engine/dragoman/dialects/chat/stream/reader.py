@@ -41,11 +41,13 @@ from dragoman.dialects.chat.reply_fields import (
     MESSAGE,
     note_usage,
     read_extras,
+    read_matched_stop,
     read_sources,
     record_unknown_annotation,
+    record_unsigned,
     usage_elsewhere,
 )
-from dragoman.dialects.chat.stop_and_usage import matched_stop, read_finish_reason, read_usage, resolve_stop_reason
+from dragoman.dialects.chat.stop_and_usage import read_finish_reason, read_usage, resolve_stop_reason
 from dragoman.dialects.chat.stream.phases import READER, Phase
 from dragoman.dialects.chat.stream.read_calls import ToolCallAssembler
 from dragoman.dialects.chat.stream.read_text import TextAssembler
@@ -164,7 +166,7 @@ class ChatReader(StreamReader):
         if not CHOICE.issuperset(choice):
             self._read_choice_extras(choice)
         if usage is not None and self.context.profile.usage_fallback == "last_seen":
-            self._keep_usage(usage, ("usage",))
+            self._keep_usage(usage)
         if logprobs := choice.get("logprobs"):
             self._tokens = read_logprobs(logprobs, self.context)
         delta = choice.get("delta")
@@ -180,8 +182,7 @@ class ChatReader(StreamReader):
         if self._tokens:
             self._add_logprobs(out)
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
-            if self.context.sent_stops:
-                self._matched = self._matched or matched_stop(choice, self.context.sent_stops)
+            self._matched = self._matched or read_matched_stop(choice, self.context)
             self._close(native, out)
 
     def read_reply(self, payload: Json) -> Reply:
@@ -223,7 +224,7 @@ class ChatReader(StreamReader):
         """Read the keys of a chunk that OpenAI's do not have."""
         read_extras(chunk, self.context)
         if (usage := usage_elsewhere(chunk, {})) is not None:
-            self._keep_usage(usage, ("x_groq", "usage"))
+            self._keep_usage(usage)
         if chunk.get("citations") or chunk.get("search_results"):
             sources = self._sources = self._sources or {}
             for source in read_sources(chunk, (), self.context.losses):
@@ -234,12 +235,12 @@ class ChatReader(StreamReader):
 
     def _read_choice_extras(self, choice: Json) -> None:
         if usage := choice.get("usage"):
-            self._keep_usage(usage, (*_CHOICE, "usage"))
+            self._keep_usage(usage)
             choice = {key: value for key, value in choice.items() if key != "usage"}
         record_unknown(choice, CHOICE, _CHOICE, self.context.losses)
 
-    def _keep_usage(self, usage: Any, at: Path) -> None:
-        note_usage(usage, at, self.context)
+    def _keep_usage(self, usage: Any) -> None:
+        note_usage(usage, ("usage",), self.context)
         self._early_usage = read_usage(usage) or self._early_usage
 
     # --- chunks without a choice ---------------------------------------------------------------------------------
@@ -284,8 +285,11 @@ class ChatReader(StreamReader):
                 self._text.add(_REASONING, reasoning, out)
             if DETAILS_KEY in delta or "thinking_blocks" in delta:
                 self._text.add_details(delta, out)
-            if EXTRA_KEY in delta and (extra := read_signed(delta)) is not None:
-                self._text.add_signature(OF_MESSAGE, extra)
+            if EXTRA_KEY in delta:
+                if (extra := read_signed(delta)) is not None:
+                    self._text.add_signature(OF_MESSAGE, extra)
+                else:
+                    record_unsigned(delta, _DELTA, self.context.losses)
             if delta.get("audio"):
                 self._audio = True
                 self.context.losses.add_once(LossCode.UNKNOWN_EVENT, "choices[0].delta.audio", AUDIO)

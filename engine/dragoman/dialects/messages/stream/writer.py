@@ -33,6 +33,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
+from dragoman.dialects.messages.reply_fields import BLOCKS
 from dragoman.dialects.messages.stop_and_usage import (
     DIALECT,
     write_full_usage,
@@ -41,6 +42,7 @@ from dragoman.dialects.messages.stop_and_usage import (
     write_tier,
     write_usage,
 )
+from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -240,6 +242,8 @@ class MessagesWriter(StreamWriter):
             del self._pending_opaque[event.index]
             self._open(event.index, event.payload, out)
         elif event.form == "signature":
+            if (block := event.native) is not None and not BLOCKS["thinking"].issuperset(block):
+                record_unknown(block, BLOCKS["thinking"], ("content_block",), self.context.losses)
             self._open_deferred(event.index, out)
             signature = event.payload or ""  # None: a whole reply of a server that does not sign
             self._write_delta(event.index, {"type": "signature_delta", "signature": signature}, out)

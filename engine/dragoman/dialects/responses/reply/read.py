@@ -51,8 +51,8 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     """
     if type(body) is not dict:
         raise UpstreamProtocolError(f"expected a response (an object), got {kind_of(body)}")
-    status = read_status(body)
     read_response(body, (), context)
+    status = read_status(body)
     output = body.get("output")
     if output is None and status is not None and "output" in body:
         output = []

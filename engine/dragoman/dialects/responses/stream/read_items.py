@@ -64,7 +64,9 @@ def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     if type(raw) is not dict:
         raise wrong_type(event, "part")
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
-    if item.kind is not _UNKNOWN and item.kind is not _REASONING:
+    if item.kind is _REASONING:
+        record_unknown_part(raw, part_path(event), table.context)
+    elif item.kind is not _UNKNOWN:
         messages.announce_part(table, item, part_number(event, "content_index"), raw, out)
 
 
@@ -218,6 +220,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "response.refusal.done": messages.text_done,
     "response.reasoning_text.done": reasoning.done,
     "response.reasoning_summary_text.done": reasoning.done,
+    "response.reasoning_summary_part.added": reasoning.part_added,
     "response.reasoning_summary_part.done": reasoning.done,
     "response.function_call_arguments.done": calls.arguments_done,
     "response.custom_tool_call_input.done": calls.arguments_done,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStart, Event, Logprobs
 from dragoman.canonical.request import Json
+from dragoman.dialects.openai.logprobs import record_unknown_tokens
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
 from dragoman.dialects.responses.reply_fields import record_unknown_annotation, record_unknown_part
@@ -50,6 +51,7 @@ def text_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     if part is not None:
         table.append_missing(part, text, out)
         if table.context.logprobs:
+            record_unknown_tokens(event.get("logprobs"), ("logprobs",), table.context.losses)
             _emit_logprobs(table, part, event, out, once=True)
         part.text_done = True
 

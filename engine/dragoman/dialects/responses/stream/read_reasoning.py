@@ -11,9 +11,10 @@ from typing import Any
 from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read_items import ItemKind, read_encrypted_content, reasoning_texts
+from dragoman.dialects.responses.reply_fields import record_unknown_part
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, wrong_type
-from dragoman.errors import UpstreamProtocolError
+from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
@@ -35,8 +36,21 @@ def delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     _emit(table, item, surface, part_number(event, f"{surface}_index"), text, out)
 
 
+def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
+    """Read `response.reasoning_summary_part.added`: only its unknown keys, as its texts open the part."""
+    if type(part := event.get("part")) is dict:
+        record_unknown_part(part, _summary_path(event), table.context)
+
+
+def _summary_path(event: Json) -> Path:
+    key = event.get("output_index")
+    return ("output", key if type(key) is int else 0, "summary", part_number(event, "summary_index"))
+
+
 def done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read the `.done` event of a text, or of a part of the summary."""
+    if "_part." in event["type"]:
+        part_added(table, event, out)
     item = table.find(event) or table.add_unannounced(event, "reasoning", out)
     if item.kind is _REASONING and not item.done:
         holder = event.get("part") if "_part." in event["type"] else event

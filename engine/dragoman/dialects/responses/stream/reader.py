@@ -56,11 +56,9 @@ _PROGRESS_WORDS: Final = frozenset(
         "mcp_call_arguments",
         "mcp_list_tools",
         "compaction",
-        "reasoning_summary_part",
     }
 )
-"""Second word of the events that report the progress of a hosted item, which is read when it is done, and of the parts
-of a summary, which are read from their texts."""
+"""Second word of the events that report the progress of a hosted item, which is read when it is done."""
 
 
 class ResponsesReader(StreamReader):
@@ -107,7 +105,7 @@ class ResponsesReader(StreamReader):
         name = event.get("type")
         if type(name) is not str:
             name = ""
-        if not EVENT.issuperset(event) and (name in HANDLERS or name in TERMINALS or name == "response.created"):
+        if not EVENT.issuperset(event) and name in _STARTS and name != "error":
             unknown_of_event(event, name, self.context.losses)
         handler = _find_handler(name)
         if handler is not None:
@@ -128,6 +126,8 @@ class ResponsesReader(StreamReader):
                 self._start(event.get("response"), out)
                 if name == "response.created" and not event.get("error"):
                     self._begun = response_of(data)
+            elif type(response := event.get("response")) is dict:
+                read_response(response, ("response",), self.context)
         elif name in _PINGS or not event:
             out.append(Ping())
         elif not name and type(event.get("output")) is list and self._phase is _WAITING:
@@ -184,8 +184,8 @@ class ResponsesReader(StreamReader):
                 raise UpstreamProtocolError(f"upstream sent {name} without its response")
             self._fail(event, out)
             return
-        status = read_status(response, TERMINALS[name])
         read_response(response, ("response",), self.context)
+        status = read_status(response, TERMINALS[name])
         table = self._table
         if self._phase is _WAITING:
             self._start_late(response, out)

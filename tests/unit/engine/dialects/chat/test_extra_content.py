@@ -349,3 +349,39 @@ def test_a_call_that_the_client_left_out_gives_its_signature_to_no_other() -> No
     message: Json = {"tool_calls": [call("b")]}
     add_signatures(message, ["b"], {"a": extra("S")["extra_content"]})
     assert message == {"tool_calls": [call("b")]}
+
+
+@pytest.mark.parametrize("client", ["chat", "messages", "responses"])
+def test_a_signed_stream_is_joined_for_a_client_that_requested_a_whole_reply(client: str) -> None:
+    profile = COMPATIBLE.replace({"rewrite": True})
+    translation = ask(client, stream=False, profile=profile)
+    translation.context.names = {"sent": "declared"}  # the reply is written again in one dialect too
+    deltas: list[Json] = [{"content": "Hm", **extra("S")}, {"tool_calls": [{"index": 0, **call("a", "T")}]}, {}]
+    chunks = [{"index": 0, "delta": delta, "finish_reason": None if delta else "tool_calls"} for delta in deltas]
+    sent = b"".join(b"data: " + dumps({"id": "1", "model": "m", "choices": [c]}) + b"\n\n" for c in chunks)
+    reply = json.loads(translation.reply(sent + b"data: [DONE]\n\n"))
+    if client == "chat":
+        output = [reply["choices"][0]["message"]]
+    else:
+        output = reply["content"] if client == "messages" else reply["output"]
+    message, _ = again(client, output, profile)
+    assert read_signed(message) == extra("S")["extra_content"]
+    assert [read_signed(made) for made in message["tool_calls"]] == [extra("T")["extra_content"]]
+
+
+@pytest.mark.parametrize("client", ["chat", "messages", "responses"])
+def test_unsigned_extra_content_of_a_reply_is_a_row(client: str) -> None:
+    unsigned: Json = {"extra_content": {"google": {"thought": True}}}
+    message: Json = {"content": "Hm", **unsigned, "tool_calls": [{**call("a"), **unsigned}]}
+    profile = COMPATIBLE.replace({"rewrite": True})
+    translation = ask(client, stream=False, profile=profile)
+    translation.context.names = {"sent": "declared"}
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}
+    translation.reply(dumps({"id": "1", "model": "m", "choices": [choice]}))
+    _, losses = streamed(client, [message | {"tool_calls": [{"index": 0, **message["tool_calls"][0]}]}], profile)
+    for made, of in ((translation.losses, "message"), (losses, "delta")):
+        if client == "chat" and of == "delta":
+            continue  # it passes through
+        paths = {row.path for row in made.rows if row.code is LossCode.UNKNOWN_FIELD}
+        call_path = "tool_calls[0]" if of == "message" else "tool_calls"
+        assert {f"choices[0].{of}.extra_content", f"choices[0].{of}.{call_path}.extra_content"} <= paths

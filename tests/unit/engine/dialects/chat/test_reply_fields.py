@@ -176,3 +176,40 @@ def test_the_moderation_that_was_requested_reaches_the_client() -> None:
 def test_odd_extras_are_not_read() -> None:
     assert usage_elsewhere({"x_groq": None}, {}) is None
     assert read_sources({"citations": [None, 3, {"url": URL}], "search_results": "x"}, (), Losses())[0].url == URL
+
+
+def rows_of(translation: Translation) -> list[str]:
+    return [row.path for row in translation.losses.rows if row.code is LossCode.UNKNOWN_FIELD]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_verdicts_of_filters_the_request_id_of_groq_and_a_second_delta_are_rows(row: Direction) -> None:
+    verdict = {"hate": {"filtered": False, "severity": "safe"}}
+    more: Json = {"prompt_filter_results": [{"prompt_index": 0}], "x_groq": {"id": "req_1"}}
+    one, two = made(row), made(row)
+    choice: Json = {"content_filter_results": verdict}
+    whole(one, {"content": "Hi"}, {**choice, "delta": {"role": "assistant"}}, **more, usage=USAGE)
+    first = {**chunk({}), "choices": [], **more}
+    streamed(two, first, *(chunk({"content": text}, choice=choice) for text in "abc"), chunk({}, "stop", usage=USAGE))
+    both = ["choices[0].content_filter_results", "prompt_filter_results", "x_groq.id"]
+    assert sorted(rows_of(two)) == both
+    assert sorted(rows_of(one)) == sorted([*both, "choices[0].delta"])
+
+
+@pytest.mark.parametrize("key", ["stop_reason", "matched_stop"])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_matched_stop_that_no_client_sent_is_a_row(row: Direction, key: str) -> None:
+    for value, sent, rows in ((154_827, (), 1), ("###", (), 1), ("###", ("###",), 0), (None, (), 0)):
+        one, two = made(row), made(row)
+        one.context.sent_stops = two.context.sent_stops = sent
+        whole(one, {"content": "Hi"}, {key: value}, usage=USAGE)
+        streamed(two, chunk({"content": "Hi"}), chunk({}, "stop", choice={key: value}, usage=USAGE))
+        for translation in (one, two):
+            assert rows_of(translation) == [f"choices[0].{key}"] * rows
+
+
+def test_the_title_of_a_citation_is_read_and_its_other_keys_are_rows() -> None:
+    losses = Losses()
+    [source] = read_sources({"citations": [{"url": URL, "title": "A", "zz": 1}]}, (), losses)
+    assert (source.url, source.title) == (URL, "A")
+    assert [row.path for row in losses.rows] == ["citations.zz"]

@@ -33,6 +33,23 @@ def answer(status: int, body: Any, headers: dict[str, str] | None = None) -> Fai
     return read_failure(status, raw, headers or {})
 
 
+def test_what_an_error_has_besides_is_noted() -> None:
+    raw = json.dumps({"error": {"message": "No.", "inner": 1}})
+    body = error("m", zz=1, empty=None, metadata={"provider_name": "p", "raw": raw}, details=[{"a": 1}])
+    failure = answer(400, {**body, "user_id": "u", "request_id": "r", "type": "error"})
+    assert sorted(failure.unread) == [
+        "error.details",
+        "error.inner",
+        "error.metadata.provider_name",
+        "error.zz",
+        "user_id",
+    ]
+    assert answer(400, error("m", details={"error_code": "c", "zz": 1})).unread == ("error.details.zz",)
+    many: dict[str, Any] = {f"k{number}": 1 for number in range(99)}
+    assert len(answer(400, error("m", **many)).unread) == 32
+    assert answer(400, error("m")).unread == answer(502, b"<html>").unread == ()
+
+
 def error(message: str = "m", type: str | None = None, code: Any = None, **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": type, "param": None, "code": code, **more}}
 

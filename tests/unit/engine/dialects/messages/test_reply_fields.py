@@ -82,3 +82,39 @@ def test_a_caller_that_is_not_the_model_is_a_row() -> None:
     block = {"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": {"type": "code_execution_20260120"}}
     record_unknown_block(block, ("content", 0), context)
     assert context.losses.counts == {LossCode.CALL_META: 1}
+
+
+def test_a_stream_of_the_same_dialect_has_no_place_for_unknown_keys_of_thinking() -> None:
+    block = {"type": "thinking", "thinking": "Hm", "signature": "S", "zz": "kept"}
+    end: Json = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+    events: list[Json] = [STREAM[0], {"type": "content_block_start", "index": 0, "content_block": block}]
+    events += [{"type": "content_block_stop", "index": 0}, *STREAM[1:2], *STREAM[2:4], end, STREAM[-1]]
+    for event in events[3:6]:
+        event["index"] = 1
+    data = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+    body = json.dumps({**MESSAGE, "content": [block, *MESSAGE["content"]]}).encode()
+
+    def made() -> Translation:
+        translation = Translation.for_reply(ROWS[1], "up", profile=builtin_profile("messages"), knobs=Knobs())
+        translation.rewritten, translation.context.same_dialect = True, True
+        translation.context.names = {"sent": "declared"}
+        return translation
+
+    def rows(translation: Translation) -> list[str]:
+        return [row.path for row in translation.losses.rows if row.path.endswith("zz")]
+
+    streamed, split, whole, joined = made(), made(), made(), made()
+    machine = streamed.stream_machine()
+    assert b"kept" not in machine.feed(data) + machine.finish()
+    assert b"kept" not in split.replay(body)
+    assert rows(streamed) == rows(split) == ["content_block.zz"]
+    assert b"kept" in whole.reply(body)
+    assert b"kept" in joined.reply(data)
+    assert rows(whole) == rows(joined) == []
+
+
+def test_unknown_keys_of_a_direct_caller_are_rows() -> None:
+    context = ReplyContext("m")
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": {}, "caller": {"type": "direct", "zz": 1}}
+    record_unknown_block(block, ("content", 0), context)
+    assert [row.path for row in context.losses.rows] == ["content[0].caller.zz"]

@@ -56,6 +56,20 @@ def test_tier_price_searches_and_transformations_are_noted(row: Direction, whole
         assert "moderation" in [loss.path for loss in made.losses.rows]
 
 
+@pytest.mark.parametrize("row", ROWS[:2], ids=str)
+def test_who_pays_and_keys_of_later_starts_are_rows(row: Direction) -> None:
+    made = Translation.for_reply(row, "up", profile=builtin_profile("responses"), knobs=Knobs())
+    begun = {**STREAM[0]["response"], "billing": {"payer": "developer"}}
+    progress: Json = {"type": "response.in_progress", "response": {**begun, "zz": 1}, "yy": 1}
+    events = [{**STREAM[0], "response": begun}, progress, *STREAM[1:]]
+    data = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    machine = made.stream_machine()
+    machine.feed(data.encode())
+    assert made.failure is None
+    paths = {loss.path for loss in made.losses.rows}
+    assert {"response.billing", "response.zz", "response.in_progress.yy"} <= paths
+
+
 def test_a_search_that_the_server_ran_is_passed_on_whole() -> None:
     context = ReplyContext("m")
     record_unknown_item({"type": "tool_search_call", "execution": "server", "zz": 1}, ("output", 0), context)

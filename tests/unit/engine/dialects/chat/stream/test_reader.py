@@ -189,7 +189,7 @@ def test_T24_chunks_that_are_no_choice_are_passed_over() -> None:
     events = read(filters, ROLE, HEL, {"object": "novelty"}, chunk(), STOP, COUNTED, into=ledger)
     assert events[:3] == BEFORE
     assert events[-1] == End()
-    assert ledger.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
+    assert ledger.losses.counts == {LossCode.UNKNOWN_EVENT: 1, LossCode.UNKNOWN_FIELD: 1}
 
 
 def test_T28_an_empty_finish_reason_is_none() -> None:
