@@ -198,14 +198,19 @@ def _compared(exchange: Exchange, verdict: Verdict, expected: said.Said, final: 
     told = said.of_reply(verdict.client, json.dumps(final).encode())
     if told.calls != expected.calls or not same_text(told.text, expected.text):
         return verdict._replace(wrong=_difference(expected, told))
-    if verdict.client != verdict.upstream and (why := _turn_after(exchange, verdict, final)):
-        return verdict._replace(wrong=why)
-    return verdict
+    return verdict if verdict.client == verdict.upstream else _turn_after(exchange, verdict, final)
 
 
 def same_text(told: str, expected: str) -> bool:
-    """Whether two texts are equal but for white space: texts of several blocks are joined with empty lines."""
-    return "".join(told.split()) == "".join(expected.split())
+    """Whether two texts are equal but for white space: texts of several blocks are joined with empty lines.
+
+    The placeholder for a refusal without a text is no text.
+    """
+    return _bare(told) == _bare(expected)
+
+
+def _bare(text: str) -> str:
+    return "" if text == said.DECLINED else "".join(text.split())
 
 
 def _difference(expected: said.Said, told: said.Said) -> str:
@@ -215,19 +220,34 @@ def _difference(expected: said.Said, told: said.Said) -> str:
     return f"the calls differ: {told.calls} for {expected.calls}"[:400]
 
 
-def _turn_after(exchange: Exchange, verdict: Verdict, final: Json) -> str:
-    """Why the reply cannot go back as history, with a result for each call."""
+def _turn_after(exchange: Exchange, verdict: Verdict, final: Json) -> Verdict:
+    """The verdict with the reason why the reply cannot go back as history, with a result for each call.
+
+    A key that is no longer in the client's reply, but back in this request, is not silent: it was in an envelope.
+    """
     body = _with_history(verdict.client, final)
     try:
         sent = json.loads(_translation(verdict, body, exchange.vendor).body)
-        check(verdict.upstream, sent, _HEADERS)
+        text = json.dumps(sent)
+        verdict = verdict._replace(silent=tuple(key for key in verdict.silent if f'"{key}":' not in text))
+        check(verdict.upstream, _without_own(sent, exchange), _HEADERS)
     except (ClientRequestError, RequestRejected) as error:
         # OpenAI's rules for ids and items do not hold for what another vendor made and takes back.
         own = exchange.vendor not in _VENDORS_OF_DIALECTS and str(error).startswith(
             ("Invalid 'input[", "Invalid 'mess")
         )
-        return "" if own else f"the turn after: {error}"
-    return ""
+        return verdict if own else verdict._replace(wrong=f"the turn after: {error}")
+    return verdict
+
+
+def _without_own(sent: Json, exchange: Exchange) -> Json:
+    """The request without Google's signatures that are in the reply: OpenAI's types have no place for them."""
+    original = json.dumps(_events(exchange.reply) if exchange.streamed else json.loads(exchange.reply))
+    for message in sent.get("messages") or ():
+        for holder in (message, *(message.get("tool_calls") or ())):
+            if "extra_content" in holder and json.dumps(holder["extra_content"]) in original:
+                del holder["extra_content"]
+    return sent
 
 
 def _with_history(client: str, final: Json) -> Json:

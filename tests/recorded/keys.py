@@ -4,63 +4,87 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
-from anthropic.types import Message, RawMessageDeltaEvent
-from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage
-from openai.types.chat.chat_completion import Choice
-from openai.types.chat.chat_completion_chunk import Choice as ChunkChoice
-from openai.types.chat.chat_completion_chunk import ChoiceDelta
-from openai.types.responses import Response
+from anthropic._models import construct_type as construct_anthropic
+from anthropic.types import Message, RawMessageStreamEvent
+from openai._models import construct_type as construct_openai
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel
 
 Json = dict[str, Any]
 _READ: dict[str, frozenset[str]] = {
-    "chat": frozenset({"reasoning", "reasoning_content", "reasoning_details", "event_id"}),
+    "chat": frozenset(
+        {"reasoning", "reasoning_content", "reasoning_details", "event_id", "index", "cached_tokens"}
+        | {"prompt_cache_hit_tokens", "prompt_cache_miss_tokens"}
+    ),
     "messages": frozenset(),
-    "responses": frozenset({"frequency_penalty", "output_text", "presence_penalty", "store"}),
+    "responses": frozenset(
+        {"frequency_penalty", "output_text", "presence_penalty", "store", "status", "obfuscation", "bytes"}
+    ),
 }
-"""Keys outside the SDKs' types that the readers know, or that repeat the request or the output."""
+"""Keys outside the SDKs' types that the readers know, or that repeat the request or the output.
+
+`bytes` is in log probabilities, which no request here asks for.
+"""
+_REPEATED = frozenset({"tools", "text"})
+"""Settings of the request, which a Response object repeats."""
+_HOLDERS = frozenset({"content", "content_block", "item", "output"})
+_TYPES = frozenset({"message", "reasoning", "function_call", "custom_tool_call", "output_text", "refusal"})
+_TYPES |= {"reasoning_text", "text", "thinking", "tool_use"}
+"""The types of items, parts and blocks in these that are read. Others are carried or recorded as a whole."""
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False, 0)
 
 
 def silent_keys(
     dialect: str, events: list[Json], final: Json, losses: Iterable[Any], data: bytes = b""
 ) -> tuple[str, ...]:
-    """The names of unknown keys with a value that are neither in the client's reply nor in a loss row."""
-    unknown = {key for event in events for key, value in _unknown(dialect, event) if value not in _EMPTY}
+    """The names of unknown keys with a value that are neither in the client's reply nor in a loss row.
+
+    A key is in the reply if its name is, or each text of its value.
+    """
+    unknown = [found for event in events for found in _unknown(_typed(dialect, event)) if found[1] not in _EMPTY]
     if not unknown:
         return ()
     told = json.dumps(final) + data.decode("utf-8", "replace") + "\n".join(map(str, losses))
-    return tuple(sorted(key for key in unknown - _READ[dialect] if key not in told))
+    return tuple(sorted({key for key, value in unknown if key not in _READ[dialect] and not carried(key, value, told)}))
 
 
-def _unknown(dialect: str, event: Json) -> Iterator[tuple[str, Any]]:
+def carried(key: str, value: Any, told: str) -> bool:
+    """Whether a text of JSON has a key, or each text of its value."""
+    texts = [json.dumps(text)[1:-1] for text in _texts(value)]
+    return key in told or (bool(texts) and all(text in told for text in texts))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _typed(dialect: str, event: Json) -> Any:
+    """The object of the vendor's SDK for a whole reply or an event."""
     if dialect == "chat":
         streamed = str(event.get("object") or "").endswith("chunk")
-        yield from _beyond(event, ChatCompletionChunk if streamed else ChatCompletion)
-        for choice in event.get("choices") or ():
-            yield from _beyond(choice, ChunkChoice if streamed else Choice)
-            part = choice.get("delta" if streamed else "message") or {}
-            yield from _beyond(part, ChoiceDelta if streamed else ChatCompletionMessage)
-    elif dialect == "messages":
-        if "content" in event:
-            yield from _beyond(event, Message)
-        elif event.get("type") == "message_start":
-            yield from _beyond(event["message"], Message)
-        elif event.get("type") == "message_delta":
-            yield from _beyond(event, RawMessageDeltaEvent)
-    else:
-        response = event.get("response") if str(event.get("type", "")).startswith("response.") else event
-        if isinstance(response, dict) and "output" in response:
-            yield from _beyond(response, Response)
+        return construct_openai(type_=ChatCompletionChunk if streamed else ChatCompletion, value=event)
+    if dialect == "messages":
+        whole = event.get("type") == "message"
+        return construct_anthropic(type_=Message if whole else RawMessageStreamEvent, value=event)
+    streamed = str(event.get("type") or "").startswith("response.")
+    return construct_openai(type_=ResponseStreamEvent if streamed else Response, value=event)
 
 
-def _beyond(value: Json, kind: Any) -> list[tuple[str, Any]]:
-    known = _fields(kind)
-    return [(key, found) for key, found in value.items() if key not in known]
-
-
-@cache
-def _fields(kind: Any) -> frozenset[str]:
-    return frozenset(field.alias or name for name, field in kind.model_fields.items())
+def _unknown(made: Any, holder: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys that are in no type, with their values, at every level. `holder` is the key of the value itself."""
+    if isinstance(made, BaseModel):
+        if holder in _HOLDERS and getattr(made, "type", None) not in _TYPES:
+            return
+        yield from (made.model_extra or {}).items()
+        for name in made.model_fields_set & type(made).model_fields.keys() - _REPEATED:
+            yield from _unknown(getattr(made, name), name)
+    elif isinstance(made, list):
+        for inner in made:
+            yield from _unknown(inner, holder)

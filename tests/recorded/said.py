@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 DECLINED = "The model declined to answer."
-"""What a refusal without a text is shown as in the other dialects."""
+"""What the translators show in place of a refusal without a text."""
 
 
 class Said(NamedTuple):
@@ -108,7 +108,7 @@ def _messages(reply: Json) -> Said:
     blocks = reply.get("content") or []
     text = "".join(block["text"] for block in blocks if block.get("type") == "text")
     if not text and reply.get("stop_reason") == "refusal":
-        text = (reply.get("stop_details") or {}).get("explanation") or DECLINED
+        text = (reply.get("stop_details") or {}).get("explanation") or ""
     return Said(text, [(block["name"], block.get("input")) for block in blocks if block.get("type") == "tool_use"])
 
 
@@ -116,7 +116,11 @@ def _messages_stream(events: list[Json]) -> Said:
     blocks: dict[int, Json] = {}
     end: Json = {}
     for event in events:
-        if event.get("type") == "message_delta":
+        if event.get("type") == "message_start":
+            # The call of a program that goes on after its last call's result comes so.
+            content = event["message"].get("content") or []
+            blocks = {index: {**block, "json": ""} for index, block in enumerate(content)}
+        elif event.get("type") == "message_delta":
             end |= event["delta"]
         elif event.get("type") == "content_block_start":
             blocks[event["index"]] = {**event["content_block"], "json": ""}

@@ -16,10 +16,11 @@ from recorded import judge as judging
 from recorded import said
 from recorded.extract import ENVIRONMENT, Exchange, checkouts, exchanges, of_file
 from recorded.judge import Verdict, judge
+from recorded.keys import silent_keys
 from recorded.totals import PAGE, Totals, page, run
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
-REPLY = {
+REPLY: Any = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "created": 7,
@@ -149,6 +150,17 @@ class Wrong:
         return response
 
 
+class Unrecorded(Wrong):
+    """A translation that records no loss."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.losses = ()
+
+    def reply(self, body: bytes) -> Any:
+        return self.inner.reply(body)
+
+
 class WrongMachine:
     """A stream machine that writes the last fragment of a word twice."""
 
@@ -177,12 +189,42 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [verdict.wrong.partition(":")[0] for verdict in judge(error)] == ["the message is lost"] * 3
 
 
-def test_a_key_that_nobody_knows_is_silent_unless_it_is_carried_or_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = {**REPLY, "weather": "rain", "empty": None}
-    seen = {v.client: v.silent for v in judge(Exchange("w", "Groq", "chat", reply=json.dumps(odd).encode()))}
-    assert seen["chat"] == (), "the bytes pass"
-    monkeypatch.setattr("recorded.keys._beyond", lambda value, kind: [])
-    assert all(not v.silent for v in judge(Exchange("w", "Groq", "chat", reply=json.dumps(odd).encode())))
+@pytest.mark.parametrize("at", ["", "choices/0", "choices/0/message", "choices/0/message/tool_calls/0", "usage"])
+def test_a_key_that_nobody_knows_is_silent_at_every_level_unless_it_is_carried_or_recorded(at: str) -> None:
+    odd = json.loads(json.dumps(REPLY))
+    holder: Any = odd
+    for step in at.split("/") if at else ():
+        holder = holder[int(step)] if step.isdigit() else holder[step]
+    holder |= {"weather": {"now": "rain"}, "empty": None}
+    assert silent_keys("chat", [odd], REPLY, []) == ("weather",)
+    assert silent_keys("chat", [odd], REPLY, ["dropped: weather"]) == ()
+    assert silent_keys("chat", [odd], {**REPLY, "text": "rain"}, []) == ()
+    verdicts = [*judge(Exchange("w", "Groq", "chat", reply=json.dumps(odd).encode()))]
+    assert [(verdict.wrong, verdict.silent) for verdict in verdicts] == [("", ())] * 3
+
+
+def test_a_silent_key_is_found_in_both_other_dialects(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = judging._translation
+    monkeypatch.setattr(judging, "_translation", lambda *given: Unrecorded(inner(*given)))
+    odd = Exchange("w", "Groq", "chat", reply=json.dumps({**REPLY, "weather": 1}).encode())
+    assert {verdict.client: verdict.silent for verdict in judge(odd)} == {
+        "chat": (),
+        "messages": ("weather",),
+        "responses": ("weather",),
+    }
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_comes_back_in_the_next_request_is_not_silent(whole: bool) -> None:
+    """Gemini's signature is in an envelope until then."""
+    signed = {"extra_content": {"google": {"thought_signature": "c2lnbmF0dXJl"}}}
+    message = {**REPLY["choices"][0]["message"], "tool_calls": [{**CALL, **signed}], **signed}
+    reply = {**REPLY, "choices": [{**REPLY["choices"][0], "message": message}]}
+    delta = {**message, "tool_calls": [{"index": 0, **CALL, **signed}]}
+    chunk = {**CHUNKS[0], "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]}
+    data = json.dumps(reply) if whole else f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
+    verdicts = [*judge(Exchange("g", "Google", "chat", reply=data.encode()))]
+    assert [(verdict.wrong, verdict.silent) for verdict in verdicts] == [("", ())] * 3
 
 
 def test_a_cut_recording_is_refused_and_what_is_no_reply_too() -> None:
@@ -198,6 +240,9 @@ def test_what_a_reply_says_is_read_plainly() -> None:
     legacy.append({"choices": [{"index": 0, "delta": {"function_call": {"arguments": "1}"}}}]})
     data = "".join(f"data: {json.dumps(event)}\n\n" for event in legacy).encode()
     assert said.of_stream("chat", data) == said.Said("", [("f", {"a": 1})])
+    whole = {"content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]}
+    started = f"data: {json.dumps({'type': 'message_start', 'message': whole})}\n\n".encode()
+    assert said.of_stream("messages", started) == said.Said("", [("f", {"a": 1})])
     failed = b'data: {"type":"error","error":{"message":"busy"}}\n\n'
     assert said.of_stream("messages", failed).error == "busy"
     assert said.of_stream("responses", failed).error == "busy"

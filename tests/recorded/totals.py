@@ -24,9 +24,10 @@ here. The recordings themselves are not part of this repository.
 - An **error** must keep its message. A recorded **request** is translated for the two other dialects and must satisfy
   the rules of their APIs.
 
-*Refused* is what ended in an error with its reason: a recording that is cut, or a request that cannot be translated
-(see [mapping](mapping/README.md)). *Wrong* is everything else that is not right. *Silent* counts keys of replies that
-are neither carried nor recorded as a [loss](losses.md).
+*Refused* is what ended in an error with its reason: a recording that is cut, a request that cannot be translated (see
+[mapping](mapping/README.md)), or a call of a tool that clients of the other dialect cannot declare. *Wrong* is
+everything else that is not right. *Silent* counts the replies with keys, at any level, that their vendor's SDK does not
+know and that are neither carried nor recorded as a [loss](losses.md).
 
 """
 _TAIL = """
@@ -65,7 +66,7 @@ class Totals:
         kinds = (("refused", self.refused), ("silent", self.silent), ("wrong", self.wrong))
         return [
             f"{name}: {verdict.kind} {verdict.client} over {verdict.upstream}, {vendor}, {exchange.source}: "
-            f"{verdict.wrong or verdict.refused or ' '.join(verdict.silent)}"
+            f"{' '.join(verdict.silent) if name == 'silent' else verdict.wrong or verdict.refused}"
             for name, found in kinds
             for vendor, rows in found.items()
             for exchange, verdict in rows
