@@ -6,7 +6,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -61,12 +61,13 @@ def everything_to(upstream: str, script: str) -> Config:
 
 
 @asynccontextmanager
-async def serving(config: Config | None = None, *, verify: bool = False) -> AsyncIterator[Served]:
+async def serving(config: Config | None = None, *, verify: bool = False, pause: float = 1.0) -> AsyncIterator[Served]:
     """Serve both. Without `config` it is the simulated one, whose model names choose the upstream's dialect.
 
-    `verify` makes the upstream refuse reasoning that it did not sign.
+    `verify` makes the upstream refuse reasoning that it did not sign. `pause` is the length in seconds of the pauses of
+    `sim-slow` and `sim-agent-silent`.
     """
-    simulator = strict_simulator(retry_after=RETRY_AFTER, verify=verify)
+    simulator = strict_simulator(retry_after=RETRY_AFTER, verify=verify, slow=pause)
     async with listening(simulator, "127.0.0.1", 0, drain=0.5) as simulator_url:
         if config is None:
             config = simulated_config().with_simulator(simulator_url)
@@ -75,7 +76,7 @@ async def serving(config: Config | None = None, *, verify: bool = False) -> Asyn
                 name: Provider(name, provider.dialect, simulator_url, auth=provider.auth, profile=provider.profile)
                 for name, provider in config.providers.items()
             }
-            config = Config(providers, config.routes)
+            config = replace(config, providers=providers)
         async with listening(make_app(config), "127.0.0.1", 0, drain=0.5) as url:
             yield Served(url, simulator[REQUESTS])
 

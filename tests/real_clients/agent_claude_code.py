@@ -24,7 +24,7 @@ from real_clients.errand import (
     call,
 )
 
-_PACKAGES = ("@anthropic-ai/claude-code@2.1.329",)
+_PACKAGES = ("@anthropic-ai/claude-code@2.1.332",)
 _SHELL = call("Bash", {"command": COMMAND, "description": "Read the word"})
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -14,6 +14,7 @@ from real_clients.contract import KEY, Client, Finished, Outcome, Session
 from real_clients.errand import (
     COMMAND,
     CUT_MODEL,
+    FAILING_MODEL,
     FULL_MODEL,
     MADE,
     MODEL,
@@ -21,6 +22,7 @@ from real_clients.errand import (
     NOTES_TOOL,
     PICTURE,
     SEEN,
+    SILENT_MODEL,
     TEXT,
     WRITTEN,
     Errand,
@@ -42,6 +44,10 @@ base_url = "{base_url}/v1"
 env_key = "GATEWAY_KEY"
 wire_api = "responses"
 """
+_WEBSOCKET = "supports_websockets = true\n"
+_IMPATIENT = "stream_idle_timeout_ms = 1500\nrequest_max_retries = 0\nstream_max_retries = 0\n"
+"""Less patience than the pauses of `SILENT_MODEL` need."""
+_HEARTBEAT = 0.3
 _SHELL = call("exec_command", {"cmd": COMMAND})
 
 
@@ -79,11 +85,19 @@ def _overflow(session: Session) -> Outcome:
     return errand.judge_end(before, finished, "ran out of room in the model's context window")
 
 
-def _websocket(session: Session) -> Outcome:
-    """It keeps one WebSocket: a warm-up, then turns with the new items only."""
+def _provider_option(model: str, option: str, session: Session) -> Outcome:
+    """With `_WEBSOCKET` it keeps one WebSocket: a warm-up, then turns with the new items only."""
     errand = Errand.in_folder(session.work)
-    finished, text = _run(session, MODEL, errand.prompt(_SHELL), config="supports_websockets = true\n")
+    finished, text = _run(session, model, errand.prompt(_SHELL), config=option)
     return errand.judge(finished, text)
+
+
+def _failing(option: str, session: Session) -> Outcome:
+    """The second turn must end with the upstream's reason, and end at all."""
+    errand = Errand.in_folder(session.work)
+    before = errand.judge(*_run(session, MODEL, errand.prompt(_SHELL), config=option))
+    finished, _ = _run(session, FAILING_MODEL, "And now?", "resume", "--last", config=option)
+    return errand.judge_end(before, finished, "Selected model is at capacity")
 
 
 def _sub_agents(session: Session) -> Outcome:
@@ -150,7 +164,44 @@ CLIENTS = [
     Client("Codex, `apply_patch`", "responses", "agent", "node", _PACKAGES, _patch),
     Client("Codex, `exec`", "responses", "agent", "node", _PACKAGES, _lite),
     Client("Codex: the context is full", "responses", "agent", "node", _PACKAGES, _overflow),
-    Client("Codex: WebSocket first", "responses", "agent", "node", _PACKAGES, _websocket),
+    Client("Codex: the upstream fails", "responses", "agent", "node", _PACKAGES, partial(_failing, "")),
+    Client(
+        "Codex: the upstream is silent",
+        "responses",
+        "agent",
+        "node",
+        _PACKAGES,
+        partial(_provider_option, SILENT_MODEL, _IMPATIENT),
+        heartbeat=_HEARTBEAT,
+    ),
+    Client(
+        "Codex: WebSocket first",
+        "responses",
+        "agent",
+        "node",
+        _PACKAGES,
+        partial(_provider_option, MODEL, _WEBSOCKET),
+    ),
+    Client(
+        "Codex: WebSocket, a stream is cut",
+        "responses",
+        "agent",
+        "node",
+        _PACKAGES,
+        partial(_provider_option, CUT_MODEL, _WEBSOCKET),
+    ),
+    Client(
+        "Codex: WebSocket, the upstream fails", "responses", "agent", "node", _PACKAGES, partial(_failing, _WEBSOCKET)
+    ),
+    Client(
+        "Codex: WebSocket, the upstream is silent",
+        "responses",
+        "agent",
+        "node",
+        _PACKAGES,
+        partial(_provider_option, SILENT_MODEL, _WEBSOCKET + _IMPATIENT),
+        heartbeat=_HEARTBEAT,
+    ),
     Client("Codex: sub-agents", "responses", "agent", "node", _PACKAGES, _sub_agents),
     Client("Codex: app server, a scheduled task", "responses", "agent", "node", _PACKAGES, _app_server),
     Client("Codex: picture, MCP tool, second prompt", "responses", "agent", "node", _PACKAGES, _more),

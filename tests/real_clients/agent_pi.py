@@ -8,8 +8,7 @@ from functools import partial
 from real_clients.contract import KEY, Client, Outcome, Session
 from real_clients.errand import COMMAND, PICTURE, SEEN, TEXT, WRITTEN, Errand, call
 
-# The newest that runs on Node 20; later ones are published as @earendil-works/pi-coding-agent.
-_PACKAGES = ("@mariozechner/pi-coding-agent@0.73.1",)
+_PACKAGES = ("@earendil-works/pi-coding-agent@1.5.2",)
 _APIS = {"chat": "openai-completions", "messages": "anthropic-messages", "responses": "openai-responses"}
 _OPTIONS = ("--offline", "--no-session", "--provider", "gateway", "--thinking", "high")
 

@@ -37,5 +37,4 @@ def _session(session: Session) -> Outcome:
     return errand.judge(finished, finished.stdout, WRITTEN)
 
 
-# The newest that runs on Node 20.
-CLIENTS = [Client("Qwen Code", "chat", "agent", "node", ("@qwen-code/qwen-code@0.15.10",), _session)]
+CLIENTS = [Client("Qwen Code", "chat", "agent", "node", ("@qwen-code/qwen-code@0.24.4",), _session)]

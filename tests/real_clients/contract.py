@@ -128,6 +128,8 @@ class Client:
     session: Callable[[Session], Outcome]
     refused: bool = False
     """Whether it first asks for what the gateway refuses, and by itself goes on without."""
+    heartbeat: float | None = None
+    """Seconds between the gateway's heartbeats; None for the default."""
 
 
 def _kill_group(leader: int) -> None:

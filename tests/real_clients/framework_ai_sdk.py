@@ -1,20 +1,23 @@
-"""Vercel's AI SDK with its providers. Version 6 is the newest line that runs on Node 20."""
+"""Vercel's AI SDK with its providers, with their defaults: the only options are those that make them show reasoning.
+
+By default its provider of Responses lets the server keep the conversation, and sends references to earlier items.
+"""
 
 from __future__ import annotations
 
 from real_clients.contract import Client
 from real_clients.scripted import Program
 
-_CORE = ("ai@6.0.326", "zod@4.6.7")
-OPENAI = (*_CORE, "@ai-sdk/openai@3.0.141")
-ANTHROPIC = (*_CORE, "@ai-sdk/anthropic@3.0.138")
-COMPATIBLE = (*_CORE, "@ai-sdk/openai-compatible@2.0.87")
+_CORE = ("ai@7.0.173", "zod@4.6.7")
+OPENAI = (*_CORE, "@ai-sdk/openai@4.0.118")
+ANTHROPIC = (*_CORE, "@ai-sdk/anthropic@4.0.105")
+COMPATIBLE = (*_CORE, "@ai-sdk/openai-compatible@3.0.92")
 PACKAGES = (*OPENAI, *ANTHROPIC[2:], *COMPATIBLE[2:])
 _FAILURES = {
     "limited": "AI_APICallError",
     "overloaded": "AI_APICallError",
-    "broken": "StreamedError",
-    "cut": "StreamedError",
+    "broken": "AI_StreamProviderError",
+    "cut": "AI_StreamProviderError",
 }
 
 
@@ -26,6 +29,7 @@ def _client(name: str, dialect: str, variant: str, reasoning: tuple[str, ...] | 
 CLIENTS: list[Client] = [
     _client("openai Chat", "chat", "chat", ()),  # This provider reads no reasoning.
     _client("openai-compatible", "chat", "compatible"),
-    _client("openai Responses", "responses", "responses"),
+    _client("openai Responses", "responses", "responses", ()),  # It shows reasoning only on request.
+    _client("openai Responses, `store: false`", "responses", "stateless"),
     _client("anthropic", "messages", "messages"),
 ]

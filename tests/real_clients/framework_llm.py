@@ -6,7 +6,7 @@ import json
 
 from real_clients.contract import Client, Finished, Outcome, Session
 
-PACKAGES = ("llm==0.36", "openai==3.54.0")
+PACKAGES = ("llm==0.36", "openai==3.57.0")
 _MODELS = {"thinks": "sim-thinking", "limited": "sim-error-429-quota", "broken": "sim-error-mid"}
 _TOOL = '''
 def find_word(topic: str) -> str:

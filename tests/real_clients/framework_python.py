@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from real_clients.contract import Client
 from real_clients.scripted import IN_TURN, LOOPS, Program
 
-AGENTS = ("openai-agents==0.24.0", "openai==3.54.0")
-PYDANTIC_AI = ("pydantic-ai-slim[openai,anthropic]==2.68.0", "openai==3.54.0", "anthropic==2.12.0")
+AGENTS = ("openai-agents==0.24.0", "openai==3.57.0")
+PYDANTIC_AI = ("pydantic-ai-slim[openai,anthropic]==2.68.0", "openai==3.57.0", "anthropic==2.14.0")
 LANGCHAIN = (
-    "langchain-core==1.7.2",
-    "langchain-openai==1.7.3",
-    "langchain-anthropic==1.7.7",
-    "openai==3.54.0",
-    "anthropic==2.12.0",
+    "langchain-core==1.8.3",
+    "langchain-openai==1.7.4",
+    "langchain-anthropic==1.7.10",
+    "openai==3.57.0",
+    "anthropic==2.14.0",
 )
 _AGENTS_CHAT = {
     "limited": "RateLimitError",

@@ -13,14 +13,15 @@ from pathlib import Path
 import aiohttp
 
 from conformance.served import Served, serving
+from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.schema import Config, Route
+from dragoman_server.config.schema import Config, Route, Server
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check
 from real_clients.contract import Client, Outcome, Session
-from real_clients.errand import MODEL
+from real_clients.errand import MODEL, SILENCE
 
 UPSTREAMS = ("chat", "messages", "responses")
 _COMPLAINT = re.compile(r'dragoman_output_violations_total|dragoman_requests_total\{.*ended="rejected"')
@@ -42,7 +43,7 @@ class Round:
 
 async def play(client: Client, upstream: str, prefix: Path) -> Round:
     """Run the client's session through a gateway to a simulated upstream of the dialect."""
-    async with serving(_config(upstream), verify=True) as served:
+    async with serving(_config(upstream, client.heartbeat), verify=True, pause=SILENCE) as served:
         with tempfile.TemporaryDirectory(prefix="dragoman-client-", ignore_cleanup_errors=True) as folder:
             work, home = Path(folder) / "work", Path(folder) / "home"
             work.mkdir()
@@ -65,10 +66,12 @@ async def play(client: Client, upstream: str, prefix: Path) -> Round:
     return Round(outcome, wrong, len(served.requests), {code: losses[code] for code in sorted(losses)}, seconds)
 
 
-def _config(upstream: str) -> Config:
+def _config(upstream: str, heartbeat: float | None) -> Config:
     provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     own = Route("sim-*", "simulated")
-    return Config({"simulated": provider}, (own, Route("*", "simulated", upstream_model=MODEL)))
+    server = Server() if heartbeat is None else Server(timeouts=Timeouts(heartbeat=heartbeat))
+    routes = (own, Route("*", "simulated", upstream_model=MODEL))
+    return Config({"simulated": provider}, routes, server=server)
 
 
 def _judged(client: Client, session: Session) -> Outcome:

@@ -1,4 +1,4 @@
-"""The two vendors' SDKs for Node. OpenAI's asks for Node 22, and runs on 20."""
+"""The two vendors' SDKs for Node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from real_clients.contract import Client
 from real_clients.scripted import LOOPS, Program
 
 OPENAI = ("openai@7.57.0",)
-ANTHROPIC = ("@anthropic-ai/sdk@1.12.0",)
+ANTHROPIC = ("@anthropic-ai/sdk@1.14.0",)
 _WITH_RUNNER = (*LOOPS, "runner", "parallel runner", "whole runner")
 _OPENAI_FAILURES = {
     "limited": "RateLimitError",

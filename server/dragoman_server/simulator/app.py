@@ -125,8 +125,8 @@ def make_simulator(
 ) -> web.Application:
     """Return an upstream that plays the scripts of `scenarios.SCRIPTS`, selected by model name.
 
-    In seconds: `pace` between two frames, `slow` before the first byte of `sim-slow`, `stall` before a stalled stream
-    is closed, `retry_after` in the header of that name. Without `check`, every request that can be
+    In seconds: `pace` between two frames, `slow` for the pauses of `sim-slow` and `sim-agent-silent`, `stall` before a
+    stalled stream is closed, `retry_after` in the header of that name. Without `check`, every request that can be
     read is accepted. The last requests are in `app[REQUESTS]`, the counts of streams in `app[STREAMS]`.
     """
     app = web.Application(client_max_size=64 * _MIB)
@@ -269,6 +269,8 @@ async def _send_stream(
                 await asyncio.sleep(pace)
             elif number % 16 == 15:
                 await asyncio.sleep(0)  # small writes never block, and the loop has other streams
+            if scenario.silent and number == len(frames) // 2 and not await _wait_for_client(request, settings.slow):
+                raise ConnectionResetError("the client disconnected during a pause")
             await response.write(frame)
         if scenario.ending is Ending.STALL:
             there = await _wait_for_client(request, settings.stall)

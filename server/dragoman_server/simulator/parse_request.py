@@ -12,6 +12,7 @@ Json = dict[str, Any]
 
 PLAN_MARK = "[[call "
 """Marks the beginning of a model turn in a plan (`tool_plan.py`)."""
+_PLAN_END = "]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Turn:
     results: tuple[str, ...] = ()
     """Texts of the tool results after the assistant's last message."""
     plan: str = ""
-    """The last user text with a plan (`tool_plan.py`)."""
+    """The last plan in a user text (`tool_plan.py`), without what stands before and behind it."""
     answered: tuple[str, ...] = ()
     """Texts of the tool results after that text."""
     offers: tuple[Offer, ...] = ()
@@ -72,7 +73,8 @@ class _History:
     def on_user(self, text: str) -> None:
         self.last_user = text
         if PLAN_MARK in text:
-            self.plan = text
+            begin, end = text.index(PLAN_MARK), text.rfind(_PLAN_END)
+            self.plan = text[begin : end + len(_PLAN_END) if end > begin else None]
             self.answered.clear()
 
     def on_result(self, text: str) -> None:

@@ -99,6 +99,8 @@ class Scenario:
     ending: Ending = Ending.WHOLE
     slow: bool = False
     """Delay the first byte."""
+    silent: bool = False
+    """Make the same pause in the middle of a stream."""
     split: int = 0
     """Write the stream in pieces of this many bytes (0: one write per frame)."""
     split_characters: bool = False
@@ -251,6 +253,10 @@ def _agent(turn: Turn) -> Scenario:
     return Scenario((*reasoning, *words, *_side_by_side(calls), Finish("tool_calls")))
 
 
+def _silent_agent(turn: Turn) -> Scenario:
+    return replace(_agent(turn), slow=True, silent=True)
+
+
 def _named_call(turn: Turn, name: str) -> Scenario:
     """Return one call of the tool `name` and nothing else, whatever precedes it."""
     tool = next((offer for offer in (*turn.offers, *turn.searches) if offer.name == name), Offer(name))
@@ -273,6 +279,7 @@ SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
     "sim-thinking": _thinking,
     "sim-agent": _agent,
     "sim-agent-cut": _agent,
+    "sim-agent-silent": _silent_agent,
     "sim-refusal": _refusal,
     "sim-late-refusal": _late_refusal,
     "sim-length": _length,

@@ -2,10 +2,10 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
+import { generateText, isStepCount, jsonSchema, streamText, tool } from 'ai';
 import {
-  ABOUT, BASE, BROKEN, CUT, INTERLEAVED, LIMIT, LIMITED, OVERLOADED, PARALLEL, PROMPT, SCHEMA, SYSTEM, THINKS, VARIANT,
-  failure, loop,
+  ABOUT, BASE, BROKEN, CUT, INTERLEAVED, LIMITED, OVERLOADED, PARALLEL, PROMPT, SCHEMA, SYSTEM, THINKS, VARIANT, failure,
+  loop,
 } from './report.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -14,14 +14,15 @@ const openai = createOpenAI({ baseURL });
 const apiKey = process.env.OPENAI_API_KEY;
 const models = {
   chat: (name) => openai.chat(name),
-  responses: (name) => openai.responses(name),
+  responses: (name) => openai(name),
+  stateless: (name) => openai(name),
   messages: (name) => createAnthropic({ baseURL })(name),
   compatible: (name) => createOpenAICompatible({ name: 'gateway', baseURL, apiKey, includeUsage: true })(name),
 };
 
+/** What makes a provider show reasoning; `chat` and `responses` have the defaults alone. */
 const options = (name) => ({
-  chat: {},
-  responses: {
+  stateless: {
     openai: { store: false, include: ['reasoning.encrypted_content'], reasoningEffort: 'medium', reasoningSummary: 'auto' },
   },
   messages: name === THINKS ? { anthropic: { thinking: { type: 'enabled', budgetTokens: 1024 } } } : {},
@@ -30,39 +31,30 @@ const options = (name) => ({
 
 const request = (name, words) => ({
   model: models[VARIANT](name),
-  system: SYSTEM,
+  instructions: SYSTEM,
   prompt: PROMPT,
   tools: {
     find_word: tool({
       description: ABOUT, inputSchema: jsonSchema(SCHEMA), execute: async ({ topic }) => words.find(topic),
     }),
   },
-  stopWhen: stepCountIs(4),
-  maxOutputTokens: LIMIT,
-  maxRetries: 0,
+  stopWhen: isStepCount(4),
   providerOptions: options(name),
 });
 
-/** An `error` part whose error is what the server sent, no exception. */
-class StreamedError extends Error {
-  constructor({ message }) {
-    super(message);
-  }
-}
-
-async function streamed(name, words) {
-  const result = streamText({ ...request(name, words), onError: () => {} });
+async function streamed(name, words, more) {
+  const result = streamText({ ...request(name, words), ...more, onError: () => {} });
   let reasoning = '';
-  for await (const part of result.fullStream) {
+  for await (const part of result.stream) {
     if (part.type === 'reasoning-delta') reasoning += part.text;
-    if (part.type === 'error') throw part.error instanceof Error ? part.error : new StreamedError(part.error);
+    if (part.type === 'error') throw part.error;
   }
   const usage = await result.totalUsage;
   return { text: await result.text, reasoning, input: usage.inputTokens, output: usage.outputTokens };
 }
 
-async function whole(name, words) {
-  const result = await generateText(request(name, words));
+async function whole(name, words, more) {
+  const result = await generateText({ ...request(name, words), ...more });
   const reasoning = result.steps.map((step) => step.reasoningText ?? '').join('');
   const usage = result.totalUsage;
   return { text: result.text, reasoning, input: usage.inputTokens, output: usage.outputTokens };
@@ -72,7 +64,8 @@ await loop('streamed', (words) => streamed(THINKS, words));
 await loop('parallel', (words) => streamed(PARALLEL, words));
 await loop('interleaved', (words) => streamed(INTERLEAVED, words));
 await loop('whole', (words) => whole(THINKS, words));
-await failure('limited', () => whole(LIMITED));
-await failure('overloaded', () => streamed(OVERLOADED));
-await failure('broken', () => streamed(BROKEN));
-await failure('cut', () => streamed(CUT));
+const once = { maxRetries: 0 };
+await failure('limited', () => whole(LIMITED, null, once));
+await failure('overloaded', () => streamed(OVERLOADED, null, once));
+await failure('broken', () => streamed(BROKEN, null, once));
+await failure('cut', () => streamed(CUT, null, once));

@@ -75,9 +75,16 @@ def test_a_changed_user_agent_leaves_the_other_evidence(path: Path) -> None:
     assert (found.name if found is not None else None) == expected
 
 
-def test_the_ai_sdk_has_an_agent_for_whole_replies_too() -> None:
-    whole = {"user-agent": "ai/6.0.326 ai-sdk/provider-utils/4.0.66 runtime/node.js/v20.20.2"}
-    found = ClientProfiles().recognise(whole)
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "ai/6.0.326 ai-sdk/provider-utils/4.0.66 runtime/node.js/v20.20.2",  # `generateText`
+        "ai-sdk/openai/3.0.141 ai-sdk/provider-utils/4.0.66 runtime/node.js/v20.20.2",  # `streamText`
+        "ai-sdk-openai/4.0.118 ai-sdk-provider-utils/5.0.81 node.js/22",  # the same since version 7
+    ],
+)
+def test_the_ai_sdk_has_several_agents(agent: str) -> None:
+    found = ClientProfiles().recognise({"user-agent": agent})
     assert found is not None
     assert found.name == "ai-sdk"
 

@@ -14,12 +14,14 @@ import aiohttp
 import anthropic
 import openai
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestServer
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from dragoman_server import simulator
 from dragoman_server.simulator import REQUESTS, STREAMS
+from dragoman_server.simulator import app as simulator_app
 from oracles.simulator import strict_simulator
 from support.simulated import USER, VERSION, lines, post
 
@@ -83,6 +85,22 @@ async def test_a_slow_answer_comes(oai: AsyncOpenAI) -> None:
     begun = loop.time()
     await oai.responses.create(model="sim-slow", input="Hi")
     assert loop.time() - begun >= 0.05
+
+
+@pytest.mark.parametrize(("stream", "pauses"), [(True, 2), (False, 1)])
+async def test_a_silent_agent_pauses_before_and_within_a_stream(
+    raw: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch, stream: bool, pauses: int
+) -> None:
+    waited: list[float] = []
+
+    async def wait(request: web.Request, seconds: float) -> bool:
+        waited.append(seconds)
+        return True
+
+    monkeypatch.setattr(simulator_app, "_wait_for_client", wait)
+    async with raw.post(PATHS[0][0], json={**PATHS[0][1], "model": "sim-agent-silent", "stream": stream}) as response:
+        assert (await response.read()).endswith(b"[DONE]\n\n") is stream
+    assert waited == [0.05] * pauses
 
 
 async def test_probes_and_headers(raw: aiohttp.ClientSession) -> None:

@@ -171,3 +171,6 @@ async def test_the_first_stream_of_a_plan_is_cut() -> None:
         with pytest.raises(aiohttp.ClientPayloadError):
             await streamed(tools=TOOLS)
         assert (await streamed(tools=TOOLS)).endswith(b"[DONE]\n\n")
+        # A cut reply may be quoted behind the prompt: the plan is the same.
+        messages[0]["content"] += " You have begun: Hello, here"
+        assert (await streamed(tools=TOOLS)).endswith(b"[DONE]\n\n")
