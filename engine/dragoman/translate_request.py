@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
@@ -17,6 +18,9 @@ from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.reply_context import ReplyContext, StoredReply
 from dragoman.translation import Translation
 from dragoman.wire.json_codec import loads
+
+if TYPE_CHECKING:
+    from dragoman.dialects.codec import Codec
 
 __all__ = ("Translation", "forward", "parse_body", "translate")
 
@@ -98,7 +102,7 @@ def translate(
         stored.losses = losses
     target = upstream_model or model
     passthrough = direction.passthrough
-    if passthrough and not profile.rewrite and stored is None and (profile.images or not _may_hold_images(body)):
+    if passthrough and not profile.rewrite and stored is None and _takes(direction.client, profile, body, payload):
         check_keys(body, payload)
         family = profile.family or direction.upstream.dialect
         strip = knobs.request_noise == "strip" and not profile.billing_line
@@ -116,9 +120,12 @@ def translate(
     return Translation(direction, sent, stream, context, target, passthrough)
 
 
-def _may_hold_images(body: bytes) -> bool:
-    """True if a body may hold images, which have the types `image`, `image_url` and `input_image`."""
-    return b'"image' in body or b'"input_image"' in body
+def _takes(codec: Codec, profile: Profile, body: bytes, payload: Json) -> bool:
+    """True unless a body of the upstream's own dialect holds what its profile excludes: images, items of agents."""
+    # Images have the types `image`, `image_url` and `input_image`.
+    if not profile.images and (b'"image' in body or b'"input_image"' in body):
+        return False
+    return profile.agent_messages or codec.has_agent_items is None or not codec.has_agent_items(payload)
 
 
 @cache

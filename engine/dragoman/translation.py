@@ -186,8 +186,8 @@ class Translation:
         if not self.direction.passthrough:
             return False
         context = self.context
-        undo = context.names or context.tools or context.stops or (self.stream and not context.include_usage)
-        return not (self.rewritten and (undo or context.stored is not None))
+        undo = context.names or context.tools or context.plain_calls or context.stops or context.stored is not None
+        return not (self.rewritten and (undo or (self.stream and not context.include_usage)))
 
     def stages(self) -> ReplyPipeline | Passthrough:
         """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""

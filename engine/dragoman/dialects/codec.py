@@ -57,6 +57,9 @@ class Codec:
     strip_billing_line: Callable[[Any, Losses], bool] | None = None
     """Removes the billing line, which only the vendor of the dialect's best-known client reads, from a request of this
     dialect, in place at the top level. Returns True if there was one. None if the dialect has no such line."""
+    has_agent_items: Callable[[Any], bool] | None = None
+    """True if a request of this dialect, given as its JSON object, holds what upstreams without the profile flag
+    `agent_messages` do not take. None if requests of the dialect never do."""
     check_end: Callable[[Any], None] | None = None
     """Raises `UpstreamStatusError` for the JSON object of a complete reply whose stop reason reports an interruption.
     None if replies of the dialect have a status instead."""

@@ -8,6 +8,7 @@ from dragoman.dialects.openai.error_envelope import write_failure
 from dragoman.dialects.responses.reply.read import read_reply, read_snapshot
 from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.reply_fields import note_service
+from dragoman.dialects.responses.request.agent_items import has_agent_items
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.dialects.responses.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.responses.request.write import write_request
@@ -31,5 +32,6 @@ CODEC = Codec(
     model_paths=(("response", "model"),),
     prompt=("instructions", "input"),
     restore_reasoning=restore_reasoning,
+    has_agent_items=has_agent_items,
     snapshot=read_snapshot,
 )
