@@ -93,6 +93,8 @@ class ReplyContext:
     """The tools that were sent as another kind: their name (after `names`) → what the client had declared."""
     plain_calls: frozenset[tuple[str | None, str]] = frozenset()
     """Namespace and name of the tools whose calls are marked as plain text (`tools.encrypted_arguments`)."""
+    built_in: frozenset[str] = frozenset()
+    """The built-in tools of the request, whose calls are items of their own (`tools.built_in_tools`)."""
     logprobs: bool = False
     """True if the client requested log probabilities."""
     echo: Json = field(default_factory=dict)

@@ -185,9 +185,11 @@ class Translation:
         """True if the reply's bytes are forwarded unchanged, as no part of the request has to be undone in them."""
         if not self.direction.passthrough:
             return False
+        if not self.rewritten:
+            return True
         context = self.context
-        undo = context.names or context.tools or context.plain_calls or context.stops or context.stored is not None
-        return not (self.rewritten and (undo or (self.stream and not context.include_usage)))
+        undo = (context.names, context.tools, context.plain_calls, context.built_in, context.stops, context.stored)
+        return not any(undo) and (context.include_usage or not self.stream)
 
     def stages(self) -> ReplyPipeline | Passthrough:
         """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""

@@ -256,6 +256,7 @@ def to_tool_result(fields: ResultFields) -> ToolResult:
     part.call_id, part.content, part.at, part.is_error = fields
     part.cache = None
     part.custom = part.search = False
+    part.built_in = ""
     return part
 
 

@@ -150,7 +150,8 @@ class Reasoning:
 @dataclass(slots=True)
 class ToolCall:
     """A call. `arguments` is JSON text exactly as it was received (free text if `custom`); `search` marks the
-    call of a client-run tool search."""
+    call of a client-run tool search; `built_in` is the tool, if its calls are items of their own in Responses
+    (`tools.built_in_tools`)."""
 
     id: str
     name: str
@@ -160,6 +161,7 @@ class ToolCall:
     cache: Json | None = None
     namespace: str | None = None
     search: bool = False
+    built_in: str = ""
 
 
 @dataclass(slots=True)
@@ -167,7 +169,7 @@ class ToolResult:
     """The result of a call: a string, or parts (`Text`, `Image`, `Document`, `SearchResult`, `ToolReference`).
 
     `search` marks the result of a client-run tool search: its parts are `ToolReference`s to tools that the reader has
-    put into `Request.tools`."""
+    put into `Request.tools`. `built_in` is the tool, as in the call."""
 
     call_id: str
     content: str | list[Part]
@@ -176,6 +178,7 @@ class ToolResult:
     cache: Json | None = None
     custom: bool = False
     search: bool = False
+    built_in: str = ""
 
 
 @dataclass(slots=True)
@@ -313,7 +316,7 @@ class Turn:
 class ToolKind(StrEnum):
     """`function` has a JSON schema; `custom` takes free text; `search` is a client-run search for further tools (with a
     JSON schema); `hosted` runs at the provider; `typed` is a client tool that the provider's model was trained on and
-    that has no schema in the request (Messages `bash_*` and kin)."""
+    that has no schema in the request (Messages `bash_*` and kin, Responses `shell` and kin)."""
 
     FUNCTION = "function"
     CUSTOM = "custom"

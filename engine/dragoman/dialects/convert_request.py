@@ -13,6 +13,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.null_arguments import nullable
 from dragoman.tokens.by_body_size import by_body
 from dragoman.tools.bridge import bridge_tools
+from dragoman.tools.built_in_tools import built_in_names
 from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
 from dragoman.tools.encrypted_arguments import remove_encryption
 from dragoman.tools.names import NameTable, all_valid
@@ -56,8 +57,10 @@ def convert_request(
             request.store = False  # it is stored here, and must not be stored by the upstream too
         if knobs.null_arguments == "strip":
             context.nullable = nullable(request.tools)
-        if not profile.agent_messages and direction.client.dialect is Dialect.RESPONSES:
-            context.plain_calls = remove_encryption(request.tools)
+        if direction.client.dialect is Dialect.RESPONSES and request.tools:
+            context.built_in = built_in_names(request.tools)
+            if not profile.agent_messages:
+                context.plain_calls = remove_encryption(request.tools)
         if ids or whole or request.tools or request.tool_choice is not None:
             context.tools = bridge_tools(request, whole, profile, knobs, losses, names)
         apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)

@@ -70,7 +70,9 @@ def _evicted(result: ToolResult, most: int, losses: Losses) -> tuple[ToolResult,
             content.append(Text(PLACEHOLDER, part.at, part.cache))
         else:
             content.append(part)
-    kept = ToolResult(result.call_id, content, result.at, result.is_error, result.cache, result.custom, result.search)
+    kept = ToolResult(
+        result.call_id, content, result.at, result.is_error, result.cache, result.custom, result.search, result.built_in
+    )
     return kept, most
 
 

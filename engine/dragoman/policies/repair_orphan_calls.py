@@ -107,7 +107,15 @@ def _repair(turns: list[Turn], runs: list[_Run], flagged: bool) -> None:
     added: dict[int, Turn] = {}
     for run in runs:
         results: list[Part] = [
-            ToolResult(call.id, NO_RESULT, call.at, is_error=flagged, custom=call.custom, search=call.search)
+            ToolResult(
+                call.id,
+                NO_RESULT,
+                call.at,
+                flagged or call.built_in != "",  # such outputs have a place for it in Responses too
+                custom=call.custom,
+                search=call.search,
+                built_in=call.built_in,
+            )
             for call in run.orphans
         ]
         if run.results is None:

@@ -91,6 +91,9 @@ class Profile:
     )
     custom_tools: bool = flag(True, "OpenAI dialects: takes free-text (custom) tools")
     client_tools: bool = flag(False, "Messages: takes tools without a schema that Claude is trained on, such as bash")
+    built_in_tools: bool = flag(
+        False, "Responses: takes the tools that OpenAI's models are trained on and the client runs, such as `shell`"
+    )
     namespaces: bool = flag(False, "Responses: takes namespaces of tools")
     tool_search: bool = flag(False, "Responses: takes `tool_search` and deferred tools")
     agent_messages: bool = flag(
@@ -260,6 +263,7 @@ _RESPONSES = Profile(
     instruction_role="developer",
     explicit_cache=True,
     tool_name_max=128,
+    built_in_tools=True,
     namespaces=True,
     tool_search=True,
     agent_messages=True,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Image, Inline, Json, Url
 from dragoman.dialects import Dialect
+from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS, BUILT_IN_OUTPUTS
 from dragoman.policies.evict_images import PLACEHOLDER
 from dragoman.policies.token_budget import HEAD, TAIL, VERBOSE
 from dragoman.tokens.by_characters import by_characters
@@ -21,9 +22,11 @@ _ITEM: Final = 4
 """Tokens around an item."""
 _INSTRUCTIONS: Final = frozenset({"additional_tools", "configuration_update"})
 """Items that are no messages, and are for the whole conversation."""
-_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
+_OUTPUTS: Final = frozenset(
+    {"function_call_output", "custom_tool_call_output", "tool_search_output", *BUILT_IN_OUTPUTS}
+)
 _TASKS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
-_CALLS: Final = frozenset({"function_call", "custom_tool_call", "tool_search_call"})
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", "tool_search_call", *BUILT_IN_CALLS})
 _COUNTER: Final = Counter(by_characters)
 """Shared by all conversations, so that an item is counted once and not with each request."""
 

@@ -1,7 +1,7 @@
 """Replaces kinds of tools that the upstream lacks by plain functions (mapping §6.1, §11).
 
 Namespaces are flattened to `ns__name`, free-text tools become functions with one text field, and a client-run tool
-search and the tools that only Anthropic's models know become functions. So do parts of the history that only one
+search and the tools that only one vendor's models know become functions. So do parts of the history that only one
 dialect has become others. Agents accept a call only of the kind and in the namespace that they declared, so the
 original of each changed tool is kept for the reply, and `stages.tool_restorer` restores it there. Nothing is kept
 between requests: each one declares its tools, and the same body always becomes the same bytes.
@@ -29,6 +29,7 @@ from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
+from dragoman.tools.built_in_tools import ORIGIN, become_built_in_function
 from dragoman.tools.client_tools import become_function
 from dragoman.tools.free_text import TEXT_FIELD
 from dragoman.tools.names import NameTable, sanitize_tool_name, with_prefix
@@ -92,9 +93,9 @@ def bridge_tools(
         bridge.natives(turn)
         for part in turn.parts:
             if type(part) is ToolCall:
-                if part.custom or part.search or part.namespace is not None:
+                if part.custom or part.search or part.namespace is not None or part.built_in:
                     bridge.call(part)
-            elif type(part) is ToolResult and (part.custom or part.search):
+            elif type(part) is ToolResult and (part.custom or part.search or part.built_in):
                 bridge.result(part)
     return bridge.declared
 
@@ -103,6 +104,7 @@ class _Bridge:
     """The replacements of one request: what the upstream lacks, and the tools that were changed."""
 
     __slots__ = (
+        "_built_in",
         "_flat",
         "_knobs",
         "_losses",
@@ -124,6 +126,7 @@ class _Bridge:
         self._wrap = not profile.custom_tools
         self._search = not profile.tool_search
         self._native, self._typed = profile.agent_messages, profile.client_tools
+        self._built_in = profile.built_in_tools
         self._knobs, self._losses = knobs, losses
         self._name_max = profile.tool_name_max
         self._repeated = 0
@@ -146,12 +149,15 @@ class _Bridge:
             if self._flat:
                 self._take(tool)
             return
-        if kind is ToolKind.TYPED and not self._typed:
-            # Its calls need no restoring: they have the name and the arguments that the client's tool takes.
-            self._losses.add(LossCode.TYPED_TOOL, tool.at, "became a function")
-            become_function(tool)
-            self._take(tool)
-            return
+        if kind is ToolKind.TYPED:
+            built_in = tool.origin == ORIGIN
+            if not (self._built_in if built_in else self._typed):
+                # Calls need no restoring here: they have the name and the arguments that the client's tool takes, and
+                # the writer of replies knows the built-in tools.
+                self._losses.add(LossCode.TYPED_TOOL, tool.at, "became a function")
+                (become_built_in_function if built_in else become_function)(tool)
+                self._take(tool)
+                return
         if kind is ToolKind.CUSTOM and self._wrap:
             self.refuse_custom(tool.at, f"the free-text (custom) tool {name!r}")
             self._losses.add(LossCode.CUSTOM_WRAPPED, tool.at, "became a function")
@@ -208,11 +214,17 @@ class _Bridge:
             call.custom = False
         if call.search and self._search:
             call.search = False
+        if call.built_in and not self._built_in:
+            self._losses.add(LossCode.ITEM_SHAPE, call.at, "the call of a built-in tool became a function call")
+            call.built_in = ""
 
     def result(self, result: ToolResult) -> None:
         """Replace one result of the history."""
         if result.custom and self._wrap:
             result.custom = False
+        if result.built_in and not self._built_in:
+            self._losses.add(LossCode.ITEM_SHAPE, result.at, "the output of a built-in tool became a function's result")
+            result.built_in = ""
         if result.search and self._search:
             # The tools that were found are declared like all others; the model only needs their names.
             self._losses.add(LossCode.TOOL_SEARCH, result.at, "the tools found are declared; the result names them")

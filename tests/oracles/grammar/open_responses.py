@@ -94,7 +94,9 @@ _ITEM = _typed(
         "encrypted_content?": str,
     },
     {"type": _words("compaction"), "id": str, "encrypted_content": str, "created_by?": str},
-    extensions=frozenset({"custom_tool_call", "tool_search_call"}),
+    extensions=frozenset(
+        {"custom_tool_call", "tool_search_call", "shell_call", "local_shell_call", "apply_patch_call"}
+    ),
 )
 
 # --- the Response object ----------------------------------------------------------------------------------------------
@@ -106,7 +108,10 @@ _FUNCTION_TOOL = {
     "parameters": _or_null(dict),
     "strict": _or_null(bool),
 }
-_TOOL = _typed(_FUNCTION_TOOL, extensions=frozenset({"custom", "namespace", "tool_search", "web_search"}))
+_TOOL = _typed(
+    _FUNCTION_TOOL,
+    extensions=frozenset({"custom", "namespace", "tool_search", "web_search", "shell", "local_shell", "apply_patch"}),
+)
 _CHOICE_WORD = _words("none", "auto", "required")
 _FUNCTION_CHOICE = {"type": _words("function"), "name?": str}
 _CHOICE = OneOf(

@@ -42,6 +42,8 @@ ERROR_CODES = {
 }
 """The codes that Codex knows: another one is taken for a fault of the transport. The API's schema lists fewer; that a
 translated stream keeps to those is held by `test_responses_writer_sdk`."""
+_BUILT_IN = {"shell_call": "action", "local_shell_call": "action", "apply_patch_call": "operation"}
+"""Calls of built-in tools, and where each has what is to be done."""
 _ITEM_KEYS = {
     "message": ({"id", "type", "role", "status", "content"}, {"phase"}),
     "reasoning": ({"id", "type", "summary"}, {"content", "encrypted_content", "status"}),
@@ -49,6 +51,7 @@ _ITEM_KEYS = {
     "custom_tool_call": ({"id", "type", "call_id", "name", "input"}, {"namespace", "status", "caller"}),
     "tool_search_call": ({"id", "type", "call_id", "arguments", "execution", "status"}, set[str]()),
     "compaction": ({"id", "type", "encrypted_content"}, set[str]()),
+    **{kind: ({"id", "type", "call_id", "status", key}, set[str]()) for kind, key in _BUILT_IN.items()},
 }
 _PREFIX = {
     "message": "msg_",
@@ -57,13 +60,21 @@ _PREFIX = {
     "custom_tool_call": "ctc_",
     "tool_search_call": "tsc_",
     "compaction": "cmp_",
+    "shell_call": "sh_",
+    "local_shell_call": "lsh_",
+    "apply_patch_call": "apc_",
 }
 TEXT_KEY = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 """Where each kind of part has its text."""
 PART_OF = {"output_text": "message", "refusal": "message", "reasoning_text": "reasoning"}
-CALLS = {"function_call": "arguments", "custom_tool_call": "input", "tool_search_call": "arguments"}
+CALLS = {"function_call": "arguments", "custom_tool_call": "input", "tool_search_call": "arguments", **_BUILT_IN}
 """Kinds of call, and where each has what it was called with."""
-_CALL_KINDS = {"function_call": "function", "custom_tool_call": "custom", "tool_search_call": "search"}
+_CALL_KINDS = {
+    "function_call": "function",
+    "custom_tool_call": "custom",
+    "tool_search_call": "search",
+    **dict.fromkeys(_BUILT_IN, "built_in"),
+}
 _ANNOTATIONS = {
     "url_citation": {"type", "url", "title", "start_index", "end_index"},
     "file_citation": {"type", "file_id", "filename", "index"},
@@ -141,7 +152,11 @@ def check_item(raw: Any) -> Json:
         require(len(call_id) <= 64, f"a call_id that cannot be sent back: {call_id!r}")
         if "namespace" in item:
             string(item["namespace"], "namespace", empty=False)
-        if kind == "tool_search_call":
+        if kind in _BUILT_IN:
+            check_action(kind, item[_BUILT_IN[kind]])
+            # AI SDK's schema has no such patch, and clients run a shell's call whatever its status.
+            require(status != "incomplete", f"a {kind} that was cut")
+        elif kind == "tool_search_call":
             require(item["execution"] == "client", f"execution {item['execution']!r}")
             require(type(item["arguments"]) is dict, f"a search's arguments are no object: {item['arguments']!r}")
         else:
@@ -166,6 +181,27 @@ def check_item(raw: Any) -> Json:
         if "encrypted_content" in item:
             string(item["encrypted_content"], "encrypted_content", empty=False)
     return item
+
+
+def check_action(kind: str, raw: Any) -> None:
+    """Check the action of a built-in tool's call, in the types of OpenAI's SDK. Raises GrammarError."""
+    if kind == "apply_patch_call":
+        word = raw.get("type") if type(raw) is dict else None
+        require(word in ("create_file", "update_file", "delete_file"), f"operation {raw!r}")
+        operation = keys(raw, {"type", "path"} | (set() if word == "delete_file" else {"diff"}), set(), "operation")
+        string(operation["path"], "path", empty=False)
+        string(operation.get("diff", ""), "diff")
+        return
+    limits = {"timeout_ms", "max_output_length"}
+    if kind == "local_shell_call":
+        action = keys(raw, {"type", "command", "env"}, {"timeout_ms", "user", "working_directory"}, "action")
+        require(action["type"] == "exec" and type(action["env"]) is dict, f"action {raw!r}")
+    else:
+        action = keys(raw, {"commands"}, limits, "action")
+    words = _array(action.get("commands", action.get("command")), "commands")
+    require(words and all(type(word) is str for word in words), f"commands {words!r}")
+    for name in limits & action.keys():
+        integer(action[name], name)
 
 
 def _array(raw: Any, where: str) -> list[Any]:
@@ -247,5 +283,5 @@ def call_of(item: Json) -> Call:
     """A call as its client holds it; a search's arguments as compact JSON."""
     given = item[CALLS[item["type"]]]
     text = given if type(given) is str else json.dumps(given, separators=(",", ":"), ensure_ascii=False)
-    name = item.get("name", "tool_search")
+    name = item.get("name", item["type"].removesuffix("_call"))
     return Call(item["call_id"], name, text, item.get("namespace"), _CALL_KINDS[item["type"]])

@@ -50,6 +50,9 @@ ITEMS: Final = {
         "type", "id", "status", "call_id", "name", "input", "namespace", "caller", "async",
     )),
     "tool_search_call": frozenset(("type", "id", "status", "call_id", "execution", "arguments")),
+    "shell_call": frozenset(("type", "id", "status", "call_id", "action", "environment", "caller", "created_by")),
+    "local_shell_call": frozenset(("type", "id", "status", "call_id", "action")),
+    "apply_patch_call": frozenset(("type", "id", "status", "call_id", "operation", "caller", "created_by")),
 }
 # fmt: on
 _PARTS: Final = frozenset(("type", "text", "refusal", "annotations", "logprobs"))

@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from dragoman.canonical.events import BlockKind
 from dragoman.canonical.request import Json
+from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS
 from dragoman.dialects.shared.json_fields import parse_object
+from dragoman.tools.built_in_tools import APPLY_PATCH, LOCAL_SHELL, SHELL
 from dragoman.tools.names import sanitize_call_id
 
 _LONGEST_CALL_ID: Final = 64
@@ -30,6 +32,8 @@ class ItemShape(NamedTuple):
     """The type of its part."""
     part_list: str = ""
     """The field of the item that lists its parts."""
+    held: bool = False
+    """True if the item is written once its arguments are complete: they are its fields, and no JSON text."""
 
 
 TEXT: Final = ItemShape("message", "msg_", "text", "response.output_text", "output_text", "content")
@@ -41,6 +45,12 @@ CUSTOM: Final = ItemShape("custom_tool_call", "ctc_", "input", "response.custom_
 SEARCH: Final = ItemShape("tool_search_call", "tsc_", "arguments")
 IMAGE_CALL: Final = ItemShape("image_generation_call", "ig_", "result")
 COMPACTION: Final = ItemShape("compaction", "cmp_", "encrypted_content")
+_PREFIXES: Final = {SHELL: "sh_", LOCAL_SHELL: "lsh_", APPLY_PATCH: "apc_"}
+BUILT_IN: Final = {
+    call.tool: ItemShape(kind, _PREFIXES[call.tool], call.key, held=True) for kind, call in BUILT_IN_CALLS.items()
+}
+"""The shapes of calls of built-in tools, by tool."""
+CUT_BUILT_IN: Final = "a call of a built-in tool was left out"
 
 
 def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> ItemShape:
@@ -92,7 +102,7 @@ class OutputItem:
         return part
 
     def build(self, status: str, text: Any = None) -> Json:
-        """Returns the item. `text` may be None, and is an object for the arguments of a tool search."""
+        """Returns the item. `text` may be None, and is an object for a tool search and for calls of built-in tools."""
         shape = self.shape
         parts = [] if text is None else [self.part(text)]
         if shape.type == "message":
@@ -109,6 +119,8 @@ class OutputItem:
         if shape is IMAGE_CALL:
             return {"type": shape.type, "id": self.id, "status": status, "result": text}
         item = {"type": shape.type, "id": self.id, "call_id": self.call_id}
+        if shape.held:
+            return item | {shape.key: text, "status": status}
         if shape is SEARCH:
             item |= {"execution": "client", "arguments": {} if text is None else text}
         else:

@@ -10,7 +10,7 @@ from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, T
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.responses.reply.read_items import (
-    CALLS,
+    ARGUMENTS,
     NATIVE_ITEMS,
     ItemKind,
     call_name,
@@ -66,7 +66,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
             continue
         if type(item) is not dict:
             raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
-        kind = item_kind(item)
+        kind = item_kind(item, context)
         _read_item(item, kind, position, identity, parts, context)
         if kind is _CALL and is_cut(item, cut=status == "incomplete"):
             cut.append(len(parts) - 1)
@@ -199,7 +199,7 @@ def _read_call(
     return ToolCall(
         call_id,
         context.names.get(name, name),
-        call_text(item, CALLS[kind]),
+        call_text(item, ARGUMENTS[kind]),
         at,
         custom=kind == "custom_tool_call",
         namespace=namespace_of(item),

@@ -12,6 +12,7 @@ from typing import Any, Final
 from dragoman.canonical.events import BlockKind, Citation
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.logprobs import known_tokens, record_unknown_tokens
+from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import TOOL_SEARCH
 from dragoman.errors import Path, UpstreamProtocolError
@@ -60,10 +61,10 @@ CALLS: Final[dict[str, str]] = {
     "tool_search_call": "arguments",
 }
 """Items that the client is to run → the field with their arguments."""
+ARGUMENTS: Final[dict[str, str]] = {**CALLS, **{kind: call.key for kind, call in BUILT_IN_CALLS.items()}}
+"""Also the calls of built-in tools, which are read for clients that declared them."""
 
-_NEVER_DECLARED: Final = frozenset(
-    {"shell_call", "local_shell_call", "apply_patch_call", "computer_call", "mcp_approval_request"}
-)
+_NEVER_DECLARED: Final = frozenset({*BUILT_IN_CALLS, "computer_call", "mcp_approval_request"})
 """Calls of tools that the client would run, but that no request of another dialect declares (mapping §6.1)."""
 
 PARTS: Final[dict[str, tuple[BlockKind, str]]] = {
@@ -81,7 +82,7 @@ _SORTS: Final[dict[str, ItemKind]] = {
 _REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content")
 
 
-def item_kind(item: Json) -> ItemKind:
+def item_kind(item: Json, context: ReplyContext) -> ItemKind:
     """Returns the kind of an item. Raises UpstreamProtocolError for a call of a tool that the client cannot run."""
     kind = item.get("type")
     if type(kind) is not str:
@@ -91,6 +92,8 @@ def item_kind(item: Json) -> ItemKind:
     known = _SORTS.get(kind)
     if known is not None:
         return known
+    if kind in BUILT_IN_CALLS and BUILT_IN_CALLS[kind].tool in context.built_in:
+        return ItemKind.CALL
     if kind in _NEVER_DECLARED:
         raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
     return ItemKind.UNKNOWN
@@ -187,8 +190,11 @@ def read_encrypted_content(item: Json, context: ReplyContext) -> tuple[str | Non
 
 def call_name(item: Json) -> str:
     """Returns the upstream's name of the called tool, "" if it is missing."""
-    if item.get("type") == "tool_search_call":
+    kind = item.get("type")
+    if kind == "tool_search_call":
         return TOOL_SEARCH
+    if kind in BUILT_IN_CALLS:
+        return BUILT_IN_CALLS[kind].tool
     name = item.get("name")
     return name if type(name) is str else ""
 
@@ -202,15 +208,15 @@ def namespace_of(item: Json) -> str | None:
 def call_text(holder: Json, key: str) -> str:
     """Returns the arguments of a call as text, "" if they are missing.
 
-    The arguments of a tool search are an object, and some servers send those of functions as an object too. Raises
-    UpstreamProtocolError for any other type.
+    The arguments of tool searches and built-in tools are an object, and some servers send those of functions as an
+    object too. Raises UpstreamProtocolError for any other type.
     """
     value = holder.get(key)
     if type(value) is str:
         return value
     if value is None:
         return ""
-    if type(value) is dict and key == "arguments":
+    if type(value) is dict and key != "input":
         return dumps(value).decode()
     raise UpstreamProtocolError(f"upstream called a tool with {key} that is neither text nor an object")
 

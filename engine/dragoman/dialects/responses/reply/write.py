@@ -12,7 +12,9 @@ from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
 from dragoman.dialects.responses.reply.item_shapes import (
+    BUILT_IN,
     COMPACTION,
+    CUT_BUILT_IN,
     IMAGE_CALL,
     REFUSAL,
     TEXT,
@@ -25,6 +27,7 @@ from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.built_in_tools import read_action
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
@@ -114,8 +117,19 @@ class _Output:
         self.output.append(item.build(status, part.text or None))
 
     def call(self, part: ToolCall, status: str) -> None:
+        if part.name in self._context.built_in and part.namespace is None and not part.custom:
+            return self._built_in_call(part, status)
         shape = shape_of(BlockKind.TOOL, custom=part.custom, search=part.search)
         item = self._items.new_call(shape, part.id, part.name, part.namespace)
         self.shown = True
         _, arguments, complete = complete_arguments(shape, part.arguments, status == "completed")
         self.output.append(item.build("completed" if complete else "incomplete", arguments))
+
+    def _built_in_call(self, part: ToolCall, status: str) -> None:
+        self.shown = True
+        if status != "completed":
+            self._context.losses.add(LossCode.CALL_CUT, part.at, CUT_BUILT_IN)
+            return
+        action = read_action(part.name, part.arguments, self._context.losses)
+        item = self._items.new_call(BUILT_IN[part.name], part.id, part.name, None)
+        self.output.append(item.build(status, action))

@@ -21,11 +21,6 @@ ENCRYPTED: Final = "[encrypted for another provider]"
 """Stands for encrypted content of a message between agents."""
 COMPACTED: Final = "[Earlier turns of the conversation were compacted by another provider and cannot be read here.]"
 """Stands for another provider's compacted history."""
-_BUILT_IN: Final = ("shell_call", "local_shell_call", "apply_patch_call", "computer_call")
-BUILT_IN_CALLS: Final = frozenset(_BUILT_IN)
-"""Calls of tools that OpenAI's models are trained on and the client runs."""
-BUILT_IN_OUTPUTS: Final = frozenset(f"{kind}_output" for kind in _BUILT_IN)
-
 _LONGEST_BLOB: Final = 1024
 """Longest string without blanks that is repeated in a text, in characters. Longer ones are data."""
 _BLOB: Final = re.compile(r"[^\s]+\Z")
@@ -77,17 +72,16 @@ def loose_output(item: Json, content: str | list[Part], at: Path) -> list[Part]:
     return [Text(f"[Output of {name}]" if name else "[Output of a tool]", at), *body]
 
 
-def built_in_call(item: Json, call_id: str, at: Path) -> ToolCall:
-    """Returns the call of a built-in tool as a function call."""
-    name = item["type"].removesuffix("_call")
-    arguments = item.get("action", item.get("operation"))
+def computer_call(item: Json, call_id: str, at: Path) -> ToolCall:
+    """Returns the call of the computer tool as a function call."""
+    arguments = item.get("action")
     if type(arguments) is not dict:
         arguments = {key: value for key, value in item.items() if key not in _LEFT_OUT}
-    return ToolCall(call_id, name, dumps(_short(arguments)).decode(), at)
+    return ToolCall(call_id, "computer", dumps(_short(arguments)).decode(), at)
 
 
-def built_in_output(item: Json, call_id: str, at: Path) -> ToolResult:
-    """Returns the output of a built-in tool as a function's result."""
+def computer_output(item: Json, call_id: str, at: Path) -> ToolResult:
+    """Returns the output of the computer tool as a function's result."""
     output = item.get("output")
     content: str | list[Part] = output if type(output) is str else dumps(_short(output)).decode()
     if type(output) is dict and type(url := output.get("image_url")) is str:

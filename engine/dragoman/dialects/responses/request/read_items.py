@@ -22,13 +22,13 @@ from dragoman.canonical.request import (
     ToolResult,
     Turn,
 )
+from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS, BUILT_IN_OUTPUTS, read_call
+from dragoman.dialects.responses.built_in_items import read_output as read_built_in_output
 from dragoman.dialects.responses.request.read_as_text import (
-    BUILT_IN_CALLS,
-    BUILT_IN_OUTPUTS,
     COMPACTED,
     agent_message,
-    built_in_call,
-    built_in_output,
+    computer_call,
+    computer_output,
     item_text,
     lenient_parts,
     loose_output,
@@ -62,6 +62,12 @@ _CALL_KEYS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "st
 _CUSTOM_KEYS: Final = frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller", "async"})
 # `name` and `namespace` of an output repeat those of its call.
 _OUTPUT_KEYS: Final = frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"})
+_BUILT_IN_KEYS: Final = frozenset(
+    {"type", "id", "call_id", "action", "operation", "status", "environment", "caller", "created_by"}
+)
+_BUILT_IN_OUTPUT_KEYS: Final = frozenset(
+    {"type", "id", "call_id", "output", "status", "max_output_length", "caller", "created_by"}
+)
 _SEARCH_KEYS: Final = frozenset({"type", "id", "call_id", "execution", "arguments", "tools", "status"})
 _TOOLS_KEYS: Final = frozenset({"type", "id", "role", "tools"})
 _UPDATE_KEYS: Final = frozenset({"type", "id", "reasoning", "text"})
@@ -293,14 +299,26 @@ class ItemsReader:
         self._native(item, item["type"], agent_message(item, at, losses), LossCode.ITEM_SHAPE, at)
 
     def _built_in_call(self, item: Json, at: Path) -> None:
-        self._losses.add(LossCode.ITEM_SHAPE, at, "the call of a built-in tool became a function call")
-        self._builder.assistant_parts(at).append(built_in_call(item, _call_id(item, at), at))
+        note_unknown(item, _BUILT_IN_KEYS, at, self._losses)
+        if "caller" in item:
+            self._caller(item, at)
+        self._builder.assistant_parts(at).append(read_call(item, _call_id(item, at), at))
 
     def _built_in_output(self, item: Json, at: Path) -> None:
-        self._losses.add(LossCode.ITEM_SHAPE, at, "the output of a built-in tool became a function's result")
+        note_unknown(item, _BUILT_IN_OUTPUT_KEYS, at, self._losses)
+        if "caller" in item:
+            self._caller(item, at)
         # The output of a local shell names its call in `id`.
         call_id = item["id"] if not item.get("call_id") and item.get("id") else _call_id(item, at)
-        self._builder.add_result(built_in_output(item, call_id, at))
+        self._builder.add_result(read_built_in_output(item, call_id, at))
+
+    def _computer_call(self, item: Json, at: Path) -> None:
+        self._losses.add(LossCode.ITEM_SHAPE, at, "the call of the computer tool became a function call")
+        self._builder.assistant_parts(at).append(computer_call(item, _call_id(item, at), at))
+
+    def _computer_output(self, item: Json, at: Path) -> None:
+        self._losses.add(LossCode.ITEM_SHAPE, at, "the output of the computer tool became a function's result")
+        self._builder.add_result(computer_output(item, _call_id(item, at), at))
 
     # --- tools that appear later --------------------------------------------------------------------------------------
 
@@ -372,6 +390,8 @@ _READERS: Final[dict[str, Callable[[ItemsReader, Json, Path], None]]] = {
     "agent_message": ItemsReader._agent_message,
     **dict.fromkeys(BUILT_IN_CALLS, ItemsReader._built_in_call),
     **dict.fromkeys(BUILT_IN_OUTPUTS, ItemsReader._built_in_output),
+    "computer_call": ItemsReader._computer_call,
+    "computer_call_output": ItemsReader._computer_output,
     **dict.fromkeys(_HOSTED, ItemsReader._hosted),
 }
 

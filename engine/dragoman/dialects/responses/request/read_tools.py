@@ -17,6 +17,7 @@ from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, 
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
+from dragoman.tools.built_in_tools import BUILT_IN_TOOLS, SHELL
 from dragoman.wire.json_codec import dumps
 
 # Member access on an enum class costs more than a global.
@@ -30,6 +31,8 @@ _CUSTOM_KEYS: Final = frozenset({"type", "name", "description", "format", *_OPTI
 _GRAMMAR_KEYS: Final = frozenset({"type", "definition", "syntax"})
 _NAMESPACE_KEYS: Final = frozenset({"type", "name", "description", "tools"})
 _SEARCH_KEYS: Final = frozenset({"type", "execution", "description", "parameters"})
+_BUILT_IN_KEYS: Final = frozenset({"type", "allowed_callers"})
+_SHELL_KEYS: Final = _BUILT_IN_KEYS | {"environment"}
 _CHOICE_KEYS: Final = frozenset({"type", "name", "namespace"})
 _KIND_KEYS: Final = frozenset({"type", "name", "server_label"})
 _ALLOWED_KEYS: Final = frozenset({"type", "mode", "tools"})
@@ -44,14 +47,11 @@ _HOSTED: Final = frozenset(
     {*_WEB_SEARCH, "file_search", "code_interpreter", "image_generation", "programmatic_tool_calling"}
 )
 
-_BUILT_IN: Final = "only OpenAI's models were trained on it; declare a function tool instead"
+_COMPUTER: Final = "only OpenAI's models were trained on it; declare a function tool instead"
 _UNSUPPORTED: Final[dict[str, str]] = {
-    "shell": _BUILT_IN,
-    "local_shell": _BUILT_IN,
-    "apply_patch": _BUILT_IN,
-    "computer": _BUILT_IN,
-    "computer_use": _BUILT_IN,
-    "computer_use_preview": _BUILT_IN,
+    "computer": _COMPUTER,
+    "computer_use": _COMPUTER,
+    "computer_use_preview": _COMPUTER,
     "mcp": "this upstream does not connect to MCP servers; run the MCP client yourself and declare its functions",
 }
 
@@ -266,8 +266,29 @@ def _read_hosted(declared: Json, kind: str, at: Path) -> Tool:
     return Tool(ToolKind.HOSTED, kind, at, options=options, native=declared, origin=DIALECT)
 
 
+def _read_built_in(declared: Json, at: Path, losses: Losses) -> Tool:
+    """Read a tool that the client runs, or a shell of the provider's in a container."""
+    kind = declared["type"]
+    environment = optional(declared, "environment", dict, at) if kind == SHELL else None
+    hosted = environment is not None and environment.get("type", "local") != "local"
+    if not hosted:
+        note_unknown(declared, _SHELL_KEYS if kind == SHELL else _BUILT_IN_KEYS, at, losses)
+    return Tool(
+        ToolKind.HOSTED if hosted else ToolKind.TYPED,
+        kind,
+        at,
+        options=_options(declared, at),
+        native=declared,
+        origin=DIALECT,
+    )
+
+
 _INNER: Final[dict[str, _ToolReader]] = {"function": _read_function, "custom": _read_custom}
-_READERS: Final[dict[str, _ToolReader]] = {**_INNER, "tool_search": _read_search}
+_READERS: Final[dict[str, _ToolReader]] = {
+    **_INNER,
+    "tool_search": _read_search,
+    **dict.fromkeys(BUILT_IN_TOOLS, _read_built_in),
+}
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
@@ -299,7 +320,7 @@ def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses
         name, namespace = _read_named(choice, kind, _by_name(tools), at, losses)
         return ToolChoice("tool", at, [name], custom=kind == "custom", namespaces=[namespace] if namespace else [])
     note_unknown(choice, _KIND_KEYS, at, losses)
-    return ToolChoice("tool", at, [kind], hosted=_is_hosted(kind, _has_search(tools), (*at, "type")))
+    return ToolChoice("tool", at, [kind], hosted=_is_hosted(kind, _run_by_client(tools), (*at, "type")))
 
 
 _ByName = dict[str, list[tuple[str, str | None]]]
@@ -335,17 +356,15 @@ def _read_named(choice: Json, kind: str, tools: _ByName, at: Path, losses: Losse
     return name, spaces.pop()
 
 
-def _has_search(tools: list[Tool]) -> bool:
-    return any(tool.kind is ToolKind.SEARCH for tool in tools)
+def _run_by_client(tools: list[Tool]) -> frozenset[str]:
+    """Returns the names of the tools that a choice names by their kind and that the client runs."""
+    return frozenset([tool.name for tool in tools if tool.kind is ToolKind.SEARCH or tool.kind is ToolKind.TYPED])
 
 
-def _is_hosted(kind: str, search: bool, at: Path) -> bool:
-    """True if a choice by kind means a provider-run tool. `search` is True if the client runs a tool search.
-
-    Raises `ClientRequestError` for an unknown kind.
-    """
-    if kind == TOOL_SEARCH:
-        return not search
+def _is_hosted(kind: str, run_by_client: frozenset[str], at: Path) -> bool:
+    """True if a choice by kind means a provider-run tool. Raises `ClientRequestError` for an unknown kind."""
+    if kind == TOOL_SEARCH or kind in BUILT_IN_TOOLS:
+        return kind not in run_by_client
     if kind not in _HOSTED and kind not in _UNSUPPORTED:
         raise ClientRequestError(at, f"unknown tool choice {kind!r}")
     return True
@@ -358,7 +377,7 @@ def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losse
     namespaces: list[str | None] = []
     named = _by_name(tools)
     left_out: list[str] = []
-    search = _has_search(tools)
+    run_by_client = _run_by_client(tools)
     for index, entry in enumerate(required(choice, "tools", list, at)):
         path = (*at, "tools", index)
         kind = required(typed(entry, dict, path), "type", str, path)
@@ -366,7 +385,7 @@ def _read_allowed(choice: Json, at: Path, tools: list[Tool], knobs: Knobs, losse
             name, namespace = _read_named(entry, kind, named, path, losses)
             names.append(name)
             namespaces.append(namespace)
-        elif not _is_hosted(kind, search, (*path, "type")) or knobs.hosted_tools == "map":
+        elif not _is_hosted(kind, run_by_client, (*path, "type")) or knobs.hosted_tools == "map":
             note_unknown(entry, _KIND_KEYS, path, losses)
             names.append(kind)
             namespaces.append(None)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
+from dragoman.dialects.responses.built_in_items import write_call
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import INVALID_ARGUMENTS, parse_object
@@ -159,6 +160,8 @@ class AssistantWriter:
         if part.cache is not None:
             self._losses.add(LossCode.CACHE_HINT, part.at)
         call_id = sanitize_call_id(part.id, self._longest_id)
+        if part.built_in:
+            return write_call(part.built_in, call_id, self._object(part))
         if part.search:
             return {
                 "type": "tool_search_call",
@@ -183,7 +186,7 @@ class AssistantWriter:
         return item
 
     def _object(self, part: ToolCall) -> Json:
-        """Returns the arguments of a tool search, which are an object."""
+        """Returns the arguments of a tool search or a built-in tool, which are an object."""
         if not part.arguments.strip():
             return {}
         value = parse_object(part.arguments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
+from dragoman.dialects.responses.built_in_items import write_output
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
 from dragoman.dialects.responses.request.write_content import ContentWriter, input_text
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
@@ -177,7 +178,13 @@ class _InputWriter:
         parts: list[Json] = []
         for part in turn.parts:
             if type(part) is ToolResult:
-                item = self._search_result(part) if part.search else self.content.result(part)
+                if part.search:
+                    item = self._search_result(part)
+                elif part.built_in and isinstance(part.content, str):
+                    call_id = self.content.upstream_call_id(part.call_id)
+                    item = write_output(part.built_in, call_id, part.content, is_error=part.is_error)
+                else:
+                    item = self.content.result(part)
             elif type(part) is not Native:
                 self.content.add(part, parts)
                 continue

@@ -251,7 +251,7 @@ class ItemTable:
 
     def add(self, key: int, raw: Json, out: list[Event]) -> ItemState:
         """Add an item, and start its block if it is a single block."""
-        kind = item_kind(raw)
+        kind = item_kind(raw, self.context)
         self.reserve()
         item = self.items[key] = ItemState(key, kind, raw)
         record_unknown_item(raw, item.path, self.context)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dragoman.canonical.events import BlockEnd, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read import cut_call_error
-from dragoman.dialects.responses.reply.read_items import CALLS, ItemKind, call_name, call_text
+from dragoman.dialects.responses.reply.read_items import ARGUMENTS, ItemKind, call_name, call_text
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, wrong_type
 from dragoman.errors import UpstreamProtocolError
 from dragoman.wire.json_codec import loads
 
 # CPython 3.11 takes twenty times as long to find a member in its class.
 _UNKNOWN, _CALL = ItemKind.UNKNOWN, ItemKind.CALL
+_WITH_DELTAS = frozenset({"function_call", "custom_tool_call"})
+"""Calls whose arguments are text. Those of others are an object and have no deltas."""
 
 
 def arguments_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -94,10 +96,11 @@ def _emit_arguments(table: ItemTable, item: ItemState, text: str, out: list[Even
 
 
 def _emit_missing(table: ItemTable, item: ItemState, holder: Json, out: list[Event]) -> None:
-    key = CALLS[str(item.type)]
+    kind = str(item.type)
+    key = ARGUMENTS[kind]
     if text := call_text(holder, key):
         missing = missing_arguments(item, text)
-        if missing and item.type != "tool_search_call":  # its arguments are an object and have no deltas
+        if missing and kind in _WITH_DELTAS:
             form = "were an object instead of text" if type(holder.get(key)) is dict else "had no deltas"
             table.record_repair(f"arguments {form}")
         _emit_arguments(table, item, missing, out)

@@ -56,9 +56,12 @@ _PROGRESS_WORDS: Final = frozenset(
         "mcp_call_arguments",
         "mcp_list_tools",
         "compaction",
+        "shell_call_command",
+        "shell_call_output_content",
+        "apply_patch_call_operation_diff",
     }
 )
-"""Second word of the events that report the progress of a hosted item, which is read when it is done."""
+"""Second word of the events that report the progress of an item which is read when it is done."""
 
 
 class ResponsesReader(StreamReader):

@@ -19,6 +19,9 @@ _PREFIX: Final = {
     "tool_search_call": "tsc_",
     "compaction": "cmp_",
     "image_generation_call": "ig_",
+    "shell_call": "sh_",
+    "local_shell_call": "lsh_",
+    "apply_patch_call": "apc_",
 }
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """Calls that have deltas → the field with their arguments."""

@@ -32,11 +32,12 @@ from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content
 from dragoman.dialects.responses.reply.item_shapes import (
+    BUILT_IN,
     COMPACTION,
     CUSTOM,
+    CUT_BUILT_IN,
     IMAGE_CALL,
     REFUSAL,
-    SEARCH,
     TEXT,
     complete_arguments,
     image_data,
@@ -50,6 +51,7 @@ from dragoman.dialects.shared.stream_base import Frames, StreamWriter
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
+from dragoman.tools.built_in_tools import read_action
 from dragoman.wire.json_codec import dump_str, dumps
 from dragoman.wire.sse import Frame
 
@@ -179,6 +181,9 @@ class ResponsesWriter(StreamWriter):
             out.append(block.text_added(self._sequence))
             self._sequence += 2
             return
+        if event.name in self.context.built_in and kind is BlockKind.TOOL and not event.custom and not event.namespace:
+            self._open[event.index] = self._output.hold_call(BUILT_IN[event.name], event.call_id, event.name)
+            return
         shape = shape_of(kind, custom=event.custom, search=event.search, summary=self._summary)
         if kind is BlockKind.TOOL:
             block = self._output.add_call(shape, event.call_id, event.name, event.namespace)
@@ -203,12 +208,12 @@ class ResponsesWriter(StreamWriter):
         block.prepare_deltas(b"", live=not self.context.logprobs)
 
     def _write_delta(self, index: int, block: WrittenItem, text: str, out: Frames) -> None:
-        """Write a delta that has no direct format: the first of reasoning, one that is held, one of a tool search."""
+        """Write a delta that has no direct format: the first of reasoning, one that is held, one without an event."""
         if self._held is not None:
             self._emit_held(None, out)
         block.append(text)
         shape = block.item.shape
-        if shape is SEARCH:  # has no delta events
+        if not shape.events:  # a tool search, a built-in tool
             return
         if shape.part_list and not block.part_added:
             self._part_added(block, out)
@@ -293,6 +298,8 @@ class ResponsesWriter(StreamWriter):
             return
         if block.item.shape.part_list:
             self._end_prose(block, event.complete, out)
+        elif block.item.shape.held:
+            self._write_held(block, event.complete, out)
         else:
             self._end_call(block, event.complete, out)
 
@@ -340,6 +347,19 @@ class ResponsesWriter(StreamWriter):
             self._output.close(block, "incomplete", text)
             return
         self._item_done(block, complete, arguments, out)
+
+    def _write_held(self, held: WrittenItem, complete: bool, out: Frames) -> None:
+        """Write a complete call of a built-in tool. Clients run every one, so one that was cut is left out."""
+        name = held.item.name
+        if not complete:
+            self.context.losses.add(LossCode.CALL_CUT, name, CUT_BUILT_IN)
+            return
+        action = read_action(name, held.buffer.getvalue(), self.context.losses)
+        block = self._output.add_call(held.item.shape, held.item.call_id, name, None)
+        # AI SDK reads the kind of a patch and its path from the announcement.
+        encoded = dumps(block.item.build("in_progress", action))
+        self._emit("response.output_item.added", block.item_body(encoded), out)
+        self._item_done(block, True, action, out)
 
     def _item_done(self, block: WrittenItem, complete: bool, text: Any, out: Frames) -> None:
         encoded = self._output.close(block, "completed" if complete else "incomplete", text)

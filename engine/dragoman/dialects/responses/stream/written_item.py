@@ -168,6 +168,13 @@ class WrittenOutput:
         self._entries.append(written)
         return written
 
+    def hold_call(self, shape: ItemShape, call_id: str, name: str) -> WrittenItem:
+        """Returns a call that is not an item yet; `add_call` adds it once it is complete."""
+        self.has_content = True
+        item = OutputItem(shape, "", -1)
+        item.call_id, item.name = call_id, name
+        return WrittenItem(item)
+
     def close(self, written: WrittenItem, status: str, text: Any) -> bytes:
         """Replace an open item by its JSON, which is returned."""
         return self.close_encoded(written, dumps(written.item.build(status, text)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.request import Image, Json, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Image, Json, Text
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request import read_items
 from dragoman.dialects.responses.request.read_as_text import COMPACTED, ENCRYPTED, is_encrypted, item_text
@@ -128,45 +128,15 @@ def test_an_output_without_a_call_is_the_users(
         assert LossCode.ORPHAN_DROPPED not in translation.losses.counts
 
 
-# --- built-in tools ---------------------------------------------------------------------------------------------------
-
-SHELL: Json = {
-    "type": "shell_call",
-    "id": "sh_1",
-    "call_id": "c",
-    "action": {"commands": ["ls"]},
-    "status": "completed",
-}
-RAN = [{"stdout": "a.py", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+# --- the computer -----------------------------------------------------------------------------------------------------
 
 
-def test_calls_of_built_in_tools_are_function_calls() -> None:
-    assert part(SHELL) == ToolCall("c", "shell", '{"commands":["ls"]}', ("input", 0))
-    patch = {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "delete_file", "path": "a"}}
-    assert part(patch) == ToolCall("c", "apply_patch", '{"type":"delete_file","path":"a"}', ("input", 0))
-    assert part({"type": "local_shell_call", "call_id": "c", "id": "l"}).arguments == "{}"
+def test_calls_and_outputs_of_the_computer_are_those_of_a_function() -> None:
     clicks = [{"type": "screenshot"}]
     computer = {"type": "computer_call", "call_id": "c", "actions": clicks, "status": "completed"}
     assert json.loads(part(computer).arguments) == {"actions": clicks}
-
-
-def test_outputs_of_built_in_tools_are_results() -> None:
-    ran = {"type": "shell_call_output", "call_id": "c", "output": RAN}
-    assert json.loads(part(ran).content) == RAN
-    failed = {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "no"}
-    assert part(failed) == ToolResult("c", "no", ("input", 0), is_error=True)
-    assert part({"type": "local_shell_call_output", "id": "c", "output": "x"}).call_id == "c"
     shot = {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot", "image_url": PNG}}
     assert [type(inside) for inside in part(shot).content] == [Image]
-
-
-@pytest.mark.parametrize(("upstream", "profile"), UPSTREAMS, ids=[name for name, _ in UPSTREAMS])
-def test_an_output_finds_the_call_of_a_built_in_tool(upstream: str, profile: Profile | None) -> None:
-    body, translation = sent(
-        upstream, profile, USER, SHELL, {"type": "shell_call_output", "call_id": "c", "output": RAN}
-    )
-    assert not {LossCode.ORPHAN_DROPPED, LossCode.ORPHAN_REPAIRED} & set(translation.losses.counts)
-    assert "a.py" in json.dumps(body)
 
 
 # --- unknown and broken items -----------------------------------------------------------------------------------------

@@ -127,9 +127,28 @@ def test_other_hosted_tools(kind: str) -> None:
     assert tool(declared) == Tool(ToolKind.HOSTED, kind, ("tools", 0), native=declared, origin="responses")
 
 
-@pytest.mark.parametrize(
-    "kind", ["shell", "local_shell", "apply_patch", "computer", "computer_use_preview", "mcp", "brand_new"]
-)
+@pytest.mark.parametrize("kind", ["shell", "local_shell", "apply_patch"])
+def test_built_in_tools_that_the_client_runs(kind: str) -> None:
+    declared = {"type": kind, "allowed_callers": ["direct"]}
+    options = {"allowed_callers": ["direct"]}
+    wanted = Tool(ToolKind.TYPED, kind, ("tools", 0), options=options, native=declared, origin="responses")
+    assert tool(declared) == wanted
+    _, rows = read(tools=[{"type": kind, "colour": "red"}])
+    assert rows == [(LossCode.UNKNOWN_FIELD, "tools[0].colour")]
+    chosen = read(tools=[{"type": kind}], tool_choice={"type": kind})[0].tool_choice
+    assert chosen == ToolChoice("tool", CHOICE, [kind])
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": kind}]}
+    assert read(tools=[{"type": kind}], tool_choice=allowed)[0].tool_choice == ToolChoice("allowed", CHOICE, [kind])
+    assert param(tools=[{"type": kind}, {"type": "function", "name": kind}]) == "tools[1]"
+
+
+@pytest.mark.parametrize("environment", ["local", "container_auto", "container_reference"])
+def test_a_shell_in_a_container_is_run_by_the_provider(environment: str) -> None:
+    declared = {"type": "shell", "environment": {"type": environment}}
+    assert tool(declared).kind is (ToolKind.TYPED if environment == "local" else ToolKind.HOSTED)
+
+
+@pytest.mark.parametrize("kind", ["computer", "computer_use_preview", "mcp", "brand_new"])
 def test_tools_that_only_openai_has(kind: str) -> None:
     error = refused(tools=[{"type": kind, "server_label": "s"}])
     assert isinstance(error, Unsupported)
