@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from dragoman.gateway import BUILD
-
 # Before anybody imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
 _JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
 pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "speaker_responses")))
@@ -59,5 +57,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not is_fast(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("slow")
-        if BUILD != "pure" and item.get_closest_marker("pure") is not None:
-            item.add_marker(pytest.mark.skip(reason="needs the pure build"))

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from dragoman.gateway import BUILD
-
 _PACKAGES = ("dragoman", "aiohttp", "uvloop", "orjson", "httptools")
 
 
@@ -30,8 +28,6 @@ class Machine:
     def here(cls) -> Machine:
         """Return the description of this machine."""
         packages = {name: found for name in _PACKAGES if (found := _version(name))}
-        if BUILD != "pure" and "dragoman" in packages:
-            packages["dragoman"] += f" ({BUILD})"
         return cls(
             _cpu(),
             os.cpu_count() or 1,

@@ -28,7 +28,6 @@ from pathlib import Path
 
 import uvloop
 
-from dragoman.gateway import BUILD
 from dragoman_bench.agent_request import agent_request
 from dragoman_bench.gateways.dragoman import config
 from dragoman_bench.plan import Plan
@@ -196,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--directions", nargs="+", default=DIRECTIONS, metavar="CLIENT-UPSTREAM")
     parser.add_argument("--transport", choices=("raw", "aiohttp"), default="raw")
     options = parser.parse_args(arguments)
-    print(f"the {BUILD} build, transport {options.transport}\n")
+    print(f"transport {options.transport}\n")
     print(f"{'case':26} {'direction':20} {'longest ms':>10} {'long':>5}")
     with upstream() as url:
         for case in CASES:

@@ -75,7 +75,6 @@ _MOVED: Final = {
         "UpstreamUnreachable",
     ),
     "gateway": (
-        "BUILD",
         "BUILTIN_PROFILES",
         "COUNT_ENDPOINTS",
         "DEFAULT_KNOBS",

@@ -13,7 +13,6 @@
     forwarding     ForwardedEvents FormField boundary_of
     WebSocket      ClientFrame RESPONSE_CREATE RESPONSE_STEER OutputItems join_items stream_id_tail error_frame
                    heartbeat_frame warm_up_frames steer_failed_frame
-    this package   BUILD
 
 Some are imported when they are first used, as most gateways do not use them.
 """
@@ -43,7 +42,6 @@ from dragoman.short_repr import changed_fields, short_repr
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.violation import Violation
 from dragoman.translate_request import forward, parse_body
-from dragoman.wire import sse as _sse
 
 if TYPE_CHECKING:
     from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
@@ -67,12 +65,8 @@ if TYPE_CHECKING:
     from dragoman.tokens.by_vocabulary import vocabulary_installed
     from dragoman.wire.multipart import FormField, boundary_of
 
-BUILD = "compiled" if _sse.__file__.endswith((".so", ".pyd")) else "pure"
-"""`compiled` if the engine's modules are compiled to C extensions, else `pure`."""
-
 __all__ = (
     "AUDIO_TOKENS",
-    "BUILD",
     "BUILTIN_PROFILES",
     "COUNT_ENDPOINTS",
     "DEFAULT_KNOBS",

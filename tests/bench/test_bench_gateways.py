@@ -15,9 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.gateway import BUILD
 from dragoman_bench.gateways import ALL, GATEWAYS, SAME, StartError, environments, launch, measured_direction
-from dragoman_bench.gateways.dragoman import COMPILED_PYTHON, config
+from dragoman_bench.gateways.dragoman import config
 from dragoman_bench.gateways.environments import ENVIRONMENTS, HOME_VARIABLE
 from dragoman_bench.gateways.features import HEADERS, NAMES, features
 from dragoman_bench.gateways.peers import PEERS
@@ -177,17 +176,6 @@ async def test_one_that_never_listens_is_given_up() -> None:
 async def test_one_that_is_not_installed_is_reported() -> None:
     with pytest.raises(StartError, match="cannot run /nowhere/gateway: No such file"):
         await launch.launch(["/nowhere/gateway"], launch.free_port(), None)
-
-
-def test_the_compiled_build_needs_an_environment_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    gateway = GATEWAYS["dragoman-compiled"]
-    monkeypatch.delenv(COMPILED_PYTHON, raising=False)
-    assert "DRAGOMAN_COMPILED_PYTHON" in (gateway.missing() or "")
-    monkeypatch.setenv(COMPILED_PYTHON, "/nowhere/python")
-    assert gateway.missing() == "/nowhere/python has no compiled dragoman"
-    if BUILD == "pure":
-        monkeypatch.setenv(COMPILED_PYTHON, sys.executable)
-        assert gateway.missing() == f"{sys.executable} has no compiled dragoman"
 
 
 async def test_one_that_ignores_the_signal_is_killed_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.gateway import BUILD
 from dragoman_bench.charts import Bar, Dots, Panel, bars, dots, over_time
 from dragoman_bench.gateways import GATEWAYS
 from dragoman_bench.machine import Machine
@@ -285,5 +284,5 @@ def test_the_machine_knows_itself() -> None:
     assert here.cores >= 1
     assert here.memory_bytes > 1 << 28
     assert here.packages["aiohttp"]
-    assert ("(compiled)" in here.packages["dragoman"]) is (BUILD == "compiled")
+    assert here.packages["dragoman"]
     assert here.cpu

@@ -16,7 +16,6 @@ import pytest
 from aiohttp import web
 
 from dragoman.dialects import Dialect
-from dragoman.gateway import BUILD
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.redis import RedisStore
@@ -209,7 +208,7 @@ async def test_redis_is_killed_and_comes_back_while_requests_are_admitted(redis:
         for number in range(4):
             assert (await up.ask(number))[0] == 200
         await up.counts(4 * USED)
-        assert await up.health() == [f'{{"status":"ok","build":"{BUILD}"}}'] * 2
+        assert await up.health() == ['{"status":"ok"}'] * 2
         await asyncio.to_thread(redis.kill)
         up.slowest = 0.0
         for number in range(10):

@@ -116,7 +116,6 @@ def is_object(text: str) -> bool:
         return False
 
 
-@pytest.mark.pure
 def test_the_look_at_arguments_is_linear_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it is asked, each character is split off once and parsed once."""
     parsed: list[int] = []

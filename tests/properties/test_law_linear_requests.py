@@ -87,7 +87,6 @@ def work(engine: Metered, direction: Any, body: bytes, **settings: Any) -> int:
     return engine.count(translate)[0]
 
 
-@pytest.mark.pure
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("upstream", DIALECTS)
 @pytest.mark.parametrize("client", DIALECTS)

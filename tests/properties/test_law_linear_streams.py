@@ -55,7 +55,6 @@ def _messages(arguments: str) -> bytes:
 UPSTREAMS = {"chat": _chat, "messages": _messages}
 
 
-@pytest.mark.pure
 @pytest.mark.parametrize("knobs", KNOBS)
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 @pytest.mark.parametrize("client", ["chat", "messages", "responses"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,35 +16,9 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.body_opening import BOM
 from oracles.grammar import Accumulated
 from support.directions import CROSS, PASSTHROUGH, judge, stream_through, translated
-from support.replies import compared, held_by_client, reply_of, whole_chat, whole_messages
-from support.responses_upstreams import responses_streams
-from support.strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES, splits
-from support.upstreams import Upstream, chat_streams, messages_streams
-
-# A call that was cut has no whole form: arguments are an object there, or at least JSON.
-_CHAT = replace(CHAT, cut=False, interleave="none", kinds=(BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL))
-# A whole Chat reply has its text before its refusal, whatever came first; to Messages both are text.
-_REFUSING = replace(_CHAT, kinds=(BlockKind.REFUSAL, BlockKind.REASONING))
-_MESSAGES = replace(MESSAGES_SEQUENTIAL, cut=False)
-_RESPONSES = replace(RESPONSES, cut=False, interleave="none")
-
-
-@st.composite
-def both_forms(draw: st.DrawFn, row: Direction, silent: bool = False) -> tuple[Upstream, bytes]:
-    """One reply as the upstream streams it and as it answers whole; `silent` is of its `Shape`."""
-    if row.upstream.dialect is Dialect.CHAT:
-        shape = replace(draw(st.sampled_from((_CHAT, _CHAT, _REFUSING))), silent=silent)
-        upstream = draw(chat_streams(shape, quirks=False))
-        whole = whole_chat(reply_of(upstream.events, "chat"))
-        if upstream.notes["extras"]:
-            whole["service_tier"] = "default"
-        return upstream, json.dumps(whole).encode()
-    if row.upstream.dialect is Dialect.RESPONSES:
-        # The last event of a stream holds the whole body.
-        upstream = draw(responses_streams(replace(_RESPONSES, silent=silent), quirks=draw(st.booleans())))
-        return upstream, json.dumps(upstream.notes["response"]).encode()
-    upstream = draw(messages_streams(replace(_MESSAGES, silent=silent), quirks=False))
-    return upstream, json.dumps(whole_messages(reply_of(upstream.events, "messages"))).encode()
+from support.replies import compared, held_by_client
+from support.strategies import splits
+from support.whole_forms import both_forms
 
 
 def undeclared(row: Direction, held: dict[str, Any], losses: Losses) -> dict[str, Any]:

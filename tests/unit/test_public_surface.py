@@ -104,7 +104,6 @@ ERRORS = (
 WIRE = ("Json", "SSEFrame", "SSEParser", "json_dumps", "json_loads")
 GATEWAYS = (
     "AUDIO_TOKENS",
-    "BUILD",
     "BUILTIN_PROFILES",
     "COUNT_ENDPOINTS",
     "DEFAULT_KNOBS",

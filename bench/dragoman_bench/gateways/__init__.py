@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dragoman_bench.gateways.builtin import BuiltinGateway
 from dragoman_bench.gateways.direct import Direct
-from dragoman_bench.gateways.dragoman import CompiledDragoman, Dragoman
+from dragoman_bench.gateways.dragoman import Dragoman
 from dragoman_bench.gateways.gateway import ALL, CROSS, SAME, Direction, Gateway, Started, measured_direction
 from dragoman_bench.gateways.launch import StartError
 from dragoman_bench.gateways.nginx import Nginx
@@ -72,7 +72,6 @@ GATEWAYS: dict[str, Gateway] = _registry(
         note="its log goes to a file",
         features="all",
     ),
-    CompiledDragoman("dragoman-compiled", None, "this gateway's compiled wheel, one worker, as configured by default"),
     Dragoman("dragoman-aiohttp", "aiohttp", "this gateway with aiohttp's client as upstream transport"),
     *PEERS.values(),
 )

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from importlib.metadata import version
 
 from dragoman_bench.gateways.features import DEFAULT, HEADERS, Features, features
 from dragoman_bench.gateways.gateway import ALL, Direction, Kind, Started
 from dragoman_bench.gateways.launch import free_port, launch, own_module
 
-COMPILED_PYTHON = "DRAGOMAN_COMPILED_PYTHON"
-"""Environment variable with the interpreter of an environment that has the compiled wheel."""
 _CONFIG = """\
 [server]
 host = "127.0.0.1"
@@ -73,37 +68,5 @@ class Dragoman:
         port = free_port()
         added = features(self.features)
         files = {"config.toml": config(port, direction[1], upstream_url, self.transport, added)}
-        command, env = self._command(*added.arguments, "{folder}/config.toml")
+        command, env = own_module("dragoman_server", *added.arguments, "{folder}/config.toml")
         return await launch(command, port, core, env=env, files=files, ready="/health", headers=HEADERS)
-
-    def _command(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
-        return own_module("dragoman_server", *arguments)
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledDragoman(Dragoman):
-    """The compiled wheel, in the environment of `COMPILED_PYTHON`."""
-
-    def missing(self) -> str | None:
-        """Return a reason if the environment is not given, or has the pure build."""
-        python = os.environ.get(COMPILED_PYTHON)
-        if not python:
-            return f"set {COMPILED_PYTHON} to the interpreter of an environment that has the compiled wheel"
-        return None if "compiled" in _shown_version(python) else f"{python} has no compiled dragoman"
-
-    def version(self) -> str:
-        """Return the version that the environment's own command prints."""
-        return _shown_version(os.environ[COMPILED_PYTHON])
-
-    def _command(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
-        return [os.environ[COMPILED_PYTHON], "-m", "dragoman_server", *arguments], {}
-
-
-@cache
-def _shown_version(python: str) -> str:
-    command = [python, "-m", "dragoman_server", "--version"]
-    try:
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except OSError as error:
-        return f"({error.strerror})"
-    return shown.stdout.strip().removeprefix("dragoman ")

@@ -417,9 +417,9 @@ class Request:
     parallel: bool | None = None
     max_tokens: int | None = None
     max_tokens_at: Path = ()
-    temperature: int | float | None = None
-    """Not `float`: the compiled build would convert an integer, and it is sent as the client wrote it."""
-    top_p: int | float | None = None
+    temperature: float | None = None
+    """An integer stays one: it is sent as the client wrote it."""
+    top_p: float | None = None
     top_k: int | None = None
     stop: list[str] = field(default_factory=list)
     stop_at: Path = ()

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dragoman import Dialect, DragomanError
-from dragoman.gateway import BUILD
 from dragoman_server.cli.describe_config import provider_line, target_of
 from dragoman_server.cli.installed_version import installed_version
 from dragoman_server.config.lint import remarks, warn_if_exposed
@@ -32,7 +31,7 @@ def print_remarks(config: Config) -> None:
 def announce(url: str, config: Config, workers: int | None = None) -> None:
     """Print that a gateway listens on `url`, with so many workers if any, and how to use it, in up to 12 lines."""
     several = f" with workers: {workers}" if workers is not None else ""
-    print_line(f"dragoman listens on {url}{several} (version {installed_version()}, {BUILD})")
+    print_line(f"dragoman listens on {url}{several} (version {installed_version()})")
     for line in (*_served(url, config), *_clients(_reachable(url), config)):
         print_line(f"  {line}")
 

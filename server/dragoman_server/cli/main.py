@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import Dialect, DragomanError, Knobs, Profile, builtin_profile
-from dragoman.gateway import BUILD, BUILTIN_PROFILES, KNOBS
+from dragoman.gateway import BUILTIN_PROFILES, KNOBS
 from dragoman_server.cli import shell_completion
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE, served_config, set_address, ways_to_configure
@@ -62,12 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Version(argparse.Action):
-    """Prints the version and the build. The import is local: it takes 0.6 MB of memory that nothing else needs."""
+    """Prints the version. The import is local: it takes 0.6 MB of memory that nothing else needs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from dragoman import __version__
 
-        print(f"dragoman {__version__} ({BUILD})")
+        print(f"dragoman {__version__}")
         parser.exit()
 
 

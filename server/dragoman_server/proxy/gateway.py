@@ -25,7 +25,6 @@ from dragoman.aio import (
     Transport,
 )
 from dragoman.errors import FailureKind, FailureOrigin, UpstreamUnreachable
-from dragoman.gateway import BUILD
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.prices import Prices
@@ -330,7 +329,7 @@ class Gateway:
 
     async def health(self, request: web.Request) -> web.Response:
         """Return a 200 to `GET /health` and `HEAD /`, which need no key. The body reports a store that is away."""
-        body = {"status": "ok", "build": BUILD}
+        body = {"status": "ok"}
         if self.named_keys.unavailable:
             body["store"] = "unavailable"
         return web.Response(body=json_dumps(body), content_type="application/json")

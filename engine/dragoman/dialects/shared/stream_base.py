@@ -362,14 +362,8 @@ class StreamWriter:
                         # All that is known of a reply whose client leaves, or that is cut (mapping §10.4). Its count of
                         # the output is not final.
                         if (known := event.usage) is not None:
-                            known = Usage(
-                                known.input_total,
-                                known.cache_read,
-                                known.cache_write,
-                                None,
-                                known.reasoning,
-                                known.cache_write_1h,
-                            )
+                            total, read, kept = known.input_total, known.cache_read, known.cache_write
+                            known = Usage(total, read, kept, None, known.reasoning, known.cache_write_1h)
                         self.context.usage = known
                     elif kind is End:
                         if event.usage is not None and event.usage is not self.context.usage:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from dragoman import Failure, Translation
-from dragoman.gateway import BUILD, redact
+from dragoman.gateway import redact
 from dragoman.wire import Json, json_dumps
 from dragoman_server.observability.captures.hide_texts import Declared, declared, hide_texts
 from dragoman_server.observability.captures.mask_secrets import mask_secrets, shown_headers, shown_target
@@ -73,7 +73,6 @@ class CaptureDocument:
             "truncated": recording.truncated,
             "attempts": len(recording.attempts),
             "seconds": round(recording.seconds(), _TIMES),
-            "build": BUILD,
         }
         return json_dumps(summary) + b"\n" + json_dumps(exchange) + b"\n"
 

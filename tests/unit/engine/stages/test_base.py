@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,7 +87,6 @@ def through(transforms: list[Tagged], batches: list[list[Any]]) -> list[str]:
     return [item for item in out.decode().replace("|", ", ").split(", ") if item]
 
 
-@pytest.mark.pure
 @given(SPECS, BATCHES)
 def test_law_the_pipeline_equals_its_stages_one_after_the_other(
     specs: list[tuple[str, bool, int]], batches: list[list[Any]]
@@ -99,7 +97,6 @@ def test_law_the_pipeline_equals_its_stages_one_after_the_other(
     assert through(built(specs), batches) == [repr(item) for batch in expected for item in batch]
 
 
-@pytest.mark.pure
 def test_the_machine_finishes_the_stages_after_one_that_is_done() -> None:
     stages = [Tagged("a", stop_at=1), Tagged("b", hold=True)]
     assert through(stages, [[1], [2]]) == ["1", "'b'"]

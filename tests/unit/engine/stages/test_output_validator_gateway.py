@@ -25,7 +25,7 @@ CHAT, MESSAGES, RESPONSES = Dialect
 NAME = "dragoman_output_violations_total"
 
 
-@pytest.fixture(params=[CHAT, MESSAGES, pytest.param(RESPONSES, marks=pytest.mark.pure)])
+@pytest.fixture(params=Dialect)
 def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Dialect, str]:
     """A client dialect whose writer has a defect, and the rule that it breaks."""
     client: Dialect = request.param
@@ -96,7 +96,6 @@ async def test_a_breach_is_counted_told_and_sent_on(
     assert not any(word in json.dumps(violation, ensure_ascii=False) + line for word in ("Grüße", "東京"))
 
 
-@pytest.mark.pure
 @pytest.mark.parametrize("client", Dialect)
 async def test_a_stream_without_its_end_is_a_breach(client: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = {CHAT: ChatWriter, MESSAGES: MessagesWriter, RESPONSES: ResponsesWriter}[client]

@@ -92,7 +92,6 @@ def test_a_size_beyond_all_reason_is_none() -> None:
 
 
 @pytest.mark.parametrize(("raw", "further"), [(png(2**31, 10), False), (b"BM", False), (b"\xff\xd8\xff\xe0", True)])
-@pytest.mark.pure
 def test_only_a_jpeg_is_decoded_beyond_its_first_bytes(
     raw: bytes, further: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ at most once, usage last.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from dragoman.canonical.events import (
     IMAGE,
     Annotation,
@@ -34,7 +36,7 @@ from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage,
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
 from dragoman.dialects.shared.service_report import TIERS
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -336,22 +338,21 @@ class ChatWriter(StreamWriter):
         # No [DONE] follows, and the connection closes. Every SDK raises an error (mapping §10.3).
         out.append(b"data: " + dumps(write_error_frame(event.failure, self.context.request_id or None)) + b"\n\n")
 
+    writes: ClassVar[Writes] = {
+        Start: _start,
+        BlockStart: _start_block,
+        BlockEnd: _end_block,
+        Finish: _finish,
+        End: _end,
+        Annotation: _keep_citation,
+        Opaque: _opaque,
+        Logprobs: _add_logprobs,
+        Ping: _ping,
+        Error: _write_error,
+    }
+
 
 def _with_keys(frame: Frame | bytes, keys: bytes) -> bytes:
     """Returns the frame of a chunk with more keys at its end."""
     assert isinstance(frame, bytes)
     return frame[:-3] + keys + b"}\n\n"
-
-
-ChatWriter.writes = {
-    Start: ChatWriter._start,
-    BlockStart: ChatWriter._start_block,
-    BlockEnd: ChatWriter._end_block,
-    Finish: ChatWriter._finish,
-    End: ChatWriter._end,
-    Annotation: ChatWriter._keep_citation,
-    Opaque: ChatWriter._opaque,
-    Logprobs: ChatWriter._add_logprobs,
-    Ping: ChatWriter._ping,
-    Error: ChatWriter._write_error,
-}

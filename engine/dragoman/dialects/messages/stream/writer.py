@@ -43,7 +43,7 @@ from dragoman.dialects.messages.stop_and_usage import (
     write_usage,
 )
 from dragoman.dialects.shared.json_fields import record_unknown
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -337,6 +337,19 @@ class MessagesWriter(StreamWriter):
     def _ping(self, event: Event, out: Frames) -> None:
         out.append(_PING)
 
+    writes: ClassVar[Writes] = {
+        Start: _start,
+        BlockStart: _start_block,
+        BlockEnd: _end_block,
+        Finish: _finish,
+        End: _end,
+        Annotation: _annotate,
+        Opaque: _opaque,
+        Logprobs: _ping,  # Messages has none, and its clients cannot request them
+        Ping: _ping,
+        Error: _fail,
+    }
+
 
 @lru_cache(maxsize=256)
 def _empty_block(kind: BlockKind, index: int) -> bytes:
@@ -349,17 +362,3 @@ def _text_prefix(kind: BlockKind, index: int) -> bytes:
     """Returns the frame of a block's deltas up to their text."""
     form, field = _DELTA[kind]
     return _TEXT_PREFIX % (index, form, field)
-
-
-MessagesWriter.writes = {
-    Start: MessagesWriter._start,
-    BlockStart: MessagesWriter._start_block,
-    BlockEnd: MessagesWriter._end_block,
-    Finish: MessagesWriter._finish,
-    End: MessagesWriter._end,
-    Annotation: MessagesWriter._annotate,
-    Opaque: MessagesWriter._opaque,
-    Logprobs: MessagesWriter._ping,  # Messages has none, and its clients cannot request them
-    Ping: MessagesWriter._ping,
-    Error: MessagesWriter._fail,
-}

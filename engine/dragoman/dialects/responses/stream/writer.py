@@ -7,7 +7,7 @@ completed (mapping §9.7). The bytes around the text of a delta are built once p
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from orjson import Fragment
 
@@ -47,7 +47,7 @@ from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.dialects.responses.stream.keepalive import keepalive_payload
 from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter
+from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -425,16 +425,15 @@ class ResponsesWriter(StreamWriter):
         else:
             self._emit(f"response.{status}", b'"response":' + response, out)
 
-
-ResponsesWriter.writes = {
-    Start: ResponsesWriter._begin,
-    BlockStart: ResponsesWriter._start_block,
-    BlockEnd: ResponsesWriter._end_block,
-    Finish: ResponsesWriter._record_finish,
-    End: ResponsesWriter._end,
-    Annotation: ResponsesWriter._add_citation,
-    Opaque: ResponsesWriter._opaque,
-    Logprobs: ResponsesWriter._add_logprobs,
-    Ping: ResponsesWriter.ping,
-    Error: ResponsesWriter._fail,
-}
+    writes: ClassVar[Writes] = {
+        Start: _begin,
+        BlockStart: _start_block,
+        BlockEnd: _end_block,
+        Finish: _record_finish,
+        End: _end,
+        Annotation: _add_citation,
+        Opaque: _opaque,
+        Logprobs: _add_logprobs,
+        Ping: ping,
+        Error: _fail,
+    }

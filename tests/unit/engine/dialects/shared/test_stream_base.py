@@ -47,7 +47,6 @@ ODD = (
 )
 
 
-@pytest.mark.pure
 @pytest.mark.parametrize("odd", ODD)
 def test_whatever_stands_between_others(odd: str) -> None:
     data = f"data: before\n\n{odd}event: x\ndata: behind\n\n\n\n".encode()
@@ -56,7 +55,6 @@ def test_whatever_stands_between_others(odd: str) -> None:
     assert (whole[0], whole[-1]) == (b"before", b"behind")
 
 
-@pytest.mark.pure
 def test_an_event_line_without_its_end_is_no_frame() -> None:
     reader = Told()
     reader.feed(b"data: before\n\nevent: x")
