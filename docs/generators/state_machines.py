@@ -1,28 +1,29 @@
 """Generates state-machines.md: one Mermaid diagram for each table of phases in the code.
 
-A table maps each phase to the phases that follow it, by event: `dict[Phase, dict[str, Phase]]`; an event may also be a
-member of an enum. The first phase of the table is the initial one; a phase without transitions to others is final.
+A table maps each phase to the phases that follow it, by event: `dict[Phase, dict[str, Phase]]`. The first phase of the
+table is the initial one; a phase without transitions to others is final. The docstring of the type of the phases lists
+what each means.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
+import re
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dragoman.dialects import Dialect
-from generators.docstrings import variable_docstring, variables
+from generators.docstrings import source_tree, variable_docstring, variables
 
 _TITLES = {Dialect.CHAT: "Chat Completions", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: "Responses"}
 
 _LABELS_SHOWN = 6
 """Maximum number of events at an arrow; the others are listed below the diagram."""
 
-Table = Mapping[Any, Mapping[Any, Any]]
+_MEANING = re.compile(r"^- `(\w+)`: (.+?)$(?!\n  )", re.MULTILINE | re.DOTALL)
+
+Table = Mapping[str, Mapping[str, str]]
 
 _PAGE = """\
 # State machines
@@ -49,24 +50,23 @@ class Machine(NamedTuple):
     table: Table
 
     @property
-    def phases(self) -> list[Enum]:
+    def phases(self) -> list[str]:
         """All phases, in order of definition."""
-        return list(type(self.initial))
+        return list(self.table)
 
     @property
-    def initial(self) -> Enum:
+    def initial(self) -> str:
         """The phase that the machine starts in."""
-        phase: Enum = next(iter(self.table))
-        return phase
+        return next(iter(self.table))
 
     @property
-    def events(self) -> list[str | Enum]:
+    def events(self) -> list[str]:
         """All events of the table, in order of appearance."""
         return list(dict.fromkeys(event for moves in self.table.values() for event in moves))
 
-    def is_final(self, phase: Enum) -> bool:
+    def is_final(self, phase: str) -> bool:
         """True if no event leads from the phase to another."""
-        return all(target is phase for target in self.table.get(phase, {}).values())
+        return all(target == phase for target in self.table.get(phase, {}).values())
 
 
 def machines() -> list[Machine]:
@@ -89,9 +89,8 @@ def page(made: str) -> str:
 
 
 def _section(machine: Machine) -> str:
-    used = {*machine.table, *(target for moves in machine.table.values() for target in moves.values())}
-    meanings = {name: " ".join(text.split()) for name, text in _members(type(machine.initial))}
-    rows = [f"| `{phase.name}` | {meanings.get(phase.name, '')} |" for phase in machine.phases if phase in used]
+    meanings = _meanings(machine)
+    rows = [f"| `{phase}` | {meanings[phase]} |" for phase in machine.phases]
     arrows = "\n    ".join(_arrows(machine))
     parts = [
         f"## {machine.title}",
@@ -105,14 +104,14 @@ def _section(machine: Machine) -> str:
 
 
 def _arrows(machine: Machine) -> Iterator[str]:
-    yield f"[*] --> {machine.initial.name}"
+    yield f"[*] --> {machine.initial}"
     for phase, target, events in _moves(machine):
         more = len(events) - _LABELS_SHOWN
         shown = [*events[:_LABELS_SHOWN], f"{more} others"] if more > 1 else events
-        yield f"{phase.name} --> {target.name}: {', '.join(shown)}"
+        yield f"{phase} --> {target}: {', '.join(shown)}"
     for phase in machine.phases:
-        if phase in machine.table and machine.is_final(phase):
-            yield f"{phase.name} --> [*]"
+        if machine.is_final(phase):
+            yield f"{phase} --> [*]"
 
 
 def _long_labels(machine: Machine) -> Iterator[str]:
@@ -120,26 +119,23 @@ def _long_labels(machine: Machine) -> Iterator[str]:
     for phase, target, events in _moves(machine):
         if len(events) > _LABELS_SHOWN + 1:
             others = ", ".join(f"`{event}`" for event in events[_LABELS_SHOWN:])
-            yield f"The others from `{phase.name}` to `{target.name}` are {others}."
+            yield f"The others from `{phase}` to `{target}` are {others}."
 
 
-def _moves(machine: Machine) -> Iterator[tuple[Enum, Enum, list[str]]]:
+def _moves(machine: Machine) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the arrows: phase, next phase, and labels of all events between them."""
     for phase, moves in machine.table.items():
-        labels: dict[Enum, list[str]] = {}
+        labels: dict[str, list[str]] = {}
         for event, target in moves.items():
-            labels.setdefault(target, []).append(_label(event))
+            labels.setdefault(target, []).append(event)
         for target, events in labels.items():
             yield phase, target, events
 
 
-def _label(event: str | Enum) -> str:
-    return event.name.lower() if isinstance(event, Enum) else event
-
-
-def _members(phases: type[Enum]) -> Iterator[tuple[str, str]]:
-    """Yield the names and docstrings of an enum's members."""
-    (definition,) = ast.parse(inspect.getsource(phases)).body
-    assert isinstance(definition, ast.ClassDef)
-    for name, _, text in variables(definition.body):
-        yield name, text
+def _meanings(machine: Machine) -> dict[str, str]:
+    """Return what each phase means: a list in the docstring of their type, which is in the table's module."""
+    for _, _, text in variables(source_tree(machine.module).body):
+        found = {name: " ".join(meaning.split()) for name, meaning in _MEANING.findall(text)}
+        if machine.initial in found:
+            return found
+    raise LookupError(f"{machine.module} does not say what {machine.initial} means")

@@ -138,7 +138,7 @@ class Translation:
         shortened = {name: sent for sent, name in self.context.names.items()}
         tools: dict[str, Json] = {}
         for bridged, declared in self.context.tools.items():
-            tool: Json = {"name": declared.name, "kind": declared.kind.value}
+            tool: Json = {"name": declared.name, "kind": declared.kind}
             if declared.namespace is not None:
                 tool["namespace"] = declared.namespace
             tools[shortened.get(bridged, bridged)] = tool

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
 from importlib import import_module
+from typing import Literal
 
 import pytest
 
@@ -13,27 +13,24 @@ MACHINES = machines()
 each_machine = pytest.mark.parametrize("machine", MACHINES, ids=[machine.title for machine in MACHINES])
 
 
-class Example(IntEnum):
-    """Phases of a machine for these tests."""
+Example = Literal["WAITING", "OPEN", "CLOSED"]
+"""Phases of a machine for these tests.
 
-    WAITING = 0
-    """Before the first event."""
-    OPEN = 1
-    """After the
-    first event."""
-    CLOSED = 2
-    """At the end."""
+- `WAITING`: Before the first event.
+- `OPEN`: After the
+  first event.
+- `CLOSED`: At the end.
+"""
 
-
-TABLE = {
-    Example.WAITING: {"start": Example.OPEN},
-    Example.OPEN: {"text": Example.OPEN, "call": Example.OPEN, "end": Example.CLOSED},
-    Example.CLOSED: {},
+TABLE: dict[str, dict[str, str]] = {
+    "WAITING": {"start": "OPEN"},
+    "OPEN": {"text": "OPEN", "call": "OPEN", "end": "CLOSED"},
+    "CLOSED": {},
 }
 """Any other event is an error."""
 
 
-def reachable(machine: Machine, start: Enum) -> set[Enum]:
+def reachable(machine: Machine, start: str) -> set[str]:
     """Return the phases that events lead to from `start`, with `start` itself."""
     found, pending = {start}, [start]
     while pending:
@@ -63,7 +60,7 @@ def test_a_machine_is_drawn() -> None:
 
 
 def test_an_arrow_of_many_events_is_listed_below_the_diagram() -> None:
-    table = {Example.WAITING: {f"event{n}": Example.CLOSED for n in range(9)}, Example.CLOSED: {}}
+    table: dict[str, dict[str, str]] = {"WAITING": {f"event{n}": "CLOSED" for n in range(9)}, "CLOSED": {}}
     section = _section(Machine("Example", __name__, "", table))
     assert "    WAITING --> CLOSED: event0, event1, event2, event3, event4, event5, 3 others\n" in section
     assert section.endswith("The others from `WAITING` to `CLOSED` are `event6`, `event7`, `event8`.")
@@ -72,7 +69,6 @@ def test_an_arrow_of_many_events_is_listed_below_the_diagram() -> None:
 @each_machine
 def test_each_event_leads_to_a_phase_of_the_table(machine: Machine) -> None:
     for phase, moves in machine.table.items():
-        assert isinstance(phase, type(machine.initial))
         assert set(moves.values()) <= set(machine.table), phase
 
 
@@ -99,4 +95,4 @@ def test_an_upstream_connection_moves_by_the_table_or_raises() -> None:
                     expected = phase
                 else:
                     moving._advance(event)
-                assert moving.phase is expected
+                assert moving.phase == expected

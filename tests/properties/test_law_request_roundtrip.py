@@ -11,7 +11,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, Losses, builtin_profile
-from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.canonical.request import Request, Text, Turn
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.tools.names import NameTable
 from dragoman.wire.json_codec import dumps
@@ -135,7 +135,7 @@ def said(request: Request) -> list[Any]:
             if isinstance(part, Text):
                 if out and out[-1][:2] == (turn.role, "text"):
                     # Blocks of instructions are one field in Responses, a blank line between (mapping §3).
-                    apart = "\n\n" if turn.role is Role.INSTRUCTION else ""
+                    apart = "\n\n" if turn.role == "instruction" else ""
                     out[-1] = (*out[-1][:2], out[-1][2] + apart + part.text)
                 elif part.text:
                     out.append((turn.role, "text", part.text))

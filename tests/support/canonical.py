@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -23,8 +22,8 @@ from dragoman.canonical.events import (
 )
 from oracles.grammar import Accumulated, Call, require
 
-_ANNOTATED = {BlockKind.TEXT}
-_OPAQUE = {BlockKind.REASONING, BlockKind.OPAQUE}
+_ANNOTATED = {"text"}
+_OPAQUE = {"reasoning", "opaque"}
 
 
 def spoken(events: Iterable[Event]) -> list[Event]:
@@ -34,7 +33,7 @@ def spoken(events: Iterable[Event]) -> list[Event]:
     indexes: dict[int, int] = {}
     for event in events:
         match event:
-            case BlockStart(kind=BlockKind.TEXT | BlockKind.REFUSAL | BlockKind.REASONING):
+            case BlockStart(kind="text" | "refusal" | "reasoning"):
                 silent[event.index] = event
                 continue
             case BlockStart():
@@ -112,7 +111,7 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                     case BlockStart():
                         require(event.index == len(starts), f"block {event.index} started, {len(starts)} was due")
                         require(
-                            event.kind is not BlockKind.TOOL or (event.call_id and event.name),
+                            event.kind != "tool" or (event.call_id and event.name),
                             f"a nameless call: {event!r}",
                         )
                         starts.append(event)
@@ -128,14 +127,14 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
                         kind = starts[event.index].kind
                         match event:
                             case Delta():
-                                require(kind is not BlockKind.OPAQUE, "a Delta on an opaque block")
+                                require(kind != "opaque", "a Delta on an opaque block")
                                 contents[event.index] += event.text
                             case Opaque():
                                 require(kind in _OPAQUE, f"Opaque on a {kind} block")
                                 if event.form in ("signature", "encrypted_content"):
                                     result.signatures.append(event.payload)
                             case Logprobs():
-                                require(kind is BlockKind.TEXT, f"Logprobs on a {kind} block")
+                                require(kind == "text", f"Logprobs on a {kind} block")
                             case Annotation():
                                 require(kind in _ANNOTATED, f"Annotation on a {kind} block")
                                 result.annotations.append(event.citation.native)
@@ -145,16 +144,16 @@ def check(events: Iterable[Event], *, complete: bool = True) -> Accumulated:
     for start, content in zip(starts, contents, strict=True):
         result.blocks.append((str(start.kind), content))
         match start.kind:
-            case BlockKind.TEXT:
+            case "text":
                 result.text += content
-            case BlockKind.REASONING:
+            case "reasoning":
                 result.reasoning += content
-            case BlockKind.REFUSAL:
+            case "refusal":
                 result.refusal += content
-            case BlockKind.TOOL:
+            case "tool":
                 made = "search" if start.search else "custom" if start.custom else "function"
                 result.calls.append(Call(start.call_id, start.name, content, start.namespace, made))
-            case BlockKind.OPAQUE:
+            case "opaque":
                 pass
     if usage is not None:
         result.usage = asdict(usage)

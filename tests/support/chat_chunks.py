@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from dragoman.canonical.events import (
-    BlockKind,
     BlockStart,
     Delta,
     Error,
@@ -18,7 +17,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]
-BEFORE: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+BEFORE: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, "text"), Delta(0, "Hel")]
 
 
 def chunk(*choices: Json, **extra: Any) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.canonical.events import Annotation, BlockKind, BlockStart, Delta, End, Event, Finish, Opaque, Start, Usage
+from dragoman.canonical.events import Annotation, BlockStart, Delta, End, Event, Finish, Opaque, Start, Usage
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
 from oracles.grammar import Accumulated, Call, responses
@@ -29,17 +29,17 @@ def reply_of(events: list[Event], origin: str) -> Reply:
                 reply = Reply(event.id, event.model, [], stop=None, created=event.created)  # type: ignore[arg-type]
             case BlockStart(index=index, kind=kind):
                 match kind:
-                    case BlockKind.TEXT:
+                    case "text":
                         parts[index] = Text("")
-                    case BlockKind.REFUSAL:
+                    case "refusal":
                         parts[index] = Refusal("")
-                    case BlockKind.REASONING:
+                    case "reasoning":
                         parts[index] = Reasoning("", origin=origin)
-                    case BlockKind.TOOL:
+                    case "tool":
                         call = ToolCall(event.call_id, event.name, "", custom=event.custom)
                         call.namespace, call.search = event.namespace, event.search
                         parts[index] = call
-                    case BlockKind.OPAQUE:
+                    case "opaque":
                         parts[index] = Native(origin, event.name, {}, event.code)
             case Delta(index=index, text=text):
                 part = parts[index]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -23,7 +22,7 @@ from support.responses_frames import (
 )
 
 HELLO = message(text_part("Hello"))
-TEXT = [BlockStart(0, BlockKind.TEXT), Delta(0, "Hello"), BlockEnd(0)]
+TEXT = [BlockStart(0, "text"), Delta(0, "Hello"), BlockEnd(0)]
 WHOLE = call(arguments='{"a":1}')
 BARE = WHOLE | {"arguments": ""}
 

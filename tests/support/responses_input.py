@@ -40,4 +40,4 @@ def part(item: Json) -> Any:
 
 
 def shape(request: Request) -> list[tuple[str, list[str]]]:
-    return [(turn.role.value, [type(part).__name__ for part in turn.parts]) for turn in request.turns]
+    return [(turn.role, [type(part).__name__ for part in turn.parts]) for turn in request.turns]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Event, Start, StopReason, Usage
+from dragoman.canonical.events import BlockEnd, BlockStart, Event, Start, StopReason, Usage
 from dragoman.errors import Failure, FailureKind
 
 Json = dict[str, Any]
@@ -20,8 +20,8 @@ _ERRORS = {
     FailureKind.OVERLOADED: "server_is_overloaded",
     FailureKind.POLICY: "invalid_prompt",
 }
-_PREFIX = {BlockKind.TEXT: "msg", BlockKind.REFUSAL: "msg", BlockKind.REASONING: "rs", BlockKind.OPAQUE: "ws"}
-PROSE = (BlockKind.TEXT, BlockKind.REFUSAL)
+_PREFIX = {"text": "msg", "refusal": "msg", "reasoning": "rs", "opaque": "ws"}
+PROSE = ("text", "refusal")
 """What the parts of a message are."""
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -63,7 +62,7 @@ class _Server:
         self.meant: list[Event] = []
         """The events as this server's stream means them."""
         hidden = self.items[max(self.items)] if self.items and notes["hidden"] else None
-        self.hidden = hidden if hidden is not None and hidden.kind is not BlockKind.OPAQUE else None
+        self.hidden = hidden if hidden is not None and hidden.kind != "opaque" else None
         self.held: list[Event] = []
         finish = next((event for event in events if isinstance(event, Finish)), None)
         self.stop = finish.stop.reason if finish is not None else None
@@ -147,7 +146,7 @@ class _Server:
             self.add(event, item)
         if event.kind in PROSE:
             part: Json = {"type": "refusal", "refusal": ""}
-            if event.kind is BlockKind.TEXT:
+            if event.kind == "text":
                 part = {"type": "output_text", "text": "", "annotations": []}
                 if self.notes["extras"]:
                     part["logprobs"] = []
@@ -160,11 +159,11 @@ class _Server:
         item.output_index = len(self.response["output"])
         value: Json = {"id": item.id, "type": "message", "status": "in_progress", "role": "assistant", "content": []}
         match item.kind:
-            case BlockKind.REASONING:
+            case "reasoning":
                 value = {"id": item.id, "type": "reasoning", "summary": []}
                 if self.notes["provisional"]:
                     value["encrypted_content"] = "provisional"
-            case BlockKind.TOOL:
+            case "tool":
                 call: Json = {"call_id": event.call_id, "name": event.name, "status": "in_progress"}
                 value = {"id": item.id, "type": "function_call", "arguments": "", **call}
                 if event.search:
@@ -175,7 +174,7 @@ class _Server:
                     value = {"id": item.id, "type": "custom_tool_call", "input": "", **call}
                 if event.namespace is not None:
                     value["namespace"] = event.namespace
-            case BlockKind.OPAQUE:
+            case "opaque":
                 value = {"id": item.id, "status": "in_progress", **self.native[event.index]}
             case _:
                 pass
@@ -185,12 +184,12 @@ class _Server:
         item.value = value
         self.say(item, "output_item.added", output_index=item.output_index, item=json.loads(json.dumps(value)))
         value.pop("encrypted_content", None)
-        if item.kind is BlockKind.OPAQUE:
+        if item.kind == "opaque":
             self.say(item, f"{value['type']}.in_progress", output_index=item.output_index, item_id=item.id)
 
     def delta(self, index: int, text: str, item: Item) -> None:
         kind = self.kinds[index]
-        if kind is BlockKind.REASONING and self.pieces[index] and self.notes["summary"] == "parts" and text:
+        if kind == "reasoning" and self.pieces[index] and self.notes["summary"] == "parts" and text:
             # Another part: a blank line separates it from the text before, if there is any.
             if self.texts[index]:
                 (self.held if item is self.hidden else self.meant).insert(-1, Delta(index, "\n\n"))
@@ -199,16 +198,16 @@ class _Server:
         self.texts[index] += text
         told = self.notes["texts"] == "deltas"
         extra: Json = {"obfuscation": "aZ09"} if self.notes["obfuscation"] else {}
-        if kind is BlockKind.TEXT and not self.notes["bare_deltas"]:
+        if kind == "text" and not self.notes["bare_deltas"]:
             extra["logprobs"] = []
         match kind:
-            case BlockKind.TEXT | BlockKind.REFUSAL:
-                name = "output_text" if kind is BlockKind.TEXT else "refusal"
-                self.part_of[index]["text" if kind is BlockKind.TEXT else "refusal"] += text
+            case "text" | "refusal":
+                name = "output_text" if kind == "text" else "refusal"
+                self.part_of[index]["text" if kind == "text" else "refusal"] += text
                 where = self.at(index, content_index=self.place(index))
                 if told:
                     self.say(item, f"{name}.delta", **where, delta=text, **extra)
-            case BlockKind.REASONING:
+            case "reasoning":
                 self.open_reasoning(index, item)
                 self.pieces[index][-1] += text
                 if self.notes["summary"] == "text":
@@ -217,7 +216,7 @@ class _Server:
                 else:
                     where = self.at(index, summary_index=len(self.pieces[index]) - 1)
                     self.say(item, "reasoning_summary_text.delta", **where, delta=text, **extra)
-            case BlockKind.TOOL if not item.first.search and told:
+            case "tool" if not item.first.search and told:
                 name = "custom_tool_call_input" if item.first.custom else "function_call_arguments"
                 self.say(item, f"{name}.delta", **self.at(index), delta=text, **extra)
             case _:
@@ -257,8 +256,8 @@ class _Server:
     def end(self, event: BlockEnd, item: Item) -> None:
         index, kind, status = event.index, self.kinds[event.index], "completed"
         match kind:
-            case BlockKind.TEXT | BlockKind.REFUSAL:
-                name, key = ("output_text", "text") if kind is BlockKind.TEXT else ("refusal", "refusal")
+            case "text" | "refusal":
+                name, key = ("output_text", "text") if kind == "text" else ("refusal", "refusal")
                 part, where = self.part_of[index], self.at(index, content_index=self.place(index))
                 self.say(
                     item, f"{name}.done", **where, **{key: part[key]}, **({"logprobs": []} if key == "text" else {})
@@ -266,9 +265,9 @@ class _Server:
                 self.say(item, "content_part.done", **where, part=part)
                 if self.stop in INCOMPLETE and self.notes["cut_text"]:
                     status = "incomplete"
-            case BlockKind.REASONING:
+            case "reasoning":
                 self.close_summary(index, item)
-            case BlockKind.TOOL:
+            case "tool":
                 status = "completed" if event.complete else "incomplete"
                 self.end_call(event, item)
             case _:

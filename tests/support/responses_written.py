@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Part, Request, Role, Text, Tool, ToolCall, ToolKind, ToolResult, Turn
+from dragoman.canonical.request import Json, Part, Request, Text, Tool, ToolCall, ToolResult, Turn
 from dragoman.dialects.responses.request.write import write_request
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -23,17 +23,17 @@ KEPT: Json = {"mode": "explicit"}
 
 def user(*parts: Part, plain: bool = False) -> Turn:
     """A user turn at `messages[0]`."""
-    return Turn(Role.USER, list(parts), ("messages", 0), plain=plain)
+    return Turn("user", list(parts), ("messages", 0), plain=plain)
 
 
 def assistant(*parts: Part) -> Turn:
     """An assistant turn at `messages[1]`."""
-    return Turn(Role.ASSISTANT, list(parts), ("messages", 1))
+    return Turn("assistant", list(parts), ("messages", 1))
 
 
 def system(*texts: str, plain: bool = False, original: str = "top") -> Turn:
     """Instructions, by default of a top-level field."""
-    return Turn(Role.INSTRUCTION, [Text(t, ("system", i)) for i, t in enumerate(texts)], ("system",), original, plain)
+    return Turn("instruction", [Text(t, ("system", i)) for i, t in enumerate(texts)], ("system",), original, plain)
 
 
 def call(name: str = "f", call_id: str = "c1", arguments: str = "{}", **more: Any) -> ToolCall:
@@ -49,7 +49,7 @@ def result(content: str | list[Part] = "out", call_id: str = "c1", **more: Any) 
 def function(name: str = "f", **more: Any) -> Tool:
     """A function tool."""
     schema = {"type": "object", "properties": {}}
-    return Tool(ToolKind.FUNCTION, name, **{"at": ("tools", 0), "schema": schema, "origin": "messages", **more})
+    return Tool("function", name, **{"at": ("tools", 0), "schema": schema, "origin": "messages", **more})
 
 
 HI = user(Text("hi"), plain=True)

@@ -17,17 +17,17 @@ PNG = "iVBORw0KGgo="
 
 def user(*parts: Part | str) -> Turn:
     """A turn of the user's."""
-    return _turn(Role.USER, parts)
+    return _turn("user", parts)
 
 
 def assistant(*parts: Part | str) -> Turn:
     """A turn of the assistant's."""
-    return _turn(Role.ASSISTANT, parts)
+    return _turn("assistant", parts)
 
 
 def system(text: str) -> Turn:
     """An instruction."""
-    return _turn(Role.INSTRUCTION, (text,))
+    return _turn("instruction", (text,))
 
 
 def _turn(role: Role, parts: tuple[Part | str, ...]) -> Turn:

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -153,7 +153,7 @@ class Shape:
     `cut` allows a last call whose arguments are not whole, with a reason that says so.
     """
 
-    kinds: tuple[BlockKind, ...] = tuple(BlockKind)
+    kinds: tuple[BlockKind, ...] = get_args(BlockKind)
     reasons: tuple[StopReason, ...] = tuple(StopReason)
     origin: str = "messages"
     interleave: str = "all"
@@ -174,7 +174,7 @@ class Shape:
 
 ANY = Shape()
 CHAT = Shape(
-    kinds=(BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING, BlockKind.TOOL),
+    kinds=("text", "refusal", "reasoning", "tool"),
     reasons=(StopReason.END, StopReason.TOOL_CALLS, StopReason.LENGTH, StopReason.REFUSAL, StopReason.FILTERED),
     origin="chat",
     interleave="tools",
@@ -185,7 +185,7 @@ CHAT = Shape(
 )
 """What a Chat stream can carry, so that reading it back gives the same accumulated reply."""
 MESSAGES = Shape(
-    kinds=(BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE),
+    kinds=("text", "reasoning", "tool", "opaque"),
     reasons=(
         StopReason.END,
         StopReason.STOP_SEQUENCE,
@@ -248,12 +248,12 @@ PROOFS = {"signature": ("", "EqQBCg==", "s" * 300), "encrypted_content": ("gAAA"
 @st.composite
 def _block(draw: st.DrawFn, shape: Shape, kind: BlockKind, index: int, call_id: str, cut: bool) -> list[Event]:
     out: list[Event]
-    if kind is BlockKind.OPAQUE:
+    if kind == "opaque":
         native = draw(st.sampled_from(OPAQUE_TYPES[shape.origin]))
         out = [BlockStart(index, kind, name=native, code="vendor_block")]
         out.append(Opaque(index, shape.origin, "block", {"type": native, "content": draw(texts)}))
         return [*out, BlockEnd(index)]
-    if kind is BlockKind.TOOL:
+    if kind == "tool":
         search = shape.searches and draw(st.sampled_from((False, False, True)))
         custom = shape.custom_tools and not search and draw(st.booleans())
         space = draw(st.none() | names) if shape.namespaces and not search else None
@@ -268,13 +268,13 @@ def _block(draw: st.DrawFn, shape: Shape, kind: BlockKind, index: int, call_id: 
         text = draw(texts)
         if shape.silent and draw(st.booleans()):
             text = ""
-        elif kind is BlockKind.REFUSAL or not shape.empty_blocks:
+        elif kind == "refusal" or not shape.empty_blocks:
             text = text or "x"
     out += [Delta(index, piece) for piece in draw(fragments(text))]
-    if kind is BlockKind.TEXT and text and shape.annotations:
+    if kind == "text" and text and shape.annotations:
         for _ in range(draw(st.sampled_from((0, 0, 0, 1, 2)))):
             out.append(Annotation(index, _citation(shape.origin, "https://a.example/é", draw(texts))))
-    if kind is BlockKind.REASONING and shape.signatures and draw(st.booleans()):
+    if kind == "reasoning" and shape.signatures and draw(st.booleans()):
         form = "encrypted_content" if shape.origin == "responses" else "signature"
         out.append(Opaque(index, shape.origin, form, draw(st.sampled_from(PROOFS[form]))))
     return [*out, BlockEnd(index, complete=not cut)]
@@ -291,7 +291,7 @@ def _merge(draw: st.DrawFn, shape: Shape, blocks: list[tuple[BlockKind, list[Eve
         may_start = bool(waiting) and (
             not running
             or shape.interleave == "all"
-            or (waiting[-1][0] is BlockKind.TOOL and all(kind is BlockKind.TOOL for kind, _ in running))
+            or (waiting[-1][0] == "tool" and all(kind == "tool" for kind, _ in running))
         )
         at = draw(st.integers(0, len(running) - (0 if may_start else 1)))
         if at == len(running):
@@ -308,20 +308,18 @@ def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
     """A whole canonical stream of the shape: `Start` … `Finish End`, or cut short by an `Error`."""
     kinds = draw(st.lists(st.sampled_from(shape.kinds), max_size=shape.max_blocks))
     if not shape.same_neighbours:
-        kinds = [
-            kind for at, kind in enumerate(kinds) if at == 0 or kind is BlockKind.TOOL or kind is not kinds[at - 1]
-        ]
+        kinds = [kind for at, kind in enumerate(kinds) if at == 0 or kind == "tool" or kind is not kinds[at - 1]]
     reasons = set(shape.reasons)
-    if BlockKind.TOOL in kinds:
+    if "tool" in kinds:
         reasons &= _WITH_CALLS
     else:
         reasons.discard(StopReason.TOOL_CALLS)
-        if BlockKind.REFUSAL in kinds:
+        if "refusal" in kinds:
             reasons &= {StopReason.REFUSAL, *CUT_SHORT}
-    if shape.origin != "messages" and BlockKind.REFUSAL not in kinds:
+    if shape.origin != "messages" and "refusal" not in kinds:
         reasons.discard(StopReason.REFUSAL)  # for OpenAI only the wording tells a refusal from an end
     reason = draw(st.sampled_from([reason for reason in shape.reasons if reason in reasons]))
-    last_call = max((at for at, kind in enumerate(kinds) if kind is BlockKind.TOOL), default=-1)
+    last_call = max((at for at, kind in enumerate(kinds) if kind == "tool"), default=-1)
     cut = shape.cut and reason in CUT_SHORT and draw(st.booleans())
     ids = draw(st.lists(call_ids, min_size=len(kinds), max_size=len(kinds), unique=True))
     blocks = [(kind, draw(_block(shape, kind, at, ids[at], cut and at == last_call))) for at, kind in enumerate(kinds)]
@@ -333,7 +331,7 @@ def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
     stop = Stop(reason, sequence=draw(texts.filter(bool)) if reason is StopReason.STOP_SEQUENCE else None)
     refusal = None
     by_classifier = reason is StopReason.FILTERED and shape.origin == "messages"
-    if (reason is StopReason.REFUSAL or by_classifier) and BlockKind.REFUSAL not in kinds:
+    if (reason is StopReason.REFUSAL or by_classifier) and "refusal" not in kinds:
         explained = RefusalInfo(draw(st.none() | texts.filter(bool)), draw(st.none() | st.just("cyber")))
         refusal = draw(st.sampled_from((None, explained)))
     start_usage = Usage(input_total=usage.input_total) if usage is not None and draw(st.booleans()) else None

@@ -170,7 +170,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
     events = draw(event_streams(replace(shape, pings=False)))
     kinds = [event.kind for event in events if isinstance(event, BlockStart)]
     ends = [event.index for event in events if isinstance(event, BlockEnd)]
-    if not kinds or kinds[-1] is not BlockKind.TEXT or len(ends) < len(kinds):
+    if not kinds or kinds[-1] != "text" or len(ends) < len(kinds):
         # Chat has one list of annotations, for the text; it is sent here while the last text is open.
         events = [event for event in events if not isinstance(event, Annotation)]
     wire = draw(wires())
@@ -236,7 +236,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
     calls: dict[int, int] = {}
     whole: dict[int, str] = {}
     annotations: list[Json] = []
-    field_of = {BlockKind.TEXT: "content", BlockKind.REFUSAL: "refusal", BlockKind.REASONING: notes["reasoning"]}
+    field_of = {"text": "content", "refusal": "refusal", "reasoning": notes["reasoning"]}
     for event in events:
         match event:
             case Start():
@@ -246,7 +246,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
                     out.append(
                         wire.frame(wire.json({**head, "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}))
                     )
-            case BlockStart(index=index, kind=BlockKind.TOOL):
+            case BlockStart(index=index, kind="tool"):
                 by_index[index] = event
                 if notes["whole_calls"]:
                     whole[index] = ""
@@ -261,7 +261,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
                 by_index[event.index] = event
             case Delta(index=index, text=text):
                 start = by_index[index]
-                if start.kind is not BlockKind.TOOL:
+                if start.kind != "tool":
                     send({field_of[start.kind]: text})
                 elif notes["whole_calls"]:
                     whole[index] += text
@@ -279,7 +279,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
                 start = by_index[index]
                 if annotations and index == len(kinds) - 1:
                     send({"annotations": annotations})
-                if start.kind is BlockKind.TOOL and notes["whole_calls"]:
+                if start.kind == "tool" and notes["whole_calls"]:
                     calls[index] = len(calls)
                     body = {"name": start.name, "arguments": whole[index]}
                     call = {"index": calls[index], "id": start.call_id, "type": "function", "function": body}
@@ -320,7 +320,7 @@ def _in_order_of_ends(events: list[Event]) -> list[Event]:
     out: list[Event] = []
     for event in events:
         match event:
-            case BlockStart(kind=BlockKind.TOOL):
+            case BlockStart(kind="tool"):
                 held[event.index] = [event]
             case Delta() | BlockEnd() if event.index in held:
                 held[event.index].append(event)
@@ -388,13 +388,13 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
                 kinds[index] = kind
                 block = opaque.get(index) or _content_block(event, notes)
                 send({"type": "content_block_start", "index": index, "content_block": block})
-                if kind is BlockKind.TOOL and notes["empty_json"]:
+                if kind == "tool" and notes["empty_json"]:
                     _send_delta(send, index, {"type": "input_json_delta", "partial_json": ""})
             case Delta(index=index, text=text):
                 kind = kinds[index]
-                if kind is BlockKind.TOOL:
+                if kind == "tool":
                     _send_delta(send, index, {"type": "input_json_delta", "partial_json": text})
-                elif kind is BlockKind.REASONING:
+                elif kind == "reasoning":
                     _send_delta(send, index, {"type": "thinking_delta", "thinking": text})
                 else:
                     _send_delta(send, index, {"type": "text_delta", "text": text})
@@ -437,11 +437,11 @@ def messages_streams(draw: st.DrawFn, shape: Shape = MESSAGES, *, quirks: bool =
 
 def _content_block(start: BlockStart, notes: dict[str, Any]) -> Json:
     match start.kind:
-        case BlockKind.TOOL:
+        case "tool":
             return {"type": "tool_use", "id": start.call_id, "name": start.name, "input": {}}
-        case BlockKind.OPAQUE:
+        case "opaque":
             return {"type": start.name, "content": ""}
-        case BlockKind.REASONING:
+        case "reasoning":
             block = {"type": "thinking", "thinking": ""}
             return block if notes["unsigned_start"] else {**block, "signature": ""}
         case _:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction
-from dragoman.canonical.events import BlockKind
 
 from .replies import reply_of, whole_chat, whole_messages
 from .responses_upstreams import responses_streams
@@ -16,9 +15,9 @@ from .strategies import CHAT, MESSAGES_SEQUENTIAL, RESPONSES
 from .upstreams import Upstream, chat_streams, messages_streams
 
 # A call that was cut has no whole form: arguments are an object there, or at least JSON.
-_CHAT = replace(CHAT, cut=False, interleave="none", kinds=(BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL))
+_CHAT = replace(CHAT, cut=False, interleave="none", kinds=("text", "reasoning", "tool"))
 # A whole Chat reply has its text before its refusal, whatever came first; to Messages both are text.
-_REFUSING = replace(_CHAT, kinds=(BlockKind.REFUSAL, BlockKind.REASONING))
+_REFUSING = replace(_CHAT, kinds=("refusal", "reasoning"))
 _MESSAGES = replace(MESSAGES_SEQUENTIAL, cut=False)
 _RESPONSES = replace(RESPONSES, cut=False, interleave="none")
 

@@ -293,7 +293,7 @@ BUILDERS: dict[type, Callable[[], object]] = {
     TokenEstimate: lambda: TokenEstimate(7, "characters"),
     Violation: lambda: Violation("a rule", TEXT, 7, TEXT),
     events.Start: lambda: events.Start(TEXT, TEXT, Usage(1)),
-    events.BlockStart: lambda: events.BlockStart(0, events.BlockKind.TOOL, TEXT, TEXT, namespace=TEXT),
+    events.BlockStart: lambda: events.BlockStart(0, "tool", TEXT, TEXT, namespace=TEXT),
     events.Delta: lambda: events.Delta(0, TEXT),
     events.TextRun: lambda: events.text_run(0, TEXT, [TEXT], [BODY]),
     events.Opaque: lambda: events.Opaque(0, "chat", "block", JSON, JSON),

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
-from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Event
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockStart, Event
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 
@@ -37,9 +37,6 @@ class HeartbeatSink(Protocol):
         ...
 
 
-_TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
-
-
 class ToolStallDetector:
     """Reports to the timers when an open tool call has progressed. `open_calls` are the block indexes of open calls."""
 
@@ -54,7 +51,7 @@ class ToolStallDetector:
         calls = self.open_calls
         for event in events:
             if type(event) is BlockStart:
-                if event.kind is _TOOL:
+                if event.kind == "tool":
                     if calls is None:
                         calls = self.open_calls = set()
                     calls.add(event.index)

@@ -28,8 +28,6 @@ from dragoman.canonical.request import (
 )
 from dragoman.errors import Path
 
-_ASSISTANT = Role.ASSISTANT
-_USER = Role.USER
 _new = object.__new__
 _parts: Any = Turn.__dict__["parts"]
 """The slot that the properties here stand before."""
@@ -63,7 +61,7 @@ class CompactAssistantTurn(_CompactTurn):
     """A turn of the assistant: `reasoning`, then `text` if any, then `calls` (None once it is expanded)."""
 
     __slots__ = ("apart", "calls", "reasoning", "text", "text_at")
-    role = _ASSISTANT  # always, like the next two
+    role = "assistant"  # always, like the next two
     original = ""
     name = None
 
@@ -123,7 +121,7 @@ class CompactResultTurn(_CompactTurn):
 
     __slots__ = ("results",)
     _FIXED = _CompactTurn._FIXED | {"plain"}
-    role = _USER  # always, as the next three
+    role = "user"  # always, as the next three
     original = ""
     plain = False
     name = None

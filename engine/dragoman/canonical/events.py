@@ -14,20 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from dragoman.errors import Failure
 
-
-class BlockKind(StrEnum):
-    """The kind of a block's content."""
-
-    TEXT = "text"
-    REFUSAL = "refusal"
-    REASONING = "reasoning"
-    TOOL = "tool"
-    OPAQUE = "opaque"
-
+BlockKind = Literal["text", "refusal", "reasoning", "tool", "opaque"]
+"""The kind of a block's content."""
 
 IMAGE = "image"
 """Name of an opaque block that is a picture which the model made. Its payload is a part of Chat's type `image_url`."""

@@ -14,7 +14,6 @@ from dragoman.canonical.events import (
     TEXTS,
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -45,19 +44,19 @@ def events_of(reply: Reply) -> list[Event]:
     out: list[Event] = [Start(reply.id, reply.model, None, reply.created)]
     for index, part in enumerate(reply.parts):
         if isinstance(part, Text):
-            out.append(BlockStart(index, BlockKind.TEXT, apart=part.apart))
+            out.append(BlockStart(index, "text", apart=part.apart))
             out.append(Delta(index, part.text))
             if part.logprobs:
                 out.append(Logprobs(index, part.logprobs))
             out.extend(Annotation(index, citation) for citation in part.citations)
         elif isinstance(part, Refusal):
-            out.append(BlockStart(index, BlockKind.REFUSAL))
+            out.append(BlockStart(index, "refusal"))
             out.append(Delta(index, part.text))
         elif isinstance(part, ToolCall):
             out.append(
                 BlockStart(
                     index,
-                    BlockKind.TOOL,
+                    "tool",
                     part.id,
                     part.name,
                     custom=part.custom,
@@ -69,7 +68,7 @@ def events_of(reply: Reply) -> list[Event]:
         elif isinstance(part, Reasoning):
             _reasoning(index, part, out)
         elif isinstance(part, Native):
-            out.append(BlockStart(index, BlockKind.OPAQUE, name=part.type, code=part.code))
+            out.append(BlockStart(index, "opaque", name=part.type, code=part.code))
             out.append(Opaque(index, part.origin, "block", part.payload))
         else:
             raise TypeError(f"a reply cannot hold a {type(part).__name__}")
@@ -137,13 +136,13 @@ class _ReplyBuilder:
         at: Path = _PATHS[self._origin]
         if self._origin != "chat":
             at = (*at, event.index)
-        if event.kind is BlockKind.TEXT:
+        if event.kind == "text":
             return Text("", at, apart=event.apart)
-        if event.kind is BlockKind.REFUSAL:
+        if event.kind == "refusal":
             return Refusal("", at)
-        if event.kind is BlockKind.REASONING:
+        if event.kind == "reasoning":
             return Reasoning("", at, self._origin)
-        if event.kind is BlockKind.TOOL:
+        if event.kind == "tool":
             return ToolCall(
                 *(event.call_id, event.name, "", at),
                 custom=event.custom,
@@ -199,10 +198,10 @@ def may_be_cut(reply: Reply, index: int) -> bool:
 
 def _reasoning(index: int, part: Reasoning, out: list[Event]) -> None:
     if part.redacted:
-        out.append(BlockStart(index, BlockKind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted"))
+        out.append(BlockStart(index, "opaque", name="redacted_thinking", code="reasoning_encrypted"))
         out.append(Opaque(index, part.origin, "block", part.native or {"data": part.proof}))
         return
-    out.append(BlockStart(index, BlockKind.REASONING))
+    out.append(BlockStart(index, "reasoning"))
     out.append(Delta(index, part.text))
     if part.proof is not None or part.native is not None:
         form = _FORMS.get(part.origin, "encrypted_content")

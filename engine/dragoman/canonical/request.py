@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dragoman.canonical.events import Citation
 from dragoman.errors import ClientRequestError, Path
@@ -22,13 +21,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-
-class Role(StrEnum):
-    """The role of a turn. `system` and `developer` are one role; `Turn.original` keeps the word."""
-
-    INSTRUCTION = "instruction"
-    USER = "user"
-    ASSISTANT = "assistant"
+Role = Literal["instruction", "user", "assistant"]
+"""The role of a turn. `system` and `developer` are one role; `Turn.original` keeps the word."""
 
 
 # --- sources of media -------------------------------------------------------------------------------------------------
@@ -313,16 +307,10 @@ class Turn:
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-class ToolKind(StrEnum):
-    """`function` has a JSON schema; `custom` takes free text; `search` is a client-run search for further tools (with a
-    JSON schema); `hosted` runs at the provider; `typed` is a client tool that the provider's model was trained on and
-    that has no schema in the request (Messages `bash_*` and kin, Responses `shell` and kin)."""
-
-    FUNCTION = "function"
-    CUSTOM = "custom"
-    SEARCH = "search"
-    HOSTED = "hosted"
-    TYPED = "typed"
+ToolKind = Literal["function", "custom", "search", "hosted", "typed"]
+"""`function` has a JSON schema; `custom` takes free text; `search` is a client-run search for further tools (with a
+JSON schema); `hosted` runs at the provider; `typed` is a client tool that the provider's model was trained on and that
+has no schema in the request (Messages `bash_*` and kin, Responses `shell` and kin)."""
 
 
 @dataclass(slots=True)

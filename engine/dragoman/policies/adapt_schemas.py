@@ -7,16 +7,12 @@ beginning of the cached prefix.
 
 from __future__ import annotations
 
-from typing import Final
-
-from dragoman.canonical.request import Json, Request, ToolKind
+from dragoman.canonical.request import Json, Request
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 from dragoman.policies.schema_keywords import SchemaTree, is_complete
 from dragoman.policies.schema_union import ROOT_WORDS, SizeBudget, one_object
 from dragoman.profiles.profile import Profile
-
-_FUNCTION: Final = ToolKind.FUNCTION
 
 
 def adapt_schemas(request: Request, profile: Profile, losses: Losses) -> None:
@@ -32,7 +28,7 @@ def adapt_schemas(request: Request, profile: Profile, losses: Losses) -> None:
     room = SizeBudget()
     for tool in request.tools:
         schema = tool.schema
-        if schema is None or tool.kind is not _FUNCTION:
+        if schema is None or tool.kind != "function":
             continue
         if not unions and not ROOT_WORDS.isdisjoint(schema):
             schema = tool.schema = _flattened(schema, tool.at, room, losses)

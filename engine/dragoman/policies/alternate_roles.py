@@ -6,11 +6,8 @@ needs none of this, as its writer builds alternating messages anyway. An instruc
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.canonical.request import Request, Text, Turn
 from dragoman.losses import LossCode, Losses
-
-_USER = Role.USER
-_ASSISTANT = Role.ASSISTANT
 
 
 def alternate(request: Request, losses: Losses) -> None:
@@ -26,7 +23,7 @@ def alternate(request: Request, losses: Losses) -> None:
             continue  # writers leave it out
         role = turn.role
         # A merged turn keeps its content, so it is not searched again for each turn that joins it.
-        content = role is _ASSISTANT or (role is _USER and turn.has_content())
+        content = role == "assistant" or (role == "user" and turn.has_content())
         if last is not None and last.role is role and has_content and content:
             if not merged:
                 last = kept[-1] = Turn(last.role, list(last.parts), last.at, last.original, name=last.name)
@@ -45,7 +42,7 @@ def _join(last: Turn, turn: Turn, losses: Losses) -> None:
         losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"), "the message now has two authors")
         last.name = None
     parts = list(turn.parts)
-    if turn.role is _ASSISTANT and parts and type(parts[0]) is Text:
+    if turn.role == "assistant" and parts and type(parts[0]) is Text:
         first = parts[0]
         # Two messages are two paragraphs, where two blocks of one message are one text (mapping §4.2).
         parts[0] = Text(first.text, first.at, first.cache, first.citations, first.logprobs, apart=True)

@@ -7,15 +7,13 @@ its check would fail and it is left out (mapping §5.4). Reasoning signed since 
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
+from dragoman.canonical.request import Image, Part, Reasoning, Request, Text, ToolResult, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
 
 PLACEHOLDER = "[screenshot removed to save context]"
-
-_ASSISTANT = Role.ASSISTANT
 
 
 def evicted(images: int, keep: int) -> int:
@@ -49,7 +47,7 @@ def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile,
 
 def _with_images(turn: Turn) -> list[ToolResult]:
     """Returns the turn's results that hold images."""
-    if turn.role is _ASSISTANT or turn.compact_results() is not None:
+    if turn.role == "assistant" or turn.compact_results() is not None:
         return []
     return [part for part in turn.parts if type(part) is ToolResult and _images(part)]
 
@@ -93,7 +91,7 @@ def _invalidate(
             return
         seen += counts.get(index, 0)
         # An image came before the first reasoning that could have been signed over it.
-        if not seen or turn.role is not _ASSISTANT or not turn.has_reasoning():
+        if not seen or turn.role != "assistant" or not turn.has_reasoning():
             continue
         if any(_is_signed(part, family) for part in turn.parts):
             parts = [kept for part in turn.parts if (kept := _kept(part, family, knobs, losses)) is not None]

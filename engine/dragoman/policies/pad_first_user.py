@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Request, Role, Text, Turn
+from dragoman.canonical.request import Request, Text, Turn
 from dragoman.losses import LossCode, Losses
 
 PAD = "[The conversation begins with the assistant's message.]"
@@ -12,9 +12,9 @@ PAD = "[The conversation begins with the assistant's message.]"
 def pad_first_user(request: Request, losses: Losses) -> None:
     """Insert a user turn before a first turn of the assistant, in place."""
     for index, turn in enumerate(request.turns):
-        if turn.role is Role.INSTRUCTION or turn.is_empty():
+        if turn.role == "instruction" or turn.is_empty():
             continue
-        if turn.role is Role.ASSISTANT:
+        if turn.role == "assistant":
             losses.add(LossCode.USER_PADDED, turn.at, "a placeholder of the user's was put before it")
-            request.turns.insert(index, Turn(Role.USER, [Text(PAD, turn.at)], turn.at, plain=True))
+            request.turns.insert(index, Turn("user", [Text(PAD, turn.at)], turn.at, plain=True))
         return

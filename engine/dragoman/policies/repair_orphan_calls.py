@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.canonical.request import Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.request import Part, Reasoning, Request, Text, ToolCall, ToolResult, Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 
 NO_RESULT = "no result recorded"
-
-_USER = Role.USER
-_ASSISTANT = Role.ASSISTANT
 
 
 def repair_history(
@@ -38,7 +35,7 @@ def repair_history(
     answered = False
     for index, turn in enumerate(turns):
         role = turn.role
-        if role is _ASSISTANT:
+        if role == "assistant":
             if answered:
                 if pending:
                     open_runs.append(_Run(first, last, results, _calls(turns[first : last + 1], pending)))
@@ -46,7 +43,7 @@ def repair_history(
                 first, results, answered = index, None, False
             last = index
             pending.update(dict.fromkeys(turn.call_ids(), True))
-        elif role is _USER:
+        elif role == "user":
             found = turn.result_ids()
             if not found and turn.is_empty():
                 continue
@@ -119,7 +116,7 @@ def _repair(turns: list[Turn], runs: list[_Run], flagged: bool) -> None:
             for call in run.orphans
         ]
         if run.results is None:
-            added[run.last] = Turn(Role.USER, results, run.orphans[0].at)
+            added[run.last] = Turn("user", results, run.orphans[0].at)
             continue
         parts = run.results.parts
         after = max(index for index, part in enumerate(parts) if type(part) is ToolResult) + 1

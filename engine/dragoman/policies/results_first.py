@@ -6,11 +6,8 @@ results first in any case, as those dialects demand it.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Part, Request, Role, ToolResult, Turn
+from dragoman.canonical.request import Part, Request, ToolResult, Turn
 from dragoman.losses import LossCode, Losses
-
-_ASSISTANT = Role.ASSISTANT
-_INSTRUCTION = Role.INSTRUCTION
 
 
 def put_results_first(request: Request, losses: Losses) -> None:
@@ -19,7 +16,7 @@ def put_results_first(request: Request, losses: Losses) -> None:
     out: list[Turn] = []
     start = 0
     for index in range(len(turns) + 1):
-        if index == len(turns) or turns[index].role is _ASSISTANT:
+        if index == len(turns) or turns[index].role == "assistant":
             run = turns[start:index]
             out += _ordered(run, losses) if _is_mixed(run) else run
             if index < len(turns):
@@ -32,7 +29,7 @@ def _is_mixed(run: list[Turn]) -> bool:
     """True if other content comes before a result."""
     other = False
     for turn in run:
-        if turn.role is _INSTRUCTION:
+        if turn.role == "instruction":
             other = True
         elif turn.has_results():
             if other or not _begins_with_results(turn):
@@ -61,7 +58,7 @@ def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
     at = next(turn.at for turn in run if turn.has_results())
     last = max(index for index, turn in enumerate(run) if turn.has_results())
     for index, turn in enumerate(run):
-        if turn.role is _INSTRUCTION:
+        if turn.role == "instruction":
             if index < last:
                 losses.add(LossCode.SYSTEM_REORDERED, turn.at, "moved after the tool results")
             rest.append(turn)
@@ -74,4 +71,4 @@ def _ordered(run: list[Turn], losses: Losses) -> list[Turn]:
         if index < last or not _begins_with_results(turn):
             losses.add(LossCode.BLOCK_ORDER, turn.at, "moved after the tool results")
         rest.append(Turn(turn.role, others, turn.at, turn.original, turn.plain, turn.name))
-    return [Turn(Role.USER, results, at), *rest]
+    return [Turn("user", results, at), *rest]

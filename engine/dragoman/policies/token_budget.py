@@ -12,7 +12,7 @@ from collections import deque
 from itertools import accumulate
 from typing import NamedTuple
 
-from dragoman.canonical.request import Image, Part, Reasoning, Request, Role, Text, ToolResult, Turn
+from dragoman.canonical.request import Image, Part, Reasoning, Request, Text, ToolResult, Turn
 from dragoman.dialects import Dialect
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
@@ -37,8 +37,6 @@ HEAD, TAIL = 400, 200
 _MOST_PER_CHARACTER = 1.6
 """Upper bound of tokens per character of any text. A prompt below the budget by this bound is not counted."""
 
-_ASSISTANT = Role.ASSISTANT
-_USER = Role.USER
 _COUNTER = Counter(by_characters)
 """Shared by all requests, so that a turn of a history is counted once and not with each request."""
 
@@ -128,10 +126,10 @@ class _BudgetEnforcer:
         for index, turn in enumerate(turns):
             total += sizes[index + 1]
             self._collect(index, turn)
-            if turn.role is _USER:
+            if turn.role == "user":
                 asked.append(index)
             # The conversation ended here when a request was made: the model's reply follows, or nothing.
-            made = index + 1 == len(turns) or turns[index + 1].role is _ASSISTANT
+            made = index + 1 == len(turns) or turns[index + 1].role == "assistant"
             if made and total > budget and len(asked) == KEEP:
                 total -= self._evict(asked[0], total - lower)
         for index, places in self._left_out.items():  # at the end, so that places stay valid until then

@@ -24,8 +24,7 @@ from dragoman.wire.json_codec import dumps
 
 ORDERED = frozenset((BlockStart, BlockEnd, Opaque))
 """The events that `OpenBlock.overlaps` reads. Any other event may be written at once."""
-_PROSE = frozenset((BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING))
-_OPAQUE = BlockKind.OPAQUE
+_PROSE = frozenset(("text", "refusal", "reasoning"))
 
 
 class OpenBlock:
@@ -133,7 +132,7 @@ class BlockOrder:
             self._moved.pop(current.source, None)
             self._shut[current.source] = current.kind
             out.append(BlockEnd(current.index))
-        elif current.kind is _OPAQUE and not current.shown:
+        elif current.kind == "opaque" and not current.shown:
             self._aside[current.index] = current
         else:
             return False

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from dragoman.canonical.events import TEXTS, BlockEnd, BlockKind, BlockStart, Delta, Event
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockStart, Delta, Event
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Tool, ToolCall
 from dragoman.losses import LossCode, Losses
@@ -105,7 +105,7 @@ class NullTrimmer:
                         out.append(Delta(event.index, left))
                     return
         elif isinstance(event, BlockStart):
-            if event.kind is BlockKind.TOOL and not event.custom:
+            if event.kind == "tool" and not event.custom:
                 known = self._nullable.get(event.name, frozenset())
                 if known is not None:
                     self._open[event.index] = ArgumentTrimmer(event.name, known, self._losses)

@@ -66,7 +66,7 @@ class StopCutter:
             if self.done:
                 break
             if isinstance(event, Delta):
-                if self._open.get(event.index) is BlockKind.TEXT:
+                if self._open.get(event.index) == "text":
                     # Where the text is cut nothing more is read, but the tokens of the rest.
                     following = events[position + 1] if position + 1 < len(events) else None
                     self._text(event.index, event.text, following, out)
@@ -75,7 +75,7 @@ class StopCutter:
                 continue
             if isinstance(event, BlockStart):
                 self._open[event.index] = event.kind
-                if event.kind is BlockKind.TEXT and self._context.logprobs:
+                if event.kind == "text" and self._context.logprobs:
                     self._tokens[event.index] = _Tokens()
             elif isinstance(event, Logprobs):
                 if (tokens := self._tokens.get(event.index)) is not None:
@@ -83,7 +83,7 @@ class StopCutter:
                     tokens.release(event.index, out)
                     continue
             elif isinstance(event, BlockEnd):
-                if self._open.pop(event.index, None) is BlockKind.TOOL and event.complete:
+                if self._open.pop(event.index, None) == "tool" and event.complete:
                     self._called = True
                 if held := self._held.pop(event.index, ""):
                     out.append(Delta(event.index, held))
@@ -126,7 +126,7 @@ class StopCutter:
         if index in self._tokens:
             self._tokens[index].release(index, out)
         for open_index, kind in self._open.items():
-            out.append(BlockEnd(open_index, complete=kind is BlockKind.TEXT))
+            out.append(BlockEnd(open_index, complete=kind == "text"))
         out.append(Finish(_stopped(stop, self._called, self._context.losses)))
         out.append(End())
         self.done = True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.canonical.events import CUTS, TEXTS, BlockEnd, BlockKind, BlockStart, Delta, Error, Event, Finish
+from dragoman.canonical.events import CUTS, TEXTS, BlockEnd, BlockStart, Delta, Error, Event, Finish
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import ToolCall, ToolKind
+from dragoman.canonical.request import ToolCall
 from dragoman.errors import DragomanError
 from dragoman.losses import Losses
 from dragoman.tools.bridge import OriginalTool, flat_name
@@ -44,7 +44,7 @@ class ToolRestorer:
                 out += [Delta(event.index, text) for text in texts if text]
                 return
         elif isinstance(event, BlockStart):
-            if event.kind is BlockKind.TOOL and (declared := _declared(event, self._tools)) is not None:
+            if event.kind == "tool" and (declared := _declared(event, self._tools)) is not None:
                 event = self._restored(event, declared)
         elif isinstance(event, BlockEnd):
             decoder = self._open.pop(event.index, None)
@@ -63,7 +63,7 @@ class ToolRestorer:
         return []
 
     def _restored(self, event: BlockStart, declared: OriginalTool) -> BlockStart:
-        custom = declared.kind is ToolKind.CUSTOM
+        custom = declared.kind == "custom"
         if custom and not event.custom:
             self._open[event.index] = FreeTextDecoder(declared.name)
         return BlockStart(
@@ -73,7 +73,7 @@ class ToolRestorer:
             declared.name,
             custom=custom or event.custom,
             namespace=declared.namespace,
-            search=declared.kind is ToolKind.SEARCH,
+            search=declared.kind == "search",
         )
 
 
@@ -89,8 +89,8 @@ def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losse
         if type(part) is not ToolCall or (declared := _declared(part, tools)) is None:
             continue
         part.name, part.namespace = declared.name, declared.namespace
-        part.search = declared.kind is ToolKind.SEARCH
-        if declared.kind is ToolKind.CUSTOM and not part.custom:
+        part.search = declared.kind == "search"
+        if declared.kind == "custom" and not part.custom:
             decoder = FreeTextDecoder(declared.name)
             part.arguments = decoder.feed(part.arguments) + decoder.finish(losses)
             part.custom = True

@@ -15,8 +15,6 @@ from math import ceil, sqrt
 from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
 from dragoman.dialects import Dialect
 
-_MESSAGES = Dialect.MESSAGES  # member access on an enum class costs more than a global
-
 UNKNOWN_IMAGE = 1_500
 """Tokens of an image whose size is not known (mapping §12.4)."""
 PAGE = 2_500
@@ -44,7 +42,7 @@ def image_tokens(image: Image, dialect: Dialect, head: int = HEAD) -> int:
     """An image's tokens at an upstream of `dialect`, by its first `head` bytes."""
     source = image.source
     size = dimensions(source.data, head) if type(source) is Inline else None
-    if dialect is _MESSAGES:
+    if dialect is Dialect.MESSAGES:
         return UNKNOWN_IMAGE if size is None else _anthropic(*size)
     if image.detail == "low":
         return _openai(*(size or (512, 512)), 256)

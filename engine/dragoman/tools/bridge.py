@@ -35,8 +35,6 @@ from dragoman.tools.free_text import TEXT_FIELD
 from dragoman.tools.names import NameTable, sanitize_tool_name, with_prefix
 from dragoman.wire.json_codec import dumps
 
-_FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
-
 MAX_REPEATED = 4 * 1024 * 1024
 """Most characters that flattening may add to one request. Each tool repeats the description of its namespace, so many
 tools with a long one would fill the memory."""
@@ -48,7 +46,7 @@ class OriginalTool:
 
     name: str
     namespace: str | None = None
-    kind: ToolKind = ToolKind.FUNCTION
+    kind: ToolKind = "function"
 
 
 def flat_name(name: str, namespace: str | None) -> str:
@@ -145,11 +143,11 @@ class _Bridge:
                 tool.description = "\n\n".join(filter(None, (namespace.description, tool.description)))
             tool.namespace = None
             self.bare[name] = "" if name in self.bare else tool.name
-        if kind is _FUNCTION and namespace is None:
+        if kind == "function" and namespace is None:
             if self._flat:
                 self._take(tool)
             return
-        if kind is ToolKind.TYPED:
+        if kind == "typed":
             built_in = tool.origin == ORIGIN
             if not (self._built_in if built_in else self._typed):
                 # Calls need no restoring here: they have the name and the arguments that the client's tool takes, and
@@ -158,15 +156,15 @@ class _Bridge:
                 (become_built_in_function if built_in else become_function)(tool)
                 self._take(tool)
                 return
-        if kind is ToolKind.CUSTOM and self._wrap:
+        if kind == "custom" and self._wrap:
             self.refuse_custom(tool.at, f"the free-text (custom) tool {name!r}")
             self._losses.add(LossCode.CUSTOM_WRAPPED, tool.at, "became a function")
             _wrap_tool(tool)
-        elif kind is ToolKind.SEARCH and self._search:
-            tool.kind = ToolKind.FUNCTION
-        if self._flat and kind is not ToolKind.HOSTED:  # the client chooses no name for those
+        elif kind == "search" and self._search:
+            tool.kind = "function"
+        if self._flat and kind != "hosted":  # the client chooses no name for those
             self._take(tool)
-        if tool.name != name or tool.kind is not kind:
+        if tool.name != name or tool.kind != kind:
             kept = tool.namespace.name if tool.namespace is not None else None
             self.declared[flat_name(tool.name, kept)] = OriginalTool(name, namespace.name if namespace else None, kind)
 
@@ -259,7 +257,7 @@ def _wrap_tool(tool: Tool) -> None:
             raise ClientRequestError(tool.at, "a grammar needs a syntax and a definition (strings)")
         note = f"The tool's whole input, as text in the {syntax} grammar of the tool's description; no JSON inside."
         description.append(f"The `{TEXT_FIELD}` must match this {syntax} grammar:\n{definition}")
-    tool.kind = ToolKind.FUNCTION
+    tool.kind = "function"
     tool.description = "\n\n".join(filter(None, description))
     tool.schema = {
         "type": "object",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Tool, ToolKind
+from dragoman.canonical.request import Json, Tool
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
@@ -75,7 +75,7 @@ _TYPES: Final[dict[str, type[Any]]] = {
 
 def built_in_names(tools: Iterable[Tool]) -> frozenset[str]:
     """Returns the names of the built-in tools among the tools of a request."""
-    return frozenset([tool.name for tool in tools if tool.kind is ToolKind.TYPED and tool.origin == ORIGIN])
+    return frozenset([tool.name for tool in tools if tool.kind == "typed" and tool.origin == ORIGIN])
 
 
 def become_built_in_function(tool: Tool) -> None:
@@ -84,7 +84,7 @@ def become_built_in_function(tool: Tool) -> None:
     parts = [_DESCRIPTIONS[name], *_skills(tool.native.get("environment"))]
     tool.description = "\n".join(parts)
     tool.schema = {"type": "object", "properties": _PARAMETERS[name], "required": _REQUIRED[name]}
-    tool.kind = ToolKind.FUNCTION
+    tool.kind = "function"
     tool.native = {}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Tool, ToolKind
+from dragoman.canonical.request import Json, Tool
 
 CLIENT_TOOLS: Final = ("bash_", "text_editor_", "memory_", "computer_")
 """Beginnings of their types; the rest is the version's date."""
@@ -51,7 +51,7 @@ def become_function(tool: Tool) -> None:
     make = _TOOLS[name + "_"]
     tool.description, properties, needed = make(tool.native, version)
     tool.schema = {"type": "object", "properties": properties, "required": needed}
-    tool.kind = ToolKind.FUNCTION
+    tool.kind = "function"
     tool.native = {}
 
 

@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from dragoman.canonical.request import Request, Role, Turn
+from dragoman.canonical.request import Request, Turn
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.names import reply_id, sanitize_call_id
 
-_ASSISTANT = Role.ASSISTANT
 _LONGEST = 40
 
 
@@ -66,7 +65,7 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
     full_turns: list[Turn] = []
     in_order = True
     for turn in turns:
-        if turn.role is _ASSISTANT:
+        if turn.role == "assistant":
             if len(called) != len(answered):
                 in_order = False
             if (assistant := turn.compact_assistant()) is not None:
@@ -108,7 +107,7 @@ class _IdDeduplicator:
     def rename(self, turns: list[Turn]) -> None:
         had_results = False
         for turn in turns:
-            if turn.role is _ASSISTANT:
+            if turn.role == "assistant":
                 if had_results:  # results follow their calls at once: a call without one by now never gets one
                     self._pending_ids.clear()
                 had_results = False

@@ -18,7 +18,6 @@ from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.limits import NO_RATE_HEADERS
 from dragoman_server.proxy.upstream_request import SENDER
 
-_RESPONSES: Final = Dialect.RESPONSES
 _NOT_STREAMED: Final = ("", "false", "0")
 
 
@@ -38,7 +37,7 @@ async def forward_to_issuer(
     """
     loaded = gateway.loaded
     server = loaded.config.server
-    receipt = Receipt(request_id, _RESPONSES, int(gateway.now()), caller.owner, key=caller.key)  # not filed
+    receipt = Receipt(request_id, Dialect.RESPONSES, int(gateway.now()), caller.owner, key=caller.key)  # not filed
     translation = forward(
         *(b"", None),
         model="",

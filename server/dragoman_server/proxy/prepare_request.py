@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dragoman_server.proxy.gateway import Gateway
 
 log = logging.getLogger("dragoman")
-_MESSAGES, _RESPONSES = Dialect.MESSAGES, Dialect.RESPONSES  # member access on an enum class costs more than a global
 
 
 async def prepare_request(
@@ -41,7 +40,7 @@ async def prepare_request(
     receipt.owner, receipt.principal, receipt.key = caller
     gateway.receipts.file(receipt)
     gateway.begin_capture(request, receipt, caller)
-    loaded, responses = gateway.loaded, receipt.client is _RESPONSES
+    loaded, responses = gateway.loaded, receipt.client is Dialect.RESPONSES
     target, translation, body, payload, ranking, candidate, conversation = await resolve_request(
         request,
         receipt,
@@ -84,7 +83,7 @@ async def prepare_request(
             recording=receipt.capture,
         )
         transport = captured.transport(transport)
-    if receipt.client is not _MESSAGES and (provider.dialect is _MESSAGES or ranking is not None):
+    if receipt.client is not Dialect.MESSAGES and (provider.dialect is Dialect.MESSAGES or ranking is not None):
         transport = OutputCapTransport(transport, exchange, gateway.learn_output_limit)
     exchange.models_at = gateway.known_models.names_at
     call = gateway.upstream_requests.build(request, translation, provider, loaded)
@@ -97,7 +96,7 @@ async def prepare_request(
             *(receipt.client_profile or "none", quote(translation.model), quote(target.route)),
             *(provider.name, provider.address(), len(call.body), provider.profile_name or "of its own"),
         )
-    if responses and (provider.dialect is _RESPONSES or loaded.router.has_plans):
+    if responses and (provider.dialect is Dialect.RESPONSES or loaded.router.has_plans):
         created_at = candidate or Candidate(provider, translation.upstream_model)
         exchange.expected = gateway.routing.issuers.expect(receipt.owner, payload, created_at)
     if gateway.recorder is not None:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _tuple: Final = tuple.__new__
 """Makes a `ResolvedRequest` of its values. A call of the class takes eight times the instructions."""
-_MESSAGES: Final = Dialect.MESSAGES  # member access on an enum class costs more than a global
 Complete = Callable[[Json, Dialect, Provider], Json]
 """Adds fields to a payload that its endpoint does not require and its translation does."""
 
@@ -274,7 +273,8 @@ def _arguments(
     request_usage = loaded.requests_usage or (key is not None and key.limits.count_tokens)
     known = receipt.client, receipt.created, receipt.request_id, receipt.turn
     profile = provider.profile
-    if provider.dialect is _MESSAGES and receipt.client is not _MESSAGES:  # clients of Messages set a limit
+    # Clients of Messages set a limit.
+    if provider.dialect is Dialect.MESSAGES and receipt.client is not Dialect.MESSAGES:
         profile = loaded.output_limits.profile(provider, target.upstream_model)
     return (
         *known,

@@ -15,7 +15,6 @@ from dragoman_server.proxy.loaded_config import LoadedConfig
 
 COMPACT: Final = web.RequestKey("dragoman.compact", bool)
 """Set for requests to `POST /v1/responses/compact`. A body that passes through goes to the upstream's own endpoint."""
-_CONFIGURED = Auth.CONFIGURED  # member access on an enum class costs more than a global
 SENDER = "x-dragoman-sender"
 """Header with a random value of the gateway, by which it recognises a request of its own that came back to it."""
 
@@ -32,7 +31,7 @@ class UpstreamRequests:
         """Return the upstream request for a translated one. Raises ClientRequestError."""
         timeouts = loaded.config.server.timeouts
         same = translation.same_body
-        if not same and provider.auth is _CONFIGURED and loaded.has(provider):
+        if not same and provider.auth is Auth.CONFIGURED and loaded.has(provider):
             # No header of the client is sent, so URL and headers are the same for each request.
             known = loaded.upstreams.get(provider.name)
             if known is None:

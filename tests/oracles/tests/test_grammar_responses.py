@@ -13,7 +13,6 @@ from hypothesis import assume, given
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from dragoman.canonical.events import BlockKind
 from oracles.grammar import Call, GrammarError, responses, sse
 from support import canonical
 from support.responses_upstreams import responses_streams
@@ -292,7 +291,7 @@ def test_a_completed_response_has_no_incomplete_item() -> None:
         responses.check(wire(events))
 
 
-KNOWN = replace(RESPONSES_ONLY, kinds=(BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING, BlockKind.TOOL))
+KNOWN = replace(RESPONSES_ONLY, kinds=("text", "refusal", "reasoning", "tool"))
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 

@@ -10,7 +10,7 @@ from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 
-_PARTS = {"text": BlockKind.TEXT, "refusal": BlockKind.REFUSAL, "thinking": BlockKind.REASONING}
+_PARTS: dict[str, BlockKind] = {"text": "text", "refusal": "refusal", "thinking": "reasoning"}
 _KEYS = frozenset(("type", "text", "refusal", "thinking"))
 _REASONING_KEYS = frozenset(("type", "text"))
 

@@ -18,8 +18,6 @@ DIALECT: Final = "responses"
 TOOL_SEARCH: Final = "tool_search"
 """Name of a client-run tool search in dialects whose calls have names. Its item here has no name."""
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_END, _TOOL_CALLS, _REFUSAL = StopReason.END, StopReason.TOOL_CALLS, StopReason.REFUSAL
 
 # --- reading: status, usage, annotations ------------------------------------------------------------------------------
 
@@ -66,8 +64,8 @@ def resolve_stop_reason(
         check_shown(status, "status", shown=calls or refusal or shown)
         losses.add(LossCode.STOP_UNKNOWN, ("status",), f"taken as completed: {status!r}")
     if calls:
-        return Stop(_TOOL_CALLS, native)
-    return Stop(_REFUSAL if refusal else _END, native)
+        return Stop(StopReason.TOOL_CALLS, native)
+    return Stop(StopReason.REFUSAL if refusal else StopReason.END, native)
 
 
 def read_usage(obj: Any) -> Usage | None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.request import Document, Image, Part, Role, Text, Turn, Unread, Url
+from dragoman.canonical.request import Document, Image, Part, Text, Turn, Unread, Url
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 
 _CALLS = frozenset({"tool_use", "tool_result", "function", "function_call", "function_call_output"})
-_ASSISTANT = Role.ASSISTANT  # member access on an enum class costs more than a global
 
 
 class Placeholders:
@@ -59,7 +58,7 @@ def _last_answer(turns: list[Turn]) -> int:
     """Returns the index in the client's list of the last turn of the assistant that a user's turn follows, or -1."""
     asked = False
     for turn in reversed(turns):
-        if turn.role is not _ASSISTANT:
+        if turn.role != "assistant":
             asked = True
         elif asked:
             index = turn.at[1] if len(turn.at) > 1 else -1

@@ -302,7 +302,7 @@ class StreamWriter:
     def __init__(self, context: ReplyContext) -> None:
         self.context = context
         self.done = False
-        self.phase = WriterPhase.WAITING
+        self.phase: WriterPhase = "WAITING"
         # Not stages: a hop between stages costs more than all of their work.
         self._nulls = NullTrimmer(context.nullable, context.losses).feed if context.nullable is not None else None
         self._filter = self._nulls
@@ -399,7 +399,7 @@ class StreamWriter:
 
     def _end_in_error(self, failure: Failure, out: Frames) -> None:
         failure = redact_failure(failure, self.context.secrets)
-        self.phase = WriterPhase.DONE
+        self.phase = "DONE"
         if failure.unread:
             record_unread(failure, self.context.losses)
         self.write(Error(for_client(failure, self.context.own_key)), out)

@@ -5,33 +5,22 @@ They are the same in all dialects. `StreamWriter` moves by this table.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
+WriterPhase = Literal["WAITING", "OPEN", "FINISHED", "DONE"]
+"""The position of a writer in its stream.
 
-class WriterPhase(IntEnum):
-    """The position of a writer in its stream."""
-
-    WAITING = 0
-    """Nothing of the reply was written."""
-    OPEN = 1
-    """The reply has started. Blocks start and end."""
-    FINISHED = 2
-    """The reason why the reply ended is known. Token counts and the end follow."""
-    DONE = 3
-    """The stream is complete or has failed. Nothing follows."""
-
+- `WAITING`: Nothing of the reply was written.
+- `OPEN`: The reply has started. Blocks start and end.
+- `FINISHED`: The reason why the reply ended is known. Token counts and the end follow.
+- `DONE`: The stream is complete or has failed. Nothing follows.
+"""
 
 WRITER: Final[dict[WriterPhase, dict[str, WriterPhase]]] = {
-    WriterPhase.WAITING: {"Start": WriterPhase.OPEN, "Error": WriterPhase.DONE},
-    WriterPhase.OPEN: {
-        "BlockStart": WriterPhase.OPEN,
-        "BlockEnd": WriterPhase.OPEN,
-        "Finish": WriterPhase.FINISHED,
-        "Error": WriterPhase.DONE,
-    },
-    WriterPhase.FINISHED: {"End": WriterPhase.DONE, "Error": WriterPhase.DONE},
-    WriterPhase.DONE: {},
+    "WAITING": {"Start": "OPEN", "Error": "DONE"},
+    "OPEN": {"BlockStart": "OPEN", "BlockEnd": "OPEN", "Finish": "FINISHED", "Error": "DONE"},
+    "FINISHED": {"End": "DONE", "Error": "DONE"},
+    "DONE": {},
 }
 """Phase of the writer → canonical event → next phase.
 

@@ -16,7 +16,6 @@ _FACTS = ("limit", "remaining", "reset")
 # aiohttp would convert plain names for each reply.
 _OPENAI = {name: tuple(istr(f"x-ratelimit-{fact}-{name}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
 _ANTHROPIC = {name: tuple(istr(f"anthropic-ratelimit-{name}-{fact}") for fact in _FACTS) for name in (REQUESTS, TOKENS)}
-_MESSAGES = Dialect.MESSAGES
 
 
 class _Form:
@@ -49,7 +48,7 @@ class RateHeaders:
 
         OpenAI writes the time until a limit is full again as a duration, Anthropic as a time (RFC 3339).
         """
-        messages = client is _MESSAGES
+        messages = client is Dialect.MESSAGES
         form = self._anthropic if messages else self._openai
         headers = form.headers.copy()
         for index, remaining, reset, size, full in form.buckets:

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
 from dragoman.aio.timeouts import Timeouts
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, Ping
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Ping
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 from support.manual_clock import ManualClock
 
@@ -158,7 +158,7 @@ def test_a_side_that_went_is_noticed_within_a_second(reason: str) -> None:
 
 
 def _tool(index: int) -> BlockStart:
-    return BlockStart(index, BlockKind.TOOL, call_id="c", name="look")
+    return BlockStart(index, "tool", call_id="c", name="look")
 
 
 def test_a_tool_call_that_does_not_move_on_is_a_stall_though_the_upstream_lives() -> None:
@@ -197,7 +197,7 @@ def test_calls_that_are_closed_do_not_stall() -> None:
     tools = ToolStallDetector(under_test.timers)
     tools.check_frame([_tool(0), _tool(1), BlockEnd(0)])
     assert tools.open_calls == {1}
-    tools.check_frame([BlockEnd(1), BlockStart(2, BlockKind.TEXT), Delta(2, "done")])
+    tools.check_frame([BlockEnd(1), BlockStart(2, "text"), Delta(2, "done")])
     assert not tools.open_calls
     under_test.clock.advance(20.0)
     assert not under_test.failed

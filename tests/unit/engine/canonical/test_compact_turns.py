@@ -27,7 +27,7 @@ def said() -> CompactAssistantTurn:
 
 
 WHOLE = Turn(
-    Role.ASSISTANT,
+    "assistant",
     [
         Reasoning("Hm", (*AT, "content", 0), "messages", "c2ln", native=BLOCK),
         Text("Hi", (*AT, "content", 1)),
@@ -35,10 +35,10 @@ WHOLE = Turn(
     ],
     AT,
 )
-RESULTS = Turn(Role.USER, [ToolResult("toolu_1", "ok", ("messages", 4, "content", 0), True)], ("messages", 4))
+RESULTS = Turn("user", [ToolResult("toolu_1", "ok", ("messages", 4, "content", 0), True)], ("messages", 4))
 
 
-def asked(text: str = "Hi", role: Role = Role.USER) -> CompactTextTurn:
+def asked(text: str = "Hi", role: Role = "user") -> CompactTextTurn:
     return single_text_turn(role, text, (*AT, "content"), AT, "top")
 
 
@@ -84,13 +84,13 @@ def test_turns_in_short_equal_whole_ones() -> None:
 
 def test_a_text_may_begin_a_message_and_a_turn_be_a_bare_string() -> None:
     turn = compact_assistant_turn(AT, [], "Hi", AT, [], apart=True, plain=True)
-    assert turn == Turn(Role.ASSISTANT, [Text("Hi", AT, apart=True)], AT, plain=True)
+    assert turn == Turn("assistant", [Text("Hi", AT, apart=True)], AT, plain=True)
     assert compact_assistant_turn(AT, [], None, None, []).parts == []
     assert compact_assistant_turn(AT, [], "", AT, []).parts == []
 
 
 def test_the_other_fields_are_those_of_any_turn() -> None:
-    for turn, role in ((said(), Role.ASSISTANT), (compact_result_turn(AT, []), Role.USER)):
+    for turn, role in ((said(), "assistant"), (compact_result_turn(AT, []), "user")):
         assert (turn.role, turn.at, turn.original, turn.plain, turn.name) == (role, AT, "", False, None)
 
 
@@ -108,15 +108,15 @@ def test_a_turn_of_one_text_holds_the_part_of_a_whole_one() -> None:
     assert turn.compact_text() == "Hi"
     assert turn.compact_assistant() is None
     assert turn.compact_results() is None
-    assert turn == Turn(Role.USER, [Text("Hi", (*AT, "content"))], AT, "top", True)
+    assert turn == Turn("user", [Text("Hi", (*AT, "content"))], AT, "top", True)
     assert turn.compact_text() is None  # the comparison has expanded it
     assert turn.parts is turn.parts
-    assert single_text_turn(Role.INSTRUCTION, "Hi", AT, AT, plain=False) == Turn(Role.INSTRUCTION, [Text("Hi", AT)], AT)
+    assert single_text_turn("instruction", "Hi", AT, AT, plain=False) == Turn("instruction", [Text("Hi", AT)], AT)
 
 
 def test_a_turn_of_one_text_answers_as_the_whole_one_does() -> None:
     for text in ("Hi", ""):
-        short, expanded, whole = asked(text), asked(text), Turn(Role.USER, [Text(text, AT)], AT)
+        short, expanded, whole = asked(text), asked(text), Turn("user", [Text(text, AT)], AT)
         assert expanded.parts == [Text(text, (*AT, "content"))]
         for turn in (short, expanded):
             assert turn.is_empty() is whole.is_empty()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
-from dragoman.canonical.request import Json, Native, Part, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.request import Json, Native, Part, Request, Text, ToolCall, ToolResult, Turn
 from dragoman.dialects.messages.request.write import write_request as write_messages
 from dragoman.dialects.responses.request.write import write_request as write_responses
 from dragoman.knobs import Knobs
@@ -26,17 +26,17 @@ DROPPED = LossCode.VENDOR_BLOCK
 
 def user(text: str, number: int, cache: Json | None = None, *, plain: bool = True) -> Turn:
     at = ("messages", number)
-    return Turn(Role.USER, [Text(text, (*at, "content"), cache)], at, "", plain)
+    return Turn("user", [Text(text, (*at, "content"), cache)], at, "", plain)
 
 
 def assistant(text: str, number: int) -> Turn:
     at = ("messages", number)
-    return Turn(Role.ASSISTANT, [Text(text, (*at, "content"))], at, "", True)
+    return Turn("assistant", [Text(text, (*at, "content"))], at, "", True)
 
 
 def system(text: str, number: int) -> Turn:
     at = ("messages", number)
-    return Turn(Role.INSTRUCTION, [Text(text, (*at, "content"))], at, "system", True)
+    return Turn("instruction", [Text(text, (*at, "content"))], at, "system", True)
 
 
 def call(number: int) -> Turn:
@@ -48,7 +48,7 @@ def call(number: int) -> Turn:
 def result(number: int, cache: Json | None = None) -> Turn:
     at, call_id = ("messages", number), f"c{number - 1}"
     if cache is not None:  # never in short
-        return Turn(Role.USER, [ToolResult(call_id, "out", at, False, cache)], at)
+        return Turn("user", [ToolResult(call_id, "out", at, False, cache)], at)
     return compact_result_turn(at, [(call_id, "out", at, False)])
 
 
@@ -56,7 +56,7 @@ def whole(turn: Turn) -> Turn:
     """The same turn, with a part beside the others that is dropped: nothing recognises it as a short one."""
     beside = Native("elsewhere", "x", {}, DROPPED, turn.at)
     parts: list[Part] = [*turn.parts]
-    if turn.role is not Role.INSTRUCTION:
+    if turn.role != "instruction":
         parts.append(beside)
     return Turn(turn.role, parts, turn.at, turn.original, turn.plain, turn.name)
 
@@ -157,9 +157,9 @@ def test_marks_give_every_lonely_text_before_and_behind_them_one_shape(marked: i
 
 
 def test_what_results_overtake_is_named_by_its_own_path() -> None:
-    call_turn = Turn(Role.ASSISTANT, [ToolCall("c1", "f", "{}", ("messages", 1))], ("messages", 1))
+    call_turn = Turn("assistant", [ToolCall("c1", "f", "{}", ("messages", 1))], ("messages", 1))
     said = user("wait", 3)
-    answer = Turn(Role.USER, [ToolResult("c1", "out", ("messages", 4))], ("messages", 4))
+    answer = Turn("user", [ToolResult("c1", "out", ("messages", 4))], ("messages", 4))
     messages, losses = write("messages", [user("go", 0), call_turn, system("mind", 2), said, answer], MESSAGES)
     assert [block["type"] for block in messages[2]["content"]] == ["tool_result", "text"]
     assert losses == [(LossCode.SYSTEM_REORDERED, "messages[2]"), (LossCode.BLOCK_ORDER, "messages[3]")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.canonical.request import Image, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn, Url
 
 
-def turn(*parts: Part, role: Role = Role.ASSISTANT) -> Turn:
+def turn(*parts: Part, role: Role = "assistant") -> Turn:
     return Turn(role, list(parts))
 
 
@@ -25,7 +25,7 @@ def test_a_turn_of_empty_texts_is_empty() -> None:
 
 
 def test_results_are_no_content() -> None:
-    results = turn(ToolResult("c1", "ok"), Text(""), ToolResult("c2", "ok"), role=Role.USER)
+    results = turn(ToolResult("c1", "ok"), Text(""), ToolResult("c2", "ok"), role="user")
     assert results.has_results()
     assert not results.has_content()
     assert results.result_ids() == [(0, "c1"), (2, "c2")]
@@ -35,7 +35,7 @@ def test_results_are_no_content() -> None:
 
 
 def test_calls_and_results_are_renamed() -> None:
-    calls, results = turn(*CALLS), turn(ToolResult("c1", "ok"), role=Role.USER)
+    calls, results = turn(*CALLS), turn(ToolResult("c1", "ok"), role="user")
     assert calls.call_ids() == ["c1", "c2"]
     calls.rename_calls(lambda call_id, at: f"{call_id}-{at[0]}")
     results.rename_results(str.upper)
@@ -54,4 +54,4 @@ def test_parts_are_dropped_by_their_places() -> None:
 
 def test_a_turn_with_parts_is_not_compact() -> None:
     assert turn(*CALLS).compact_assistant() is None
-    assert turn(ToolResult("c", "ok"), role=Role.USER).compact_results() is None
+    assert turn(ToolResult("c", "ok"), role="user").compact_results() is None

@@ -24,7 +24,7 @@ def calls(ids: str, short: bool) -> Turn:
     """A turn of the assistant's with a call for each letter."""
     if short:
         return compact_assistant_turn(AT, [], "Let me see.", AT, [(call_id, "f", "{}", AT) for call_id in ids])
-    return Turn(Role.ASSISTANT, [Text("Let me see."), *(ToolCall(call_id, "f", "{}", AT) for call_id in ids)], AT)
+    return Turn("assistant", [Text("Let me see."), *(ToolCall(call_id, "f", "{}", AT) for call_id in ids)], AT)
 
 
 def results(ids: str, short: bool) -> Turn:
@@ -32,7 +32,7 @@ def results(ids: str, short: bool) -> Turn:
     if short:
         return compact_result_turn(AT, [(call_id, "done", AT, False) for call_id in ids])
     parts: list[Part] = [ToolResult(call_id, "done", AT) for call_id in ids]
-    return Turn(Role.USER, [*parts, Text("and?")], AT)
+    return Turn("user", [*parts, Text("and?")], AT)
 
 
 def words(role: Role) -> Turn:
@@ -43,7 +43,7 @@ ids = st.text("abcde", max_size=3)
 lone = st.one_of(
     st.builds(calls, ids, st.booleans()),
     st.builds(results, ids, st.booleans()),
-    st.sampled_from((Role.USER, Role.INSTRUCTION)).map(words),
+    st.sampled_from((words("user"), words("instruction"))),
 )
 exchange = st.builds(
     lambda ids, there, back: [calls(ids, there), results(ids, back)], ids, st.booleans(), st.booleans()
@@ -71,7 +71,7 @@ def test_distinct_calls_keep_their_ids(turns: list[Turn]) -> None:
 
 @pytest.mark.parametrize("short", [True, False])
 def test_an_agents_history_is_settled(short: bool) -> None:
-    said = words(Role.USER)
+    said = words("user")
     turns = [said, calls("a", short), results("a", short), calls("bc", short), results("b", short), results("c", short)]
     assert pair_calls([*turns, calls("", short), said])[:3] == (True, True, ["a", "b", "c"])
     assert pair_calls(turns).complete
@@ -81,7 +81,7 @@ def test_an_agents_history_is_settled(short: bool) -> None:
 
 @pytest.mark.parametrize("short", [True, False])
 def test_as_many_results_as_calls_are_not_enough(short: bool) -> None:
-    late = [calls("a", short), words(Role.USER), calls("b", short), results("ab", short)]
+    late = [calls("a", short), words("user"), calls("b", short), results("ab", short)]
     crossed = [calls("a", short), results("b", short), calls("b", short), results("a", short)]
     twice = [calls("aa", short), results("aa", short)]
     assert [pair_calls(turns)[:2] for turns in (late, crossed, twice)] == [(True, False), (True, False), (False, False)]

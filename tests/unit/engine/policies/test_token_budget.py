@@ -20,7 +20,6 @@ from dragoman.canonical.request import (
     Part,
     Reasoning,
     Request,
-    Role,
     Text,
     ToolCall,
     ToolResult,
@@ -60,7 +59,7 @@ def fit(request: Request, size: int, *, knobs: Knobs = ON, dialect: str = "chat"
 
 
 def user(*parts: Part) -> Turn:
-    return Turn(Role.USER, list(parts))
+    return Turn("user", list(parts))
 
 
 def step(number: int, content: str | list[Part], thought: str = "") -> list[Turn]:
@@ -68,7 +67,7 @@ def step(number: int, content: str | list[Part], thought: str = "") -> list[Turn
     call = ToolCall(f"call_{number}", "read", "{}", ("messages", number))
     said: list[Part] = [Reasoning(thought, ("messages", number), "chat")] if thought else []
     result = ToolResult(call.id, content, ("messages", number, "content"))
-    return [Turn(Role.ASSISTANT, [*said, call]), user(result)]
+    return [Turn("assistant", [*said, call]), user(result)]
 
 
 def short_step(number: int, content: str, thought: str) -> list[Turn]:
@@ -234,7 +233,7 @@ def test_reasoning_signed_over_what_went_is_left_out_where_that_is_checked(repla
     request = conversation(*(turn for number in range(1, 9) for turn in signed(number)))
     size = tokens(request)
     losses = fit(request, int((size - 10) / SHARE), dialect="messages", thinking_replay=replay)
-    thoughts = [isinstance(turn.parts[0], Reasoning) for turn in request.turns if turn.role is Role.ASSISTANT]
+    thoughts = [isinstance(turn.parts[0], Reasoning) for turn in request.turns if turn.role == "assistant"]
     assert thoughts == left
     assert losses.counts.get(LossCode.THINKING_INVALIDATED, 0) == left.count(False)
 
@@ -260,7 +259,7 @@ def turns_of(contents: list[tuple[str, str]]) -> list[Turn]:
     turns: list[Turn] = []
     for number, (content, thought) in enumerate(contents):
         if content == "user image":
-            turns += [Turn(Role.ASSISTANT, [Text("What next?")]), user(Text("this"), IMAGE)]
+            turns += [Turn("assistant", [Text("What next?")]), user(Text("this"), IMAGE)]
         elif content == "image":
             turns += step(number, [IMAGE], thought)
         else:

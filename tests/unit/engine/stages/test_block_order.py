@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -36,29 +35,29 @@ from support.strategies import ANY, batches, event_streams
 
 def test_T01_indexes_count_up_in_start_order_whatever_the_keys() -> None:
     blocks = BlockMap()
-    assert blocks.start(7, BlockKind.TOOL) == 0
-    assert blocks.start("text", BlockKind.TEXT) == 1
-    assert blocks.start((3, 1), BlockKind.TOOL) == 2
-    assert blocks.open == {7: (0, BlockKind.TOOL), "text": (1, BlockKind.TEXT), (3, 1): (2, BlockKind.TOOL)}
+    assert blocks.start(7, "tool") == 0
+    assert blocks.start("text", "text") == 1
+    assert blocks.start((3, 1), "tool") == 2
+    assert blocks.open == {7: (0, "tool"), "text": (1, "text"), (3, 1): (2, "tool")}
     assert blocks.end("text") == 1
     assert blocks.end(7) == 0
-    assert blocks.open == {(3, 1): (2, BlockKind.TOOL)}
+    assert blocks.open == {(3, 1): (2, "tool")}
 
 
 def test_a_key_may_come_back_after_its_end_as_a_new_block() -> None:
     blocks = BlockMap()
-    assert blocks.start("text", BlockKind.TEXT) == 0
+    assert blocks.start("text", "text") == 0
     assert blocks.end("text") == 0
-    assert blocks.start("text", BlockKind.TEXT) == 1
+    assert blocks.start("text", "text") == 1
 
 
 def test_start_twice_is_the_upstreams_fault() -> None:
     blocks = BlockMap()
-    blocks.start(0, BlockKind.TEXT)
+    blocks.start(0, "text")
     with pytest.raises(UpstreamProtocolError, match="started block 0 twice"):
-        blocks.start(0, BlockKind.TOOL)
+        blocks.start(0, "tool")
     assert blocks.count == 1
-    assert blocks.open == {0: (0, BlockKind.TEXT)}
+    assert blocks.open == {0: (0, "text")}
 
 
 def test_T02_ending_what_is_not_open_is_the_upstreams_fault() -> None:
@@ -66,7 +65,7 @@ def test_T02_ending_what_is_not_open_is_the_upstreams_fault() -> None:
     with pytest.raises(UpstreamProtocolError, match="block 0, which is not open") as caught:
         blocks.end(0)
     assert caught.value.failure.status == 502
-    blocks.start(0, BlockKind.TEXT)
+    blocks.start(0, "text")
     blocks.end(0)
     with pytest.raises(UpstreamProtocolError):
         blocks.end(0)
@@ -75,15 +74,15 @@ def test_T02_ending_what_is_not_open_is_the_upstreams_fault() -> None:
 def test_the_limit_counts_all_blocks_not_only_the_open_ones() -> None:
     blocks = BlockMap(Limits(blocks=2))
     for key in range(2):
-        blocks.start(key, BlockKind.TEXT)
+        blocks.start(key, "text")
         blocks.end(key)
     with pytest.raises(LimitExceeded) as caught:
-        blocks.start(2, BlockKind.TEXT)
+        blocks.start(2, "text")
     assert (caught.value.name, caught.value.limit, caught.value.failure.status) == ("blocks", 2, 502)
 
 
 def tool(index: int) -> BlockStart:
-    return BlockStart(index, BlockKind.TOOL, f"call_{index}", "f")
+    return BlockStart(index, "tool", f"call_{index}", "f")
 
 
 def test_later_blocks_are_held_until_the_earlier_one_ends() -> None:
@@ -135,7 +134,7 @@ def test_held_text_is_one_piece_in_memory() -> None:
 
 
 def text(index: int) -> BlockStart:
-    return BlockStart(index, BlockKind.TEXT)
+    return BlockStart(index, "text")
 
 
 def test_open_prose_ends_when_the_next_block_starts() -> None:
@@ -152,15 +151,15 @@ def test_open_prose_ends_when_the_next_block_starts() -> None:
 
 def test_a_proof_that_comes_late_has_a_block_of_its_own() -> None:
     order = BlockOrder(prose_ends=True)
-    thought, proof = BlockStart(0, BlockKind.REASONING), Opaque(0, "messages", "signature", "s")
+    thought, proof = BlockStart(0, "reasoning"), Opaque(0, "messages", "signature", "s")
     assert order.feed([thought, Delta(0, "a"), text(1)]) == [thought, Delta(0, "a"), BlockEnd(0), text(1)]
-    assert order.feed([proof]) == [BlockEnd(1), BlockStart(-1, BlockKind.REASONING), replace(proof, index=-1)]
+    assert order.feed([proof]) == [BlockEnd(1), BlockStart(-1, "reasoning"), replace(proof, index=-1)]
     assert order.feed([BlockEnd(0), Delta(1, "x")]) == [BlockEnd(-1), text(-2), Delta(-2, "x")]
 
 
 def test_an_opaque_block_without_its_payload_keeps_nobody_waiting() -> None:
     order = BlockOrder(prose_ends=True)
-    hosted = BlockStart(0, BlockKind.OPAQUE, name="web_search_call", code="hosted_history")
+    hosted = BlockStart(0, "opaque", name="web_search_call", code="hosted_history")
     payload = Opaque(0, "responses", "block", {"type": "web_search_call"})
     assert order.feed([hosted, text(1), Delta(1, "a")]) == [hosted, text(1), Delta(1, "a")]
     assert order.feed([payload, BlockEnd(0)]) == [], "it does not split the text"
@@ -196,7 +195,7 @@ def alone(events: list[Event]) -> None:
             unseen.discard(event.index)
             assert current is None
             current = event.index
-        elif isinstance(event, BlockStart) and event.kind is BlockKind.OPAQUE:
+        elif isinstance(event, BlockStart) and event.kind == "opaque":
             unseen.add(event.index)
         elif isinstance(event, BlockStart):
             assert current is None
@@ -273,7 +272,7 @@ def test_law_prose_that_ends_early_goes_on_and_nothing_is_lost(events: list[Even
         given = [kind_of for kind_of in events if type(kind_of) is kind]
         assert len([event for event in out if type(event) is kind]) == len(given)
     assert sum(map(len, pieces.values())) == len([event for event in events if isinstance(event, Delta)])
-    calls = {index for index, kind in kinds.items() if kind is BlockKind.TOOL}
+    calls = {index for index, kind in kinds.items() if kind == "tool"}
     for index in calls:
         assert content(out, index) == content(events, index)
     starts = [event.index for event in out if isinstance(event, BlockStart) and event.index in calls]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import LossCode, direction, translate
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event, text_run
-from dragoman.canonical.request import Tool, ToolKind
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, text_run
+from dragoman.canonical.request import Tool
 from dragoman.dialects import Dialect
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
@@ -92,7 +92,7 @@ def test_what_is_left_is_the_object_without_its_nulls(
 
 
 def tool(**properties: Any) -> Tool:
-    return Tool(ToolKind.FUNCTION, "read", schema={"type": "object", "properties": properties})
+    return Tool("function", "read", schema={"type": "object", "properties": properties})
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_schema_says_which_parameters_take_null(schema: Any, takes: bool) ->
 
 
 def test_a_tool_without_parameters_of_its_own_takes_anything() -> None:
-    assert nullable([Tool(ToolKind.FUNCTION, "a"), Tool(ToolKind.FUNCTION, "b", schema={"type": "object"})]) == {
+    assert nullable([Tool("function", "a"), Tool("function", "b", schema={"type": "object"})]) == {
         "a": None,
         "b": None,
     }
@@ -127,12 +127,12 @@ def test_events_beside_the_call_are_left_alone() -> None:
     trimmer = NullTrimmer({}, Losses())
     said: list[Event] = [text_run(0, "null", ["null"], [b'"null"'])]
     assert trimmer.feed(said) is said
-    free: list[Event] = [BlockStart(1, BlockKind.TOOL, "c", "patch", custom=True), Delta(1, '{"a":null}'), BlockEnd(1)]
+    free: list[Event] = [BlockStart(1, "tool", "c", "patch", custom=True), Delta(1, '{"a":null}'), BlockEnd(1)]
     assert trimmer.feed(list(free)) == free
     kept = text_run(2, '"b":"x', ['"b"', ':"x'], [b'"\\"b\\""', b'":\\"x"'])
     out = trimmer.feed(
         [
-            BlockStart(2, BlockKind.TOOL, "d", "read"),
+            BlockStart(2, "tool", "d", "read"),
             Delta(2, '{"a":null,"b":"'),
             text_run(2, "yz", kept.pieces, kept.encoded),
         ]

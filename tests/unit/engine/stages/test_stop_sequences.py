@@ -48,7 +48,7 @@ def cut(events: list[Event], *stops: str) -> list[Event]:
 
 
 def said(*pieces: str, index: int = 0) -> list[Event]:
-    return [BlockStart(index, BlockKind.TEXT), *(Delta(index, piece) for piece in pieces), BlockEnd(index)]
+    return [BlockStart(index, "text"), *(Delta(index, piece) for piece in pieces), BlockEnd(index)]
 
 
 def reply(*parts: Part) -> Reply:
@@ -62,7 +62,7 @@ def text_of(events: list[Event]) -> str:
 def test_a_match_across_pieces_never_shows_any_part_of_itself() -> None:
     assert cut([START, *said("One E", "N", "D two"), *END], "END") == [
         START,
-        BlockStart(0, BlockKind.TEXT),
+        BlockStart(0, "text"),
         Delta(0, "One "),
         BlockEnd(0),
         Finish(Stop(StopReason.STOP_SEQUENCE, None, "END")),
@@ -77,7 +77,7 @@ def test_what_was_held_leaves_when_it_was_no_match() -> None:
 
 def test_text_that_can_be_no_beginning_of_a_match_is_not_held() -> None:
     cutter = StopCutter(ReplyContext("m"), ("END",))
-    cutter.feed([START, BlockStart(0, BlockKind.TEXT)])
+    cutter.feed([START, BlockStart(0, "text")])
     assert cutter.feed([Delta(0, "One")]) == [Delta(0, "One")]
     assert cutter.feed([Delta(0, " twE")]) == [Delta(0, " tw")]
     assert cutter.feed([Delta(0, "E")]) == [Delta(0, "E")]
@@ -90,14 +90,14 @@ def test_the_match_that_is_whole_first_wins_however_the_text_comes(pieces: list[
     assert Finish(Stop(StopReason.STOP_SEQUENCE, None, "BC")) in events
 
 
-@pytest.mark.parametrize("kind", [BlockKind.TOOL, BlockKind.REASONING, BlockKind.REFUSAL])
+@pytest.mark.parametrize("kind", ["tool", "reasoning", "refusal"])
 def test_nothing_but_text_is_ever_cut(kind: BlockKind) -> None:
     events = [START, BlockStart(0, kind, "a", "f"), Delta(0, '{"a":"EN'), Delta(0, 'D"}'), BlockEnd(0), *END]
     assert cut(events, "END") == events
 
 
 def test_a_call_that_is_open_at_the_cut_stays_incomplete() -> None:
-    events = [START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, "{"), *said("xEND", index=1)[:-1]]
+    events = [START, BlockStart(0, "tool", "a", "f"), Delta(0, "{"), *said("xEND", index=1)[:-1]]
     assert cut(events, "END")[-4:] == [
         BlockEnd(0, complete=False),
         BlockEnd(1, complete=True),
@@ -121,7 +121,7 @@ def test_T26_the_cutter_is_done_at_the_match_and_ignores_the_rest() -> None:
 
 def test_an_error_passes_and_releases_nothing() -> None:
     error = Error(Failure(FailureKind.API, "cut", 502))
-    assert cut([START, BlockStart(0, BlockKind.TEXT), Delta(0, "xEN"), error], "END")[-2:] == [Delta(0, "x"), error]
+    assert cut([START, BlockStart(0, "text"), Delta(0, "xEN"), error], "END")[-2:] == [Delta(0, "x"), error]
 
 
 @given(st.data(), _texts, _stops)
@@ -170,7 +170,7 @@ def test_behind_a_whole_call_the_reply_ends_as_one_that_calls(whole: bool) -> No
     """A client that is told of a stop sequence, or a plain stop, does not run the call."""
     reason = StopReason.TOOL_CALLS if whole else StopReason.STOP_SEQUENCE
     context = ReplyContext("m")
-    called: list[Event] = [BlockStart(0, BlockKind.TOOL, "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
+    called: list[Event] = [BlockStart(0, "tool", "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
     events = StopCutter(context, ("END",)).feed([START, *called, *said("a END b", index=1), *END])
     assert [event.stop.reason for event in events if isinstance(event, Finish)] == [reason]
     assert ("finish_fixed=1" in context.losses.header()) == whole

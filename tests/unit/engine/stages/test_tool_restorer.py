@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -24,7 +23,7 @@ from dragoman.canonical.events import (
     StopReason,
 )
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Part, Text, ToolCall, ToolKind
+from dragoman.canonical.request import Part, Text, ToolCall
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
@@ -33,16 +32,16 @@ from support.canonical import check
 from support.replies import reply_of
 
 TOOLS = {
-    "patch": OriginalTool("patch", None, ToolKind.CUSTOM),
-    "ns__exec": OriginalTool("exec", "ns", ToolKind.CUSTOM),
+    "patch": OriginalTool("patch", None, "custom"),
+    "ns__exec": OriginalTool("exec", "ns", "custom"),
     "ns__add": OriginalTool("add", "ns"),
-    "tool_search": OriginalTool("tool_search", None, ToolKind.SEARCH),
+    "tool_search": OriginalTool("tool_search", None, "search"),
 }
 START = Start("id", "m")
 
 
 def call(index: int, name: str, **fields: Any) -> BlockStart:
-    return BlockStart(index, BlockKind.TOOL, f"c{index}", name, **fields)
+    return BlockStart(index, "tool", f"c{index}", name, **fields)
 
 
 def finish(reason: StopReason = StopReason.TOOL_CALLS) -> list[Event]:
@@ -106,8 +105,8 @@ def test_interleaved_calls_keep_their_own_text() -> None:
 
 
 def test_texts_of_the_same_name_are_left_alone() -> None:
-    events: list[Event] = [START, BlockStart(0, BlockKind.TEXT), Delta(0, '{"input":"x"}'), BlockEnd(0)]
-    events += [BlockStart(1, BlockKind.OPAQUE, name="patch", code="vendor_block"), BlockEnd(1), *finish(StopReason.END)]
+    events: list[Event] = [START, BlockStart(0, "text"), Delta(0, '{"input":"x"}'), BlockEnd(0)]
+    events += [BlockStart(1, "opaque", name="patch", code="vendor_block"), BlockEnd(1), *finish(StopReason.END)]
     assert restored(*events) == events
 
 
@@ -117,7 +116,7 @@ def test_a_call_that_the_upstream_made_as_free_text_is_not_unwrapped() -> None:
 
 
 def test_namespaces_that_the_upstream_takes_tell_tools_apart() -> None:
-    tools = {"ns__exec": OriginalTool("exec", "ns", ToolKind.CUSTOM)}
+    tools = {"ns__exec": OriginalTool("exec", "ns", "custom")}
     for namespace, is_custom in (("ns", True), ("other", False), (None, False)):
         start = restored(START, call(0, "exec", namespace=namespace), tools=tools)[1]
         assert start == call(0, "exec", namespace=namespace, custom=is_custom)

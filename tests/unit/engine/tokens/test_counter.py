@@ -17,12 +17,10 @@ from dragoman.canonical.request import (
     Reasoning,
     Refusal,
     Request,
-    Role,
     SearchResult,
     Text,
     Tool,
     ToolCall,
-    ToolKind,
     ToolReference,
     ToolResult,
     Turn,
@@ -45,7 +43,7 @@ class Measure:
 
 def texts_of(*parts: Part, **fields: Any) -> list[str]:
     prompt = PromptSize(Dialect.CHAT)
-    prompt.turn(Turn(Role.USER, list(parts)))
+    prompt.turn(Turn("user", list(parts)))
     prompt.setting(Request("chat", "m", [], **fields))
     return [text for text in prompt.texts if text]
 
@@ -63,8 +61,8 @@ def test_all_that_a_model_reads_is_counted_and_nothing_else() -> None:
 
 
 def test_tools_and_the_form_of_the_answer_are_counted() -> None:
-    tool = Tool(ToolKind.FUNCTION, "read", description="Reads.", schema={"type": "object"})
-    hosted = Tool(ToolKind.HOSTED, "web_search", native={"type": "web_search"})
+    tool = Tool("function", "read", description="Reads.", schema={"type": "object"})
+    hosted = Tool("hosted", "web_search", native={"type": "web_search"})
     form = OutputFormat("json_schema", schema={"type": "object"})
     told = texts_of(tools=[tool, hosted], format=form)
     assert told == ["read", "Reads.", '{"type":"object"}', "web_search", '{"type":"web_search"}', '{"type":"object"}']
@@ -74,7 +72,7 @@ def test_encrypted_reasoning_counts_by_its_size() -> None:
     sizes = []
     for part in (Reasoning("", proof="x" * 600), Reasoning("")):
         prompt = PromptSize(Dialect.RESPONSES)
-        prompt.turn(Turn(Role.ASSISTANT, [part]))
+        prompt.turn(Turn("assistant", [part]))
         sizes.append(prompt.size)
     assert sizes[0] - sizes[1] == 100
 
@@ -82,7 +80,7 @@ def test_encrypted_reasoning_counts_by_its_size() -> None:
 def test_images_and_files_count_by_their_rules_wherever_they_are() -> None:
     def size(*parts: Part) -> int:
         prompt = PromptSize(Dialect.MESSAGES)
-        prompt.turn(Turn(Role.USER, list(parts)))
+        prompt.turn(Turn("user", list(parts)))
         return prompt.size
 
     image = Image(Url("https://x/a.png"))
@@ -97,8 +95,8 @@ def test_a_step_in_short_counts_as_the_turn_that_it_is_and_stays_in_short() -> N
         (), [("thought", (), "messages", None, False, None, None)], "text", (), [("c", "read", "{}", ())]
     )
     result = compact_result_turn((), [("c", "the file", (), False)])
-    whole = Turn(Role.ASSISTANT, [Reasoning("thought"), Text("text"), ToolCall("c", "read", "{}")])
-    results = Turn(Role.USER, [ToolResult("c", "the file")])
+    whole = Turn("assistant", [Reasoning("thought"), Text("text"), ToolCall("c", "read", "{}")])
+    results = Turn("user", [ToolResult("c", "the file")])
     counter = Counter(Measure())
     short = counter.request(Request("chat", "m", [said, result]), Dialect.CHAT)
     assert short == counter.request(Request("chat", "m", [whole, results]), Dialect.CHAT)

@@ -6,7 +6,6 @@ import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -26,14 +25,14 @@ from dragoman.tokens.stream_usage import usage_so_far
 
 WRITERS = [codec.writer for codec in CODECS.values()]
 SAID: list[Event] = [
-    BlockStart(0, BlockKind.REASONING),
+    BlockStart(0, "reasoning"),
     Delta(0, "Hm"),
     BlockEnd(0),
-    BlockStart(1, BlockKind.TEXT),
+    BlockStart(1, "text"),
     Delta(1, "Größer"),
     text_run(1, " als 東京", [" als", " 東京"], [b" als", " 東京".encode()]),
     BlockEnd(1),
-    BlockStart(2, BlockKind.TOOL, "c", "look"),
+    BlockStart(2, "tool", "c", "look"),
     Delta(2, "{}"),
     BlockEnd(2),
 ]

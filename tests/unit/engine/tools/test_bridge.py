@@ -14,12 +14,10 @@ from dragoman.canonical.request import (
     Namespace,
     Part,
     Request,
-    Role,
     Text,
     Tool,
     ToolCall,
     ToolChoice,
-    ToolKind,
     ToolReference,
     ToolResult,
     Turn,
@@ -40,15 +38,15 @@ AT: Path = ("tools", 0)
 
 
 def function(name: str, namespace: Namespace | None = None, **fields: Any) -> Tool:
-    return Tool(ToolKind.FUNCTION, name, AT, schema={"type": "object"}, namespace=namespace, **fields)
+    return Tool("function", name, AT, schema={"type": "object"}, namespace=namespace, **fields)
 
 
 def custom(name: str, namespace: Namespace | None = None, native: Any = None, **fields: Any) -> Tool:
-    return Tool(ToolKind.CUSTOM, name, AT, native=native or {"type": "custom"}, namespace=namespace, **fields)
+    return Tool("custom", name, AT, native=native or {"type": "custom"}, namespace=namespace, **fields)
 
 
 def search() -> Tool:
-    return Tool(ToolKind.SEARCH, "tool_search", AT, "Finds tools.", {"type": "object"}, native={"type": "tool_search"})
+    return Tool("search", "tool_search", AT, "Finds tools.", {"type": "object"}, native={"type": "tool_search"})
 
 
 def bridge(
@@ -60,7 +58,7 @@ def bridge(
     losses: Losses | None = None,
     **knobs: Any,
 ) -> tuple[Request, dict[str, OriginalTool]]:
-    turns = [Turn(Role.ASSISTANT, parts)] if parts is not None else []
+    turns = [Turn("assistant", parts)] if parts is not None else []
     request = Request(origin, "m", turns, tools=list(tools), tool_choice=choice)
     return request, bridge_tools(
         request, request.turns, profile, Knobs(**knobs), Losses() if losses is None else losses, NameTable(64)
@@ -119,7 +117,7 @@ def test_names_that_collide_once_flattened_are_refused(tools: list[Tool]) -> Non
 
 
 def test_a_provider_run_tool_may_stand_beside_a_function_of_its_name() -> None:
-    hosted = Tool(ToolKind.HOSTED, "web_search", AT, native={"type": "web_search"})
+    hosted = Tool("hosted", "web_search", AT, native={"type": "web_search"})
     request, declared = bridge(hosted, function("web_search"), copy.copy(hosted))
     assert [tool.kind for tool in request.tools] == ["hosted", "function", "hosted"]
     assert not declared
@@ -183,7 +181,7 @@ def test_a_free_text_tool_becomes_a_function_with_one_text_field() -> None:
     assert tool.schema is not None
     assert (tool.schema["required"], tool.schema["additionalProperties"]) == (["input"], False)
     assert tool.schema["properties"]["input"]["type"] == "string"
-    assert declared == {"patch": OriginalTool("patch", None, ToolKind.CUSTOM)}
+    assert declared == {"patch": OriginalTool("patch", None, "custom")}
     assert losses.rows == [(LossCode.CUSTOM_WRAPPED, "tools[0]", "became a function")]
 
 
@@ -211,7 +209,7 @@ def test_a_malformed_grammar_is_the_clients_error(form: Any) -> None:
 def test_a_free_text_tool_in_a_namespace() -> None:
     request, declared = bridge(custom("exec", NOTES))
     assert request.tools[0].name == "mcp__notes__exec"
-    assert declared == {"mcp__notes__exec": OriginalTool("exec", "mcp__notes", ToolKind.CUSTOM)}
+    assert declared == {"mcp__notes__exec": OriginalTool("exec", "mcp__notes", "custom")}
 
 
 def test_a_free_text_tool_is_only_renamed_where_the_upstream_takes_it() -> None:
@@ -220,12 +218,12 @@ def test_a_free_text_tool_is_only_renamed_where_the_upstream_takes_it() -> None:
         ToolResult("c", "2", custom=True),
     ]
     request, declared = bridge(custom("exec", NOTES), profile=HAS_CUSTOM, parts=parts)
-    assert request.tools[0].kind is ToolKind.CUSTOM
+    assert request.tools[0].kind == "custom"
     assert request.turns[0].parts == [
         ToolCall("c", "mcp__notes__exec", "1", custom=True),
         ToolResult("c", "2", custom=True),
     ]
-    assert declared == {"mcp__notes__exec": OriginalTool("exec", "mcp__notes", ToolKind.CUSTOM)}
+    assert declared == {"mcp__notes__exec": OriginalTool("exec", "mcp__notes", "custom")}
 
 
 def test_the_history_of_a_wrapped_tool_is_wrapped() -> None:
@@ -290,8 +288,8 @@ def test_a_tool_search_becomes_a_function() -> None:
         ),
     ]
     request, declared = bridge(search(), function("add", NOTES), function("plain"), parts=parts, losses=losses)
-    assert request.tools[0].kind is ToolKind.FUNCTION
-    assert declared["tool_search"] == OriginalTool("tool_search", None, ToolKind.SEARCH)
+    assert request.tools[0].kind == "function"
+    assert declared["tool_search"] == OriginalTool("tool_search", None, "search")
     assert request.turns[0].parts == [
         ToolCall("c", "tool_search", '{"query":"notes"}'),
         ToolResult("c", "Two:\nTools found: mcp__notes__add, plain", ("r",)),
@@ -348,7 +346,7 @@ def test_bridging_a_longer_history_extends_the_shorter_one(
 ) -> None:
     def bridged(history: list[list[Part]]) -> list[list[Part]]:
         tools = [function("add", NOTES), custom("patch"), search()]
-        made = [Turn(Role.ASSISTANT, copy.deepcopy(parts)) for parts in history]
+        made = [Turn("assistant", copy.deepcopy(parts)) for parts in history]
         request = Request("responses", "m", made, tools=tools)
         bridge_tools(request, request.turns, profile, Knobs(), Losses(), NameTable(64))
         return [turn.parts for turn in request.turns]

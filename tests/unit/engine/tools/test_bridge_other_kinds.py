@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.events import BlockKind, BlockStart, Error, Event, Start, Stop, StopReason
+from dragoman.canonical.events import BlockStart, Error, Event, Start, Stop, StopReason
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import (
     Json,
     Namespace,
     Part,
     Request,
-    Role,
     Text,
     Tool,
     ToolCall,
@@ -43,9 +42,9 @@ DIALECTS = pytest.mark.parametrize("dialect", [chat, messages], ids=["chat", "me
 
 def refused(dialect: Any, *, tools: list[Tool] | None = None, parts: list[Part] | None = None, **fields: Any) -> str:
     """The path that the refusal names."""
-    turns = [Turn(Role.USER, [Text("x")])]
-    turns += [Turn(Role.USER if type(part) is ToolResult else Role.ASSISTANT, [part]) for part in parts or ()]
-    turns.append(Turn(Role.USER, [Text("y")]))
+    turns = [Turn("user", [Text("x")])]
+    turns += [Turn("user" if type(part) is ToolResult else "assistant", [part]) for part in parts or ()]
+    turns.append(Turn("user", [Text("y")]))
     request = Request("responses", "m", turns, tools=tools or [], **fields)
     with pytest.raises(Unsupported) as caught:
         dialect.write_request(
@@ -55,7 +54,7 @@ def refused(dialect: Any, *, tools: list[Tool] | None = None, parts: list[Part] 
 
 
 @DIALECTS
-@pytest.mark.parametrize("kind", [ToolKind.FUNCTION, ToolKind.CUSTOM])
+@pytest.mark.parametrize("kind", ["function", "custom"])
 def test_a_tool_in_a_namespace(dialect: Any, kind: ToolKind) -> None:
     tool = Tool(kind, "add", ("tools", 1), native={"type": "custom"}, namespace=Namespace("ns"))
     assert refused(dialect, tools=[tool]) == "tools[1]"
@@ -64,7 +63,7 @@ def test_a_tool_in_a_namespace(dialect: Any, kind: ToolKind) -> None:
 @DIALECTS
 def test_a_tool_search(dialect: Any) -> None:
     native: Json = {"type": "tool_search"}
-    tool = Tool(ToolKind.SEARCH, "tool_search", ("tools", 0), schema={}, native=native, origin="responses")
+    tool = Tool("search", "tool_search", ("tools", 0), schema={}, native=native, origin="responses")
     assert refused(dialect, tools=[tool]) == "tools[0]"
 
 
@@ -87,9 +86,9 @@ def test_free_text_tools_at_messages(dialect: Any) -> None:
     assert refused(dialect, parts=[call]) == "input[4]"
     parts: list[Part] = [ToolCall("c", "p", "{}"), ToolResult("c", "x", ("input", 5), custom=True)]
     assert refused(dialect, parts=parts) == "input[5]"
-    assert refused(dialect, tools=[Tool(ToolKind.CUSTOM, "p", ("tools", 0))]) == "tools[0]"
+    assert refused(dialect, tools=[Tool("custom", "p", ("tools", 0))]) == "tools[0]"
     choice = ToolChoice("tool", ("tool_choice",), ["p"], custom=True)
-    assert refused(dialect, tools=[Tool(ToolKind.FUNCTION, "p")], tool_choice=choice) == "tool_choice"
+    assert refused(dialect, tools=[Tool("function", "p")], tool_choice=choice) == "tool_choice"
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ def test_free_text_tools_at_messages(dialect: Any) -> None:
 def error_of(dialect: Any, **fields: Any) -> str:
     """The error that a stream with such a call ends in; the call itself is never told."""
     writer: StreamWriter = dialect.writer(ReplyContext("m"))
-    events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "secret_name", **fields)]
+    events: list[Event] = [Start("1", "m"), BlockStart(0, "tool", "c", "secret_name", **fields)]
     frames = frames_of(writer.feed(events))
     assert writer.done
     assert b"error" in (frames[-1].data or b"")
@@ -123,7 +122,7 @@ def test_a_free_text_call_is_for_chat_clients_and_an_error_for_messages_clients(
         messages.write_reply(reply, ReplyContext("m"))
     (call,) = chat.write_reply(reply, ReplyContext("m"))["choices"][0]["message"]["tool_calls"]
     assert call == {"id": "c", "type": "custom", "custom": {"name": "p", "input": "x"}}
-    events: list[Event] = [Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "p", custom=True)]
+    events: list[Event] = [Start("1", "m"), BlockStart(0, "tool", "c", "p", custom=True)]
     frames = frames_of(chat.writer(ReplyContext("m")).feed(events))
     assert b'"type":"custom","custom":{"name":"p"' in (frames[-1].data or b"")
 
@@ -131,6 +130,6 @@ def test_a_free_text_call_is_for_chat_clients_and_an_error_for_messages_clients(
 def test_an_error_is_not_made_of_ordinary_calls() -> None:
     for dialect in (chat, messages):
         writer = dialect.writer(ReplyContext("m"))
-        frames = writer.feed([Start("1", "m"), BlockStart(0, BlockKind.TOOL, "c", "f")])
+        frames = writer.feed([Start("1", "m"), BlockStart(0, "tool", "c", "f")])
         assert not writer.done
         assert not any(isinstance(frame, Error) for frame in frames)

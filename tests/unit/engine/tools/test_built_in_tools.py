@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Tool, ToolKind
+from dragoman.canonical.request import Tool
 from dragoman.dialects.directions import direction
 from dragoman.errors import ClientRequestError, Unsupported, UpstreamProtocolError
 from dragoman.knobs import Knobs
@@ -59,10 +59,10 @@ def test_each_has_the_parameters_of_its_action() -> None:
         ("local_shell", {"command", "working_directory", "env", "timeout_ms", "user"}),
         ("apply_patch", {"type", "path", "diff"}),
     ]:
-        tool = Tool(ToolKind.TYPED, name, (), native={"type": name}, origin="responses")
+        tool = Tool("typed", name, (), native={"type": name}, origin="responses")
         assert built_in_names([tool]) == {name}
         become_built_in_function(tool)
-        assert (tool.kind, tool.native) == (ToolKind.FUNCTION, {})
+        assert (tool.kind, tool.native) == ("function", {})
         assert tool.description
         assert tool.schema is not None
         assert set(tool.schema["properties"]) == wanted

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Namespace, Tool, ToolKind
+from dragoman.canonical.request import Namespace, Tool
 from dragoman.dialects.directions import direction
 from dragoman.profiles.profile import builtin_profile
 from dragoman.tools.encrypted_arguments import remove_encryption
@@ -38,7 +38,7 @@ UPSTREAMS = [("chat", None), ("messages", None), ("responses", REWRITTEN)]
 
 
 def tool(schema: Json | None, name: str = "f", space: str | None = None) -> Tool:
-    return Tool(ToolKind.FUNCTION, name, (), schema=schema, namespace=Namespace(space) if space else None)
+    return Tool("function", name, (), schema=schema, namespace=Namespace(space) if space else None)
 
 
 @pytest.mark.parametrize("schema", [SECRET, *NESTED])

@@ -37,15 +37,6 @@ _FEW = 32
 """Most chunks in the first part of a long read whose rest is parsed at once."""
 BROKEN = "upstream connection broke before the end of the stream"
 
-_NEW, _IDLE, _HEAD, _BODY, _ENDED, _DRAINING, _CLOSED = ConnectionPhase
-_BODY_COMPLETE = ConnectionEvent.BODY_COMPLETE
-_CLOSE = ConnectionEvent.CLOSE
-_CONNECTED = ConnectionEvent.CONNECTED
-_HEAD_COMPLETE = ConnectionEvent.HEAD_COMPLETE
-_POOLED = ConnectionEvent.POOLED
-_RELEASED_EARLY = ConnectionEvent.RELEASED_EARLY
-_REQUEST_SENT = ConnectionEvent.REQUEST_SENT
-
 
 class ConnectionOwner(Protocol):
     """The pool of a connection, as the connection uses it."""
@@ -105,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._bytes_left = 0
         """Bytes that are still accepted: of the head in HEAD, between two pieces in BODY, of the rest in DRAINING."""
         self._reading_paused = False
-        self.phase = _NEW
+        self.phase: ConnectionPhase = "NEW"
         self.unread = 0
         self.unparsed: memoryview | None = None
         self.error: BaseException | None = None
@@ -113,7 +104,7 @@ class Connection(asyncio.Protocol):
         self.parked_reader: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
-        parts = [self.phase.name]
+        parts: list[str] = [self.phase]
         if self.was_connected:
             parts += [f"status={self.parser.status}", f"unread={self.unread}"]
         if self._reading_paused:
@@ -129,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def awaits_head(self) -> bool:
         """Return whether a request is being sent, or was sent, and its response has not begun."""
-        return self.phase is _HEAD
+        return self.phase == "HEAD"
 
     def _advance(self, event: ConnectionEvent) -> None:
         """Change the phase by `TRANSITIONS`. Raises KeyError for an event that the phase does not expect."""
@@ -143,15 +134,15 @@ class Connection(asyncio.Protocol):
         An end, a reset or any byte that arrived on an idle connection ends it. The server may still close it while the
         request is on the wire.
         """
-        return self.phase is _IDLE and not self._transport.is_closing() and not _readable(self._socket)
+        return self.phase == "IDLE" and not self._transport.is_closing() and not _readable(self._socket)
 
     def send(self, head: bytes, body: bytes) -> None:
         """Send a request. Call `wait_for_head` after it."""
-        if self.phase is _IDLE:
+        if self.phase == "IDLE":
             self.parser.begin()
             self._bytes_left = self._owner.options.head
-            self._advance(_REQUEST_SENT)
-        elif self.phase is not _HEAD:
+            self._advance("request_sent")
+        elif self.phase != "HEAD":
             self.parser.keep_seconds = 0.0  # the server responded or closed before the request: nothing is sent
             return
         if len(body) <= _JOINED:
@@ -164,15 +155,15 @@ class Connection(asyncio.Protocol):
 
         That is so when the response's head has arrived, or the connection has ended.
         """
-        if self.phase is _HEAD:
+        if self.phase == "HEAD":
             self._transport.write(data)
-            while self._writable is not None and self.phase is _HEAD:
+            while self._writable is not None and self.phase == "HEAD":
                 await self._writable
-        return self.phase is _HEAD
+        return self.phase == "HEAD"
 
     def send_rest(self, data: bytes) -> None:
         """Send the rest of a body whose response has begun: the upstream may read it before it responds further."""
-        if self.phase is not _CLOSED:
+        if self.phase != "CLOSED":
             self._transport.write(data)
 
     def cut_short(self) -> None:
@@ -185,7 +176,7 @@ class Connection(asyncio.Protocol):
         Raises UpstreamUnreachable, or the error given to `fail`.
         """
         try:
-            while self.phase is _HEAD and self.error is None:
+            while self.phase == "HEAD" and self.error is None:
                 await self.arrival()
         except BaseException:
             self.abort()
@@ -216,7 +207,7 @@ class Connection(asyncio.Protocol):
         self.unread = 0
         if self._reading_paused:
             self._reading_paused = False
-            if self.phase is not _CLOSED:
+            if self.phase != "CLOSED":
                 self._transport.resume_reading()
 
     def release(self, *, finish: bool) -> None:
@@ -226,10 +217,10 @@ class Connection(asyncio.Protocol):
         self.parser.pieces.clear()
         rest, self.unparsed = self.unparsed, None
         near = rest is None or len(rest) <= _DRAIN_BYTES
-        if self.phase is _ENDED:
+        if self.phase == "ENDED":
             self._return_to_pool()
-        elif self.phase is _BODY and finish and near and not self.parser.ends_with_close:
-            self._advance(_RELEASED_EARLY)
+        elif self.phase == "BODY" and finish and near and not self.parser.ends_with_close:
+            self._advance("released_early")
             self._bytes_left = _DRAIN_BYTES
             self._drain_timer = self._owner.loop.call_later(DRAIN_SECONDS, self.abort)
             self.resume_reading()
@@ -240,16 +231,16 @@ class Connection(asyncio.Protocol):
 
     def reset(self) -> bool:
         """Prepare a new connection whose request was cancelled for the pool. Returns whether it is reusable."""
-        if self.phase is _HEAD and self._bytes_left == self._owner.options.head:
-            self._advance(_POOLED)
+        if self.phase == "HEAD" and self._bytes_left == self._owner.options.head:
+            self._advance("pooled")
         return self.is_reusable()
 
     def abort(self) -> None:
         """Close the connection at once."""
         self.unparsed = None
         self._cancel_drain_timer()
-        if self.phase is not _CLOSED:
-            self._advance(_CLOSE)
+        if self.phase != "CLOSED":
+            self._advance("close")
             self._transport.abort()
 
     def _return_to_pool(self) -> None:
@@ -257,7 +248,7 @@ class Connection(asyncio.Protocol):
         transport, seconds = self._transport, self.parser.keep_seconds
         # Unsent bytes: the response came before all of its request was sent, and the rest would be sent for nothing.
         if seconds and not transport.is_closing() and not transport.get_write_buffer_size():
-            self._advance(_POOLED)
+            self._advance("pooled")
             self.resume_reading()
             self._owner.put_idle(self, seconds)
         else:
@@ -277,14 +268,15 @@ class Connection(asyncio.Protocol):
         options = self._owner.options
         self.parser = ResponseParser(options.idle_seconds)
         self._bytes_left = options.head
-        self._advance(_CONNECTED)
+        self._advance("connected")
         self._owner.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Process one network read."""
         if self.unparsed is not None:  # data that arrives although reading is paused
             self._parse_rest()
-        if self.phase is not _BODY:
+        phase = self.phase  # what follows may change it
+        if phase != "BODY":
             self._received_outside_body(data)
             return
         parser = self.parser
@@ -310,7 +302,7 @@ class Connection(asyncio.Protocol):
                 self.unread = unread = self.unread + len(data)
                 if unread > self._owner.options.unread or len(data) > _LONG_READ or self.unparsed is not None:
                     self._pause_reading()
-        elif self.phase is _BODY:
+        elif self.phase == "BODY":
             self._bytes_left -= len(data)
             if self._bytes_left < 0:
                 self._reject_malformed()
@@ -319,7 +311,7 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def _pause_reading(self) -> None:
-        if not self._reading_paused and self.phase is _BODY:
+        if not self._reading_paused and self.phase == "BODY":
             self._reading_paused = True
             self._transport.pause_reading()
 
@@ -361,13 +353,13 @@ class Connection(asyncio.Protocol):
         if self.unparsed is not None:
             self.unparsed = None
             self.parser.keep_seconds = 0.0
-        if self.phase is _BODY:
-            self._advance(_BODY_COMPLETE)
+        if self.phase == "BODY":
+            self._advance("body_complete")
 
     def _received_outside_body(self, data: bytes) -> None:
-        if self.phase is _HEAD:
+        if self.phase == "HEAD":
             self._received_head(data)
-        elif self.phase is _DRAINING:
+        elif self.phase == "DRAINING":
             self._bytes_left -= len(data)
             try:
                 self.parser.http.feed_data(data)
@@ -381,7 +373,7 @@ class Connection(asyncio.Protocol):
         else:
             # Unexpected bytes: they would be taken for the response to the next request.
             self.parser.keep_seconds = 0.0
-            if self.phase is _IDLE:
+            if self.phase == "IDLE":
                 self.abort()
 
     def _received_head(self, data: bytes) -> None:
@@ -407,11 +399,11 @@ class Connection(asyncio.Protocol):
             else:
                 self.error = UpstreamUnreachable(f"the upstream connection failed: {parse_failure(error)}")
                 self.abort()
-        if self.phase is _HEAD and parser.status:
-            self._advance(_HEAD_COMPLETE)
+        if self.phase == "HEAD" and parser.status:
+            self._advance("head_complete")
             if parser.complete:
                 self._end_body()
-        if self.phase is not _HEAD:
+        if self.phase != "HEAD":
             self._bytes_left = _OVERHEAD_BYTES
             self._wake()
             if self._writable is not None:
@@ -454,13 +446,13 @@ class Connection(asyncio.Protocol):
     def _end(self, error: Exception | None) -> None:
         self._parse_rest()
         phase = self.phase
-        self._advance(_CLOSE)
+        self._advance("close")
         self._cancel_drain_timer()
-        if phase is _HEAD:
+        if phase == "HEAD":
             # Nothing may be sent again: the server may have acted on the request.
             reason = str(error) or type(error).__name__ if error is not None else "Server disconnected"
             self.error = UpstreamUnreachable(f"the upstream connection failed: {reason}")
-        elif phase is _BODY:
+        elif phase == "BODY":
             if self.parser.ends_with_close and error is None and self._was_closed_cleanly():
                 self.parser.complete = True
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.canonical.events import CUTS, IMAGE, BlockKind, Citation
+from dragoman.canonical.events import CUTS, IMAGE, Citation
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
@@ -224,10 +224,10 @@ def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
         for kind, text in read_content_parts(content, _MESSAGE, losses):
             if not text:
                 continue
-            if kind is BlockKind.REFUSAL:
+            if kind == "refusal":
                 parts.append(Refusal(text, at))
             else:
-                parts.append(Text(text, at) if kind is BlockKind.TEXT else Reasoning(text, at, DIALECT))
+                parts.append(Text(text, at) if kind == "text" else Reasoning(text, at, DIALECT))
     elif not is_empty(content):
         raise UpstreamProtocolError(f"upstream reply has content that is {kind_of(content)}")
 

@@ -163,10 +163,10 @@ def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
             turn = _read_tool(message, at, losses, custom)
         elif role == "user":
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)
-            turn = _read_turn(Role.USER, message, at, losses)
+            turn = _read_turn("user", message, at, losses)
         elif role == "system" or role == "developer":
             note_unknown(message, _INSTRUCTION_KEYS, at, losses)
-            turn = _read_turn(Role.INSTRUCTION, message, at, losses)
+            turn = _read_turn("instruction", message, at, losses)
             turn.original = role
         elif role == "function":
             raise Unsupported(at, _LEGACY)
@@ -185,7 +185,7 @@ def _read_turn(role: Role, message: Json, at: Path, losses: Losses) -> Turn:
         turn.plain = True
         turn.parts = [Text(content, where)]
     elif type(content) is list:
-        readers = USER_PARTS if role is Role.USER else INSTRUCTION_PARTS
+        readers = USER_PARTS if role == "user" else INSTRUCTION_PARTS
         turn.parts = read_parts(content, readers, where, losses)
     else:
         raise ClientRequestError(where, f"expected a string or an array of parts, got {kind_of(content)}")
@@ -223,7 +223,7 @@ def _read_tool(message: Json, at: Path, losses: Losses, custom: set[str]) -> Tur
         result = ""
     else:  # old clients send the tool's JSON unencoded (mapping §6.4)
         result = dumps(content).decode()
-    return Turn(Role.USER, [ToolResult(call_id, result, at, cache=cache, custom=call_id in custom)], at)
+    return Turn("user", [ToolResult(call_id, result, at, cache=cache, custom=call_id in custom)], at)
 
 
 def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -> Turn:
@@ -245,7 +245,7 @@ def _read_assistant(message: Json, at: Path, losses: Losses, custom: set[str]) -
         parts += read_parts(content, ASSISTANT_PARTS, (*at, "content"), losses)
     elif content is not None:
         raise ClientRequestError((*at, "content"), f"expected a string, parts or null, got {kind_of(content)}")
-    turn = Turn(Role.ASSISTANT, parts, at, "", type(content) is str)
+    turn = Turn("assistant", parts, at, "", type(content) is str)
     if not bare:
         turn.name = optional(message, "name", str, at)
         annotations = optional(message, "annotations", list, at)

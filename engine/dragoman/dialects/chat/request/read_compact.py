@@ -13,7 +13,7 @@ from dragoman.canonical.request import CallFields, Role, Turn
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Path
 
-_ROLES = {"user": Role.USER, "system": Role.INSTRUCTION, "developer": Role.INSTRUCTION}
+_ROLES: dict[str, Role] = {"user": "user", "system": "instruction", "developer": "instruction"}
 
 
 def read_compact_turns(

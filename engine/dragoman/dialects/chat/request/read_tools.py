@@ -23,8 +23,7 @@ _NAME = frozenset({"name"})
 _ALLOWED_KEYS = frozenset({"mode", "tools"})
 # `any` is the word of Messages and of other vendors.
 _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
-_KINDS = {"function": ToolKind.FUNCTION, "custom": ToolKind.CUSTOM}
-_FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
+_KINDS: dict[str, ToolKind] = {"function": "function", "custom": "custom"}
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
@@ -61,7 +60,7 @@ def _read_plain_function(declared: Any, at: Path) -> Tool | None:
         strict = None
     elif len(body) != 4 or type(strict := body.get("strict")) is not bool:
         return None
-    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT)
+    return Tool("function", name, at, description, schema, strict, None, {}, {}, DIALECT)
 
 
 def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
@@ -75,7 +74,7 @@ def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
         raise ClientRequestError((*where, "name"), "must not be empty")
     tool = Tool(_KINDS[kind], name, at, optional(body, "description", str, where), origin=DIALECT)
     tool.cache = read_cache_mark(declared, at, losses) or read_cache_mark(body, where, losses)
-    if tool.kind is ToolKind.CUSTOM:
+    if tool.kind == "custom":
         note_unknown(body, _CUSTOM_KEYS, where, losses)
         _note_grammar(body.get("format"), (*where, "format"), losses)
         tool.native = declared
@@ -108,7 +107,7 @@ def _read_web_search(body: Json, losses: Losses) -> Tool:
         options["search_context_size"] = size
     # Options that the target does not have are recorded by its writer, if it sends the tool.
     options.update((key, value) for key, value in body.items() if key not in _SEARCH_KEYS and value is not None)
-    return Tool(ToolKind.HOSTED, WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
+    return Tool("hosted", WEB_SEARCH, at, options=options, native=body, origin=DIALECT)
 
 
 def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:

@@ -17,11 +17,6 @@ from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
 from dragoman.tools.names import NameTable, sanitize_call_id
 
-# Member access on an enum class costs more than a global.
-_CACHE_HINT = LossCode.CACHE_HINT
-_FOREIGN = LossCode.REASONING_FOREIGN
-_UNSIGNED = LossCode.REASONING_UNSIGNED
-
 
 class AssistantWriter:
     """Writes one message at a time, with one field each for text, refusal, reasoning and calls.
@@ -81,7 +76,7 @@ class AssistantWriter:
             if type(part) is Text:
                 if part.cache is not None:
                     if marked is not None:  # a message has one text that can be marked
-                        losses.add(_CACHE_HINT, marked.at)
+                        losses.add(LossCode.CACHE_HINT, marked.at)
                     marked = part
                 if part.apart:
                     apart = True
@@ -151,7 +146,7 @@ class AssistantWriter:
         """Reasoning that is sent as text, as reasoning, as details, and as signatures of calls."""
         for part in turn.reasoning:
             if self._drops and part[0] and part[6] is None:  # as in `_write_unwrapped`, without its cost
-                losses.add(_UNSIGNED if part[2] == DIALECT else _FOREIGN, part[1])
+                losses.add(LossCode.REASONING_UNSIGNED if part[2] == DIALECT else LossCode.REASONING_FOREIGN, part[1])
                 continue
             if kept is None:
                 kept = [], [], [], {}
@@ -290,7 +285,7 @@ class AssistantWriter:
         """Append reasoning details unchanged, without those that their model would reject."""
         sent = [detail for detail in received if not is_unsigned(detail)]
         if len(sent) < len(received):
-            self.losses.add(_UNSIGNED, at)
+            self.losses.add(LossCode.REASONING_UNSIGNED, at)
         details += sent
 
     def _write_unwrapped(self, text: str, at: Path, origin: str, has_proof: bool, reasoning: list[str]) -> str | None:
@@ -303,8 +298,8 @@ class AssistantWriter:
             if has_proof:  # Chat has a field for the text, but none for its signature
                 self.losses.add(LossCode.REASONING_SIGNATURE, at)
         elif self._demotes:
-            self.losses.add(_FOREIGN, at, "became plain text")
+            self.losses.add(LossCode.REASONING_FOREIGN, at, "became plain text")
             return text
         else:
-            self.losses.add(_UNSIGNED if origin == DIALECT else _FOREIGN, at)
+            self.losses.add(LossCode.REASONING_UNSIGNED if origin == DIALECT else LossCode.REASONING_FOREIGN, at)
         return None

@@ -6,13 +6,10 @@ is moved only for such servers.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Part, Role, Text, Turn
+from dragoman.canonical.request import Part, Text, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-
-# Member access on an enum class costs more than a global.
-_INSTRUCTION = Role.INSTRUCTION
 
 
 def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
@@ -25,11 +22,11 @@ def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses
     instructions: list[Turn] = []
     rest: list[Turn] = []
     for turn in turns:
-        if turn.role is not _INSTRUCTION:
+        if turn.role != "instruction":
             rest.append(turn)
         elif rest and mode == "user":
             losses.add(LossCode.SYSTEM_DEMOTED, turn.at, "became user text")
-            rest.append(Turn(Role.USER, [_as_user_text(part) for part in turn.parts], turn.at, plain=turn.plain))
+            rest.append(Turn("user", [_as_user_text(part) for part in turn.parts], turn.at, plain=turn.plain))
         else:
             if rest or instructions:
                 code = LossCode.SYSTEM_MOVED if rest else LossCode.TURNS_MERGED
@@ -41,7 +38,7 @@ def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses
     if len(instructions) > 1:
         parts = [part for turn in instructions for part in turn.parts]
         if len(parts) != len(first.parts):
-            first = Turn(_INSTRUCTION, parts, first.at, first.original, False, first.name)
+            first = Turn("instruction", parts, first.at, first.original, False, first.name)
     return [first, *rest]
 
 

@@ -15,7 +15,6 @@ from dragoman.canonical.request import (
     Native,
     Part,
     Request,
-    Role,
     SearchResult,
     Text,
     ToolReference,
@@ -37,12 +36,6 @@ from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable, sanitize_call_id
 
 _FAILED = "Error: the tool call failed without a message."
-
-# Member access on an enum class costs more than a global.
-_USER = Role.USER
-_ASSISTANT = Role.ASSISTANT
-_IS_ERROR = LossCode.IS_ERROR
-_MOVED = LossCode.RESULT_MEDIA_MOVED
 
 
 def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
@@ -108,7 +101,7 @@ class _MessagesWriter:
         append, append_path = self.messages.append, self.assistant_paths.append
         write_compact, longest = self.assistant_writer.write_compact, self.profile.call_id_max
         for turn in turns:
-            if turn.role is _ASSISTANT:
+            if turn.role == "assistant":
                 # Only here may a call be open: the turn before is an assistant's too.
                 joins = bool(opened) and foreign and "tool_calls" in self.messages[-1]
                 if foreign and (assistant := turn.compact_assistant()) is not None:
@@ -133,7 +126,7 @@ class _MessagesWriter:
                         append({"role": "tool", "tool_call_id": sent_id, "content": content})
                 if not opened and (held or moved):
                     self._flush()
-            elif turn.role is _USER:
+            elif turn.role == "user":
                 self._write_user(turn)
             else:
                 self._write_instruction(turn)
@@ -327,7 +320,7 @@ class _MessagesWriter:
                 self.losses.add(code, place, "moved after the tool results")
             self.overtaken.clear()
         if failed:  # only the content shows it: OpenAI has no such field
-            self.losses.add(_IS_ERROR, (*at, "is_error"))
+            self.losses.add(LossCode.IS_ERROR, (*at, "is_error"))
         return self.open_calls.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
@@ -368,7 +361,7 @@ class _MessagesWriter:
 
     def _move_media(self, written: Json, part: Image | Document) -> str:
         """Move a media part after the results. Returns the text that replaces it."""
-        self.losses.add(_MOVED, part.at, "moved after the tool results")
+        self.losses.add(LossCode.RESULT_MEDIA_MOVED, part.at, "moved after the tool results")
         self.attachments = number = self.attachments + 1
         name = part.name if type(part) is Document else None
         label = name or ("image" if written["type"] == "image_url" else "file")

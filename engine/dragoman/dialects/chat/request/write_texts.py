@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactTextTurn
-from dragoman.canonical.request import Json, Role, Turn
+from dragoman.canonical.request import Json, Turn
 from dragoman.dialects.openai.media import text_part
 from dragoman.profiles.profile import Profile
-
-_USER = Role.USER  # member access on an enum class costs more than a global
 
 
 def instruction_role(turn: Turn, origin: str, profile: Profile) -> str:
@@ -32,7 +30,7 @@ def write_texts(turns: list[Turn], origin: str, profile: Profile) -> list[Json] 
             content = turn.text
             if not content:
                 return None
-            is_user = turn.role is _USER
+            is_user = turn.role == "user"
             role = "user" if is_user else instruction_role(turn, origin, profile)
             if not turn.plain and (is_user or profile.text_parts):
                 content = [text_part(turn.text or "")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -14,7 +14,6 @@ from dragoman.tools.names import NameTable
 
 WEB_SEARCH = "web_search"
 """Canonical name of the hosted search tool."""
-_FUNCTION = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 _FORCING = frozenset({"named", "words"})
 
 
@@ -39,11 +38,11 @@ def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses
             raise Unsupported(tool.at, f"the upstream has no namespaces: {tool.namespace.name!r}")
         if tool.cache is not None:  # Chat marks content parts only
             losses.add(LossCode.CACHE_HINT, tool.at)
-        if tool.kind is _FUNCTION:
+        if tool.kind == "function":
             tools.append(_write_function(tool, request.origin, profile, losses, names))
-        elif tool.kind is ToolKind.CUSTOM:
+        elif tool.kind == "custom":
             tools.append(_write_custom(tool, losses, names))
-        elif tool.kind is ToolKind.HOSTED:
+        elif tool.kind == "hosted":
             written = _write_hosted(tool, knobs, losses)
             web_search = web_search if written is None else written
             continue
@@ -156,7 +155,7 @@ def _write_choice(choice: ToolChoice | None, sent: dict[str, Tool], names: NameT
 
 
 def _name_choice(tool: Tool, names: NameTable) -> Json:
-    return {"type": tool.kind.value, tool.kind.value: {"name": names.fit(tool.name, tool.at)}}
+    return {"type": tool.kind, tool.kind: {"name": names.fit(tool.name, tool.at)}}
 
 
 def _adapt_choice(

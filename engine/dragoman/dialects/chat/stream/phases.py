@@ -1,39 +1,33 @@
 """Phases of a Chat stream, and the transitions of its reader (chat §7).
 
-It starts in `Phase.NEW` and moves on structural events only: texts, arguments, annotations, log probabilities and pings
+It starts in `NEW` and moves on structural events only: texts, arguments, annotations, log probabilities and pings
 never change the phase.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
+Phase = Literal["NEW", "OPEN", "FINISHED", "ENDED"]
+"""Progress of one stream.
 
-class Phase(IntEnum):
-    """Progress of one stream."""
-
-    NEW = 0
-    """Nothing but pings was read."""
-    OPEN = 1
-    """The stream has started. Blocks start and end."""
-    FINISHED = 2
-    """The `finish_reason` was read. Usage and the end follow."""
-    ENDED = 3
-    """The stream is complete or has failed. Nothing follows."""
-
+- `NEW`: Nothing but pings was read.
+- `OPEN`: The stream has started. Blocks start and end.
+- `FINISHED`: The `finish_reason` was read. Usage and the end follow.
+- `ENDED`: The stream is complete or has failed. Nothing follows.
+"""
 
 READER: Final[dict[Phase, dict[str, Phase]]] = {
-    Phase.NEW: {"choice": Phase.OPEN, "error": Phase.ENDED},
-    Phase.OPEN: {"finish_reason": Phase.FINISHED, "error": Phase.ENDED},
-    Phase.FINISHED: {
-        "finish_reason": Phase.FINISHED,  # recorded as a repair
-        "usage": Phase.ENDED,
-        "[DONE]": Phase.ENDED,
-        "end of stream": Phase.ENDED,  # recorded as a repair
-        "error": Phase.ENDED,
+    "NEW": {"choice": "OPEN", "error": "ENDED"},
+    "OPEN": {"finish_reason": "FINISHED", "error": "ENDED"},
+    "FINISHED": {
+        "finish_reason": "FINISHED",  # recorded as a repair
+        "usage": "ENDED",
+        "[DONE]": "ENDED",
+        "end of stream": "ENDED",  # recorded as a repair
+        "error": "ENDED",
     },
-    Phase.ENDED: {},
+    "ENDED": {},
 }
 """Phase → upstream event → next phase.
 

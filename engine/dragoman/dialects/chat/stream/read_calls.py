@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
@@ -252,8 +252,8 @@ class ToolCallAssembler:
         if call.extra is not None:
             self._text.add_signature(call_id, call.extra)
         self._text.before_start("a call", _AT, out)
-        call.block = self._blocks.start(id(call), BlockKind.TOOL)
+        call.block = self._blocks.start(id(call), "tool")
         name = self._context.names.get(call.name, call.name)
-        out.append(BlockStart(call.block, BlockKind.TOOL, call_id, name, call.custom))
+        out.append(BlockStart(call.block, "tool", call_id, name, call.custom))
         if not call.custom:
             self._early_ends.watch(id(call), call.arguments)

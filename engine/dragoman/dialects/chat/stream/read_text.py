@@ -24,9 +24,6 @@ from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_REFUSAL, _REASONING = BlockKind.REFUSAL, BlockKind.REASONING
-_NEW, _FINISHED = Phase.NEW, Phase.FINISHED
 _DELTA: Final = ("choices", 0, "delta")
 
 
@@ -60,7 +57,7 @@ class TextAssembler:
         """Kind of the open block, None without one."""
         self.index = 0
         """Index of the open block."""
-        self.phase = _NEW
+        self.phase: Phase = "NEW"
         """Phase of the stream, which the reader sets."""
         self.refused = False
         """True if there is a refusal."""
@@ -79,7 +76,7 @@ class TextAssembler:
         """Add a text to the block of its kind."""
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent {kind} that is not a string")
-        if self.kind is not kind:
+        if self.kind != kind:
             self._start(kind, out)
         if self._reasoning is not None:
             self.budget.take(len(text))
@@ -100,8 +97,8 @@ class TextAssembler:
         if not details:
             record_dropped_proofs(delta, _DELTA, self._context.losses)
             return
-        if self.kind is not _REASONING:  # details without a text
-            self._start(_REASONING, out)
+        if self.kind != "reasoning":  # details without a text
+            self._start("reasoning", out)
         if self._details is None:
             self._details, self._reasoning = ReasoningDetails(), None
         for detail in details:
@@ -122,8 +119,8 @@ class TextAssembler:
         """
         if self.signatures:
             self.signature_blocks += 1
-            self.index = self.blocks.start(EXTRA_KEY, _REASONING)
-            out.append(BlockStart(self.index, _REASONING))
+            self.index = self.blocks.start(EXTRA_KEY, "reasoning")
+            out.append(BlockStart(self.index, "reasoning"))
             self._keep(out)
             out.append(BlockEnd(self.blocks.end(EXTRA_KEY)))
 
@@ -131,8 +128,8 @@ class TextAssembler:
         """Add the pictures of a delta, each as a block (OpenRouter, LiteLLM)."""
         for payload in read_images(images, _DELTA, self._context):
             self.before_start("an image", _DELTA, out)
-            index = self.blocks.start(IMAGE, BlockKind.OPAQUE)
-            out.append(BlockStart(index, BlockKind.OPAQUE, name=IMAGE, code=LossCode.VENDOR_BLOCK))
+            index = self.blocks.start(IMAGE, "opaque")
+            out.append(BlockStart(index, "opaque", name=IMAGE, code=LossCode.VENDOR_BLOCK))
             out.append(Opaque(index, DIALECT, "block", payload))
             out.append(BlockEnd(self.blocks.end(IMAGE)))
 
@@ -152,7 +149,7 @@ class TextAssembler:
     def before_start(self, content: str, at: Path, out: list[Event]) -> None:
         """Close the blocks that end when another one starts. `content` names that one in the loss after the finish."""
         self.close(out)
-        if self.phase is _FINISHED:
+        if self.phase == "FINISHED":
             self._context.losses.add_once(LossCode.REPLY_REPAIRED, at, f"{content} arrived after the finish_reason")
         if self.early_ends is not None:
             self.early_ends.before_start(out)
@@ -164,9 +161,9 @@ class TextAssembler:
         self.kind = kind
         self.index = self.blocks.start(kind, kind)
         out.append(BlockStart(self.index, kind))
-        if kind is _REFUSAL:
+        if kind == "refusal":
             self.refused = True
-        elif kind is not _REASONING:
+        elif kind != "reasoning":
             self.shown = True
         elif self._context.envelope is not None and self._context.profile.reasoning_replay:
             self._reasoning = []
@@ -175,7 +172,7 @@ class TextAssembler:
         """Close the open block, if there is one."""
         if self.kind is None:
             return
-        if self.kind is _REASONING:
+        if self.kind == "reasoning":
             self._keep(out)
         out.append(BlockEnd(self.blocks.end(self.kind), complete))
         self.kind = None

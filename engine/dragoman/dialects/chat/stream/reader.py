@@ -14,7 +14,6 @@ import orjson
 from dragoman.canonical.events import (
     CUTS,
     Annotation,
-    BlockKind,
     Citation,
     Delta,
     End,
@@ -63,9 +62,6 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.delta_template import VaryingKeys
 from dragoman.wire.json_codec import with_exact
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REFUSAL, _REASONING = BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING
-_NEW, _FINISHED, _ENDED = Phase.NEW, Phase.FINISHED, Phase.ENDED
 _FINISH = ("choices", 0, "finish_reason")
 _CHOICE: Path = ("choices", 0)
 _DELTA: Path = ("choices", 0, "delta")
@@ -100,7 +96,7 @@ class ChatReader(StreamReader):
         self._text = TextAssembler(context)
         self._calls: ToolCallAssembler | None = None
         """None before the first call."""
-        self._phase = _NEW
+        self._phase: Phase = "NEW"
         self._id = ""
         """The upstream's id of the reply."""
         self._head = b""
@@ -157,7 +153,7 @@ class ChatReader(StreamReader):
         if "error" in choice and (error := choice["error"]):  # OpenRouter
             out.append(Error(read_error_payload({"error": error}, Dialect.CHAT)))
             return self._advance("error")
-        if self._phase is _NEW:
+        if self._phase == "NEW":
             if not choice.get("delta") and choice.get("message"):
                 return self.read_whole(chunk, out)
             self._start(chunk, out)
@@ -207,12 +203,12 @@ class ChatReader(StreamReader):
 
     def __repr__(self) -> str:
         blocks, calls = self._text.blocks, self._calls.calls if self._calls is not None else {}
-        return f"<ChatReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
+        return f"<ChatReader {self._phase} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
 
     def _advance(self, event: str) -> None:
         """Move to the next phase, if the event has a transition in this one."""
         self._phase = self._text.phase = phase = READER[self._phase].get(event, self._phase)
-        self.done = phase is _ENDED
+        self.done = phase == "ENDED"
 
     def _repaired(self, repair: str, at: Path | str) -> None:
         """Record a deviation that was repaired."""
@@ -282,7 +278,7 @@ class ChatReader(StreamReader):
             if not MESSAGE.issuperset(delta):
                 record_unknown(delta, MESSAGE, _DELTA, self.context.losses)
             if reasoning := reasoning_text(delta):
-                self._text.add(_REASONING, reasoning, out)
+                self._text.add("reasoning", reasoning, out)
             if DETAILS_KEY in delta or "thinking_blocks" in delta:
                 self._text.add_details(delta, out)
             if EXTRA_KEY in delta:
@@ -298,13 +294,13 @@ class ChatReader(StreamReader):
             if type(content) is list:
                 self._text.add_parts(content, out)
             else:
-                self._text.add(_TEXT, content, out)
+                self._text.add("text", content, out)
             if self._tokens:
                 self._add_logprobs(out)
         if plain:
             return
         if refusal := delta.get("refusal"):
-            self._text.add(_REFUSAL, refusal, out)
+            self._text.add("refusal", refusal, out)
         fragments = delta.get("tool_calls")
         if fragments or legacy:
             self._read_calls(fragments, legacy, out)
@@ -332,7 +328,7 @@ class ChatReader(StreamReader):
         """Add the log probabilities of the last text, or of a part of a character whose text follows."""
         assert self._tokens is not None
         tokens, self._tokens = self._tokens, None
-        if self._text.kind is _TEXT:
+        if self._text.kind == "text":
             out.append(Logprobs(self._text.index, tokens))
         else:  # some servers send those of calls, refusals and reasoning too
             self.context.losses.add(
@@ -341,7 +337,7 @@ class ChatReader(StreamReader):
 
     def _annotate(self, annotations: Any, out: list[Event]) -> None:
         for note in annotations if type(annotations) is list else (None,):
-            if type(note) is dict and self._text.kind is _TEXT:
+            if type(note) is dict and self._text.kind == "text":
                 record_unknown_annotation(note, (*_DELTA, "annotations"), self.context.losses)
                 citation = read_citation(note)
                 if self._sources is not None and citation.url is not None:
@@ -357,7 +353,7 @@ class ChatReader(StreamReader):
         if type(native) is not str:
             raise UpstreamProtocolError("upstream sent a finish_reason that is not a string")
         cut = read_finish_reason(native) in CUTS
-        if self._phase is _FINISHED:
+        if self._phase == "FINISHED":
             self._repaired("a second finish_reason", _FINISH)
         if self._finish is None or cut:  # of several, one that reports a cut reply is kept
             self._finish = native
@@ -377,7 +373,7 @@ class ChatReader(StreamReader):
             if source is None:
                 continue
             self._sources[url] = None
-            if self._text.kind is _TEXT:
+            if self._text.kind == "text":
                 out.append(Annotation(self._text.index, source))
             else:
                 self.context.losses.add_once(LossCode.CITATIONS, "citations", "there was no text to cite them")
@@ -419,7 +415,7 @@ class ChatReader(StreamReader):
         )
         out.append(Finish(stop, usage or self._early_usage))
         out.append(End())
-        self._phase, self.done = _ENDED, True
+        self._phase, self.done = "ENDED", True
         return True
 
 

@@ -37,9 +37,7 @@ from dragoman.errors import Path
 from dragoman.losses import Losses
 from dragoman.wire.json_codec import MAY_BE_ROUNDED, has_float
 
-# Member access on an enum class costs more than a global.
-_STRING_ROLES: Final = {"user": (Role.USER, ""), "system": (Role.INSTRUCTION, "system")}
-_USER: Final = Role.USER
+_STRING_ROLES: Final[dict[str, tuple[Role, str]]] = {"user": ("user", ""), "system": ("instruction", "system")}
 
 
 def read_compact_turns(
@@ -145,7 +143,7 @@ def _result_turn(content: list[Any], number: int) -> Turn | None:
         text = content[0]["text"]
         if len(content[0]) != 2 or type(text) is not str:
             return None
-        return single_text_turn(_USER, text, ("messages", number, "content", 0), ("messages", number), plain=False)
+        return single_text_turn("user", text, ("messages", number, "content", 0), ("messages", number), plain=False)
     results: list[ResultFields] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1
@@ -179,7 +177,7 @@ def _result_turn(content: list[Any], number: int) -> Turn | None:
         else:
             parts.append(to_tool_result((call_id, output, at, failed)))
     if parts is not None:
-        return Turn(_USER, parts, ("messages", number))
+        return Turn("user", parts, ("messages", number))
     turn: CompactResultTurn = CompactResultTurn()
     turn.at = ("messages", number)
     turn.results = results

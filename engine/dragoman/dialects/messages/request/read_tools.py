@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
+from dragoman.canonical.request import Json, Tool, ToolChoice
 from dragoman.dialects.messages.block_types import WEB_SEARCH_OPTIONS
 from dragoman.dialects.messages.request.read_content import read_cache
 from dragoman.dialects.messages.stop_and_usage import DIALECT
@@ -26,9 +26,6 @@ _CHANGED_KEYS: Final = frozenset({"type", "name", "definition"})
 # `required` and `function` are the OpenAI dialects' words.
 _MODES: Final = {"auto": "auto", "any": "required", "required": "required", "tool": "tool", "none": "none"}
 _WORDS: Final = frozenset(_MODES) - {"tool"}
-
-# Member access on an enum class costs more than a global.
-_FUNCTION: Final = ToolKind.FUNCTION
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
@@ -56,7 +53,7 @@ def _read_plain(given: Any, at: Path) -> Tool | None:
     name, description, schema = given.get("name"), given.get("description"), given.get("input_schema")
     if type(name) is not str or not name or type(description) is not str or type(schema) is not dict:
         return None
-    return Tool(_FUNCTION, name, at, description, schema, None, None, {}, {}, DIALECT)
+    return Tool("function", name, at, description, schema, None, None, {}, {}, DIALECT)
 
 
 def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
@@ -70,7 +67,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
         raise Unsupported(at, f"tools of type {kind!r} cannot be sent to this upstream")
     name = required(given, "name", str, at)
     if kind.startswith(_HOSTED):
-        tool = Tool(ToolKind.HOSTED, name, at, native=given, origin=DIALECT)
+        tool = Tool("hosted", name, at, native=given, origin=DIALECT)
         if kind.startswith("web_search_"):
             tool.options = {key: given[key] for key in WEB_SEARCH_OPTIONS if given.get(key) is not None}
             # Options that the target's writer does not know are recorded there, if the tool is sent at all.
@@ -81,7 +78,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
                 tool.options["user_location"] = {key: value for key, value in location.items() if key != "type"}
         return tool
     if kind.startswith(CLIENT_TOOLS):
-        tool = Tool(ToolKind.TYPED, name, at, native=given, origin=DIALECT)
+        tool = Tool("typed", name, at, native=given, origin=DIALECT)
         tool.strict, tool.cache = optional(given, "strict", bool, at), read_cache(given, at, losses)
         tool.options = {key: given[key] for key in _OPTIONS if given.get(key) is not None}
         return tool
@@ -95,7 +92,7 @@ def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
     if not name:
         raise ClientRequestError((*at, "name"), "must not be empty")
     return Tool(
-        ToolKind.FUNCTION,
+        "function",
         name,
         at,
         description=optional(given, "description", str, at),
@@ -151,6 +148,6 @@ def read_choice(body: Json, tools: list[Tool], losses: Losses) -> tuple[ToolChoi
     if mode == "tool":
         name = required(given, "name", str, at)
         choice.names = [name]
-        choice.hosted = any(tool.name == name and tool.kind is ToolKind.HOSTED for tool in tools)
+        choice.hosted = any(tool.name == name and tool.kind == "hosted" for tool in tools)
     single = optional(given, "disable_parallel_tool_use", bool, at)
     return choice, None if single is None else not single

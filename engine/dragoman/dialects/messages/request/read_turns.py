@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dragoman.canonical.compact_turns import single_text_turn
-from dragoman.canonical.request import Json, Part, Role, Text, Tool, Turn
+from dragoman.canonical.request import Json, Part, Text, Tool, Turn
 from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools
@@ -18,11 +18,6 @@ from dragoman.losses import LossCode, Losses
 _MESSAGE_KEYS: Final = frozenset({"role", "content"})
 _SYSTEM_KEYS: Final = frozenset({"role", "content", "output_config", "clear_at"})
 _CHANGES: Final = ("tool_addition", "tool_removal")
-
-# Member access on an enum class costs more than a global.
-_INSTRUCTION: Final = Role.INSTRUCTION
-_USER: Final = Role.USER
-_ASSISTANT: Final = Role.ASSISTANT
 
 
 def read_turns(
@@ -38,9 +33,9 @@ def read_turns(
     system = body.get("system")
     if type(system) is list and system:
         parts = read_blocks(system, INSTRUCTION, "the system prompt", ("system",), losses)
-        turns.append(Turn(_INSTRUCTION, parts, ("system",), "top"))
+        turns.append(Turn("instruction", parts, ("system",), "top"))
     elif system:
-        turns.append(single_text_turn(_INSTRUCTION, _string(system, ("system",)), ("system",), ("system",), "top"))
+        turns.append(single_text_turn("instruction", _string(system, ("system",)), ("system",), ("system",), "top"))
     numbered = enumerate(messages)  # shared with `read_compact_turns`, which consumes the messages that it can read
     other = read_compact_turns(numbered, turns, losses)
     if other is None:  # nearly all conversations of people, and many of agents
@@ -83,7 +78,7 @@ class _TurnReader:
                 if len(message) > 2:
                     drop_unknown(message, _MESSAGE_KEYS, losses, at)
                 parts, plain = self._content(message.get("content"), USER, "a user message", (*at, "content"))
-                turns.append(Turn(_USER, parts, at, "", plain))
+                turns.append(Turn("user", parts, at, "", plain))
             elif role == "assistant":
                 if len(message) > 2:
                     drop_unknown(message, _MESSAGE_KEYS, losses, at)
@@ -106,16 +101,16 @@ class _TurnReader:
     def _assistant(self, message: Json, at: Path, turns: list[Turn]) -> None:
         content, inside = message.get("content"), (*at, "content")
         if type(content) is not list:
-            turns.append(Turn(_ASSISTANT, _plain(content, inside), at, "", True))
+            turns.append(Turn("assistant", _plain(content, inside), at, "", True))
             return
         summaries: list[Part] = []
         parts = read_blocks(content, ASSISTANT, "an assistant message", inside, self._losses, summaries)
         if summaries:
             # The summary replaces earlier turns of the user's side: it becomes a user turn here (mapping §6.5).
-            turns.append(Turn(_USER, summaries, at))
+            turns.append(Turn("user", summaries, at))
             if not parts:
                 return
-        turns.append(Turn(_ASSISTANT, parts, at))
+        turns.append(Turn("assistant", parts, at))
 
     def _system(self, message: Json, at: Path, turns: list[Turn], last_user: int) -> None:
         drop_unknown(message, _SYSTEM_KEYS, self._losses, at)
@@ -143,7 +138,7 @@ class _TurnReader:
             # As in the API, the model does not see such a message (mapping §3).
             return
         parts, plain = self._content(content, INSTRUCTION, "a system message", inside)
-        turns.append(Turn(_INSTRUCTION, parts, at, "system", plain))
+        turns.append(Turn("instruction", parts, at, "system", plain))
 
     def _change_tools(self, content: list[Any], at: Path) -> list[Any]:
         if not any(type(block) is dict and block.get("type") in _CHANGES for block in content):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import Json, Request, Role, Text, Turn
+from dragoman.canonical.request import Json, Request, Text, Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
@@ -18,9 +18,6 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.wire.json_codec import dumps
 
-# Member access on an enum class costs more than the comparison.
-_USER: Final = Role.USER
-_ASSISTANT: Final = Role.ASSISTANT
 _NO_BLOCKS: Final[list[Json]] = []
 _THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 _QUOTATION: Final = (
@@ -58,7 +55,7 @@ def write_conversation(
     foreign = request.origin != DIALECT
     write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
     for turn in request.turns:
-        if turn.role is _ASSISTANT:
+        if turn.role == "assistant":
             if foreign and (assistant := turn.compact_assistant()) is not None:
                 builder.add_assistant(write_assistant(assistant), turn)
             else:
@@ -86,7 +83,7 @@ def write_conversation(
 def _has_late_instructions(turns: list[Turn]) -> bool:
     started = False
     for turn in turns:
-        if turn.role is not Role.INSTRUCTION:
+        if turn.role != "instruction":
             started = True
         elif started and turn.parts:
             return True
@@ -144,11 +141,11 @@ class _MessageBuilder:
         if turn.name is not None:
             self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
-        if role is not _USER and role is not _ASSISTANT:
+        if role != "user" and role != "assistant":
             self._instruction(turn)
             return
         text = self._writer.single_text(turn) if turn.plain else None
-        if role is _ASSISTANT:
+        if role == "assistant":
             self.add_assistant(text or collapse_single_text(self._writer.assistant(turn), turn.plain), turn)
         elif text:
             self._add_user(_NO_BLOCKS, text, turn.at)

@@ -6,8 +6,6 @@ plain text with the knob `demote_reasoning`.
 
 from __future__ import annotations
 
-from typing import Final
-
 from dragoman.canonical.request import Json, Reasoning
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path
@@ -15,10 +13,6 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import own_block
-
-# Member access on an enum class costs more than a global.
-_FOREIGN: Final = LossCode.REASONING_FOREIGN
-_UNSIGNED: Final = LossCode.REASONING_UNSIGNED
 
 
 def is_blank(text: str) -> bool:
@@ -48,7 +42,7 @@ class ReasoningWriter:
             return self._write_own(part, own)
         if part.family is None:
             return self.write_foreign(part.text, part.at, part.proof)
-        return self._drop(part, _FOREIGN)
+        return self._drop(part, LossCode.REASONING_FOREIGN)
 
     def write_foreign(self, text: str, at: Path, proof: str | None) -> Json | None:
         """Return the block to send, or None, for reasoning of another dialect that was not in an envelope."""
@@ -58,18 +52,20 @@ class ReasoningWriter:
         elif self._policy == "own_required":
             return {"type": "thinking", "thinking": text, "signature": ""}
         elif self._demotes:
-            return self._demote_or_drop(text, at, _UNSIGNED if proof is None else _FOREIGN)
-        self._losses.add(_UNSIGNED if proof is None else _FOREIGN, at)
+            return self._demote_or_drop(
+                text, at, LossCode.REASONING_UNSIGNED if proof is None else LossCode.REASONING_FOREIGN
+            )
+        self._losses.add(LossCode.REASONING_UNSIGNED if proof is None else LossCode.REASONING_FOREIGN, at)
         return None
 
     def _write_own(self, part: Reasoning, native: Json) -> Json | None:
         policy = self._policy
         if policy == "drop":
-            return self._drop(part, LossCode.REASONING_ENCRYPTED if part.redacted else _FOREIGN)
+            return self._drop(part, LossCode.REASONING_ENCRYPTED if part.redacted else LossCode.REASONING_FOREIGN)
         if policy == "verify":
             # An envelope proves nothing: blocks of servers that do not sign are enveloped too.
             if not (native.get("signature") or native.get("data")):
-                return self._drop(part, _UNSIGNED)
+                return self._drop(part, LossCode.REASONING_UNSIGNED)
             if not self.replay:
                 return self._drop(part, LossCode.THINKING_INVALIDATED)
         if "cache_control" in native:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactTextTurn
-from dragoman.canonical.request import Json, Role, Turn
-
-_USER: Final = Role.USER  # member access on an enum class costs more than a global
+from dragoman.canonical.request import Json, Turn
 
 
 def write_texts(turns: list[Turn]) -> tuple[list[Json], list[Json]] | None:
@@ -25,7 +21,7 @@ def write_texts(turns: list[Turn]) -> tuple[list[Json], list[Json]] | None:
             text = turn.text
             if not text or text.isspace():
                 return None
-            if turn.role is not _USER:
+            if turn.role != "user":
                 if messages:
                     return None
                 system.append({"type": "text", "text": text})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice
 from dragoman.dialects.messages.block_types import WEB_SEARCH, WEB_SEARCH_OPTIONS
 from dragoman.dialects.messages.request.write_cache_marks import CacheMarks
 from dragoman.dialects.messages.stop_and_usage import DIALECT
@@ -17,7 +17,6 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
-_FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 _WEB_SEARCH_TYPE: Final = "web_search_20250305"
 _UNIONS: Final = frozenset({"anyOf", "oneOf", "allOf"})
 _SCHEMA_AT: Final[dict[str, Path]] = {"chat": ("function", "parameters"), "responses": ("parameters",)}
@@ -38,14 +37,14 @@ def write_tools(
     for tool in request.tools:
         if tool.namespace is not None:
             raise Unsupported(tool.at, f"a Messages upstream has no namespaces: {tool.namespace.name!r}")
-        if tool.kind is _FUNCTION:
+        if tool.kind == "function":
             written = _write_function(tool, profile, losses, names)
             if tool.cache is not None:
                 marks.put(written, tool.cache, tool.at)
-        elif tool.origin == DIALECT and tool.native and not (profile.rewrite and tool.kind is ToolKind.HOSTED):
+        elif tool.origin == DIALECT and tool.native and not (profile.rewrite and tool.kind == "hosted"):
             written = tool.native
             names.fit(tool.name, tool.at)
-        elif tool.kind is ToolKind.HOSTED:
+        elif tool.kind == "hosted":
             if searches is None:
                 searches = sum(other.name == WEB_SEARCH for other in request.tools)
             mapped = _map_hosted(tool, knobs, losses, taken=searches > (tool.name == WEB_SEARCH))
@@ -54,7 +53,7 @@ def write_tools(
             written = mapped
             names.fit(written["name"], tool.at)
         else:
-            what = "free-text (custom) tools" if tool.kind is ToolKind.CUSTOM else f"the built-in tool {tool.name!r}"
+            what = "free-text (custom) tools" if tool.kind == "custom" else f"the built-in tool {tool.name!r}"
             raise Unsupported(tool.at, f"{what} cannot be sent to a Messages upstream: its tools take JSON objects")
         out.append(written)
         sent[tool.name] = written.get("name", tool.name)

@@ -7,23 +7,18 @@ deltas and ends of blocks depend on the blocks that are open
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 
+Phase = Literal["WAITING", "BLOCKS", "STOPPED", "DONE"]
+"""The position of the reader in its stream.
 
-class Phase(IntEnum):
-    """The position of the reader in its stream."""
-
-    WAITING = 0
-    """No event yet."""
-    BLOCKS = 1
-    """The message has started; blocks start and end."""
-    STOPPED = 2
-    """The stop reason is known, and all blocks are closed."""
-    DONE = 3
-    """The message has ended, or an error has ended the stream. Nothing more is read."""
+- `WAITING`: No event yet.
+- `BLOCKS`: The message has started; blocks start and end.
+- `STOPPED`: The stop reason is known, and all blocks are closed.
+- `DONE`: The message has ended, or an error has ended the stream. Nothing more is read.
+"""
 
 
 class Moves(dict[str, Phase]):
@@ -50,25 +45,25 @@ _EARLY: Final = "upstream sent an event before message_start"
 _TWICE: Final = "upstream sent message_start twice"
 
 READER: Final[dict[Phase, Moves]] = {
-    Phase.WAITING: Moves(
-        {"message_start": Phase.BLOCKS, "error": Phase.DONE},
+    "WAITING": Moves(
+        {"message_start": "BLOCKS", "error": "DONE"},
         errors={"content_block_start": _EARLY, "message_delta": _EARLY, "message_stop": _EARLY},
     ),
-    Phase.BLOCKS: Moves(
+    "BLOCKS": Moves(
         {
-            "content_block_start": Phase.BLOCKS,
-            "message_delta": Phase.BLOCKS,
-            "stop_reason": Phase.STOPPED,
-            "error": Phase.DONE,
+            "content_block_start": "BLOCKS",
+            "message_delta": "BLOCKS",
+            "stop_reason": "STOPPED",
+            "error": "DONE",
         },
         errors={"message_start": _TWICE, "message_stop": "upstream sent message_stop before a stop_reason"},
         truncated="message_stop",
     ),
-    Phase.STOPPED: Moves(
-        {"message_delta": Phase.STOPPED, "message_stop": Phase.DONE, "error": Phase.DONE},
+    "STOPPED": Moves(
+        {"message_delta": "STOPPED", "message_stop": "DONE", "error": "DONE"},
         errors={"message_start": _TWICE, "content_block_start": "upstream started a block after the stop_reason"},
     ),
-    Phase.DONE: Moves({}),
+    "DONE": Moves({}),
 }
 """Phase of the reader → event of the upstream → next phase.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, BlockKind, BlockStart, Delta, Event
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
@@ -14,8 +14,6 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps
-
-_TOOL = BlockKind.TOOL  # CPython 3.11 takes twenty times as long to find a member in its class
 
 
 class CallReader:
@@ -49,14 +47,14 @@ class CallReader:
         call_id, name = block.get("id"), block.get("name")
         if type(name) is not str or not name:
             raise UpstreamProtocolError("upstream started a tool_use block without a name")
-        index = self._blocks.start(key, _TOOL)
+        index = self._blocks.start(key, "tool")
         if self._ids is None:
             self._ids = set()
         if type(call_id) is not str or not call_id or call_id in self._ids:  # a result has to name exactly one call
             given = call_id if type(call_id) is str else ""
             call_id = mint_call_id(given, message_id, index, "content", self._context.losses.add_once)
         self._ids.add(call_id)
-        out.append(BlockStart(index, _TOOL, call_id, self._context.names.get(name, name)))
+        out.append(BlockStart(index, "tool", call_id, self._context.names.get(name, name)))
         arguments = self.arguments[key] = Arguments(self._room, name)
         self.all.append(arguments)
         self.early.watch(key, arguments)

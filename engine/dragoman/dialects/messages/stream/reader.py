@@ -62,14 +62,11 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import with_exact
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REASONING, _TOOL, _OPAQUE = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL, BlockKind.OPAQUE
-_WAITING, _STOPPED, _DONE = Phase.WAITING, Phase.STOPPED, Phase.DONE
 _TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 _NO_KEYS: frozenset[str] = frozenset()
 _STOP_REASON = ("delta", "stop_reason")
-_DELTA_KIND = {"text_delta": BlockKind.TEXT, "thinking_delta": BlockKind.REASONING, "input_json_delta": BlockKind.TOOL}
+_DELTA_KIND = {"text_delta": "text", "thinking_delta": "reasoning", "input_json_delta": "tool"}
 
 
 class MessagesReader(StreamReader):
@@ -98,7 +95,7 @@ class MessagesReader(StreamReader):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._blocks = BlockMap(context.limits)
-        self._phase = _WAITING
+        self._phase: Phase = "WAITING"
         self._shown = False
         """True once there is anything else than reasoning."""
         self._id = ""
@@ -123,7 +120,7 @@ class MessagesReader(StreamReader):
         `message_stop` out.
         """
         if data == b"[DONE]":
-            if self._phase is _STOPPED and not self.context.profile.message_stop:
+            if self._phase == "STOPPED" and not self.context.profile.message_stop:
                 self._end(out)
             return
         try:
@@ -153,7 +150,7 @@ class MessagesReader(StreamReader):
             self._phase = READER[self._phase]["error"]
             out.append(Error(read_error_payload(event, Dialect.MESSAGES)))
             self.done = True
-        elif name == "message" and self._phase is _WAITING:
+        elif name == "message" and self._phase == "WAITING":
             self.read_whole(event, out)
         elif not event:
             out.append(Ping())
@@ -168,7 +165,7 @@ class MessagesReader(StreamReader):
         """Return the callback for further deltas of the block of `delta`, see `StreamReader`."""
         for key, (index, kind) in self._blocks.open.items():
             if index == delta.index and type(key) is int:
-                if kind is _TOOL:
+                if kind == "tool":
                     calls = self._calls
                     return calls.arguments[key].add_all if calls is not None and calls.early.is_last(index) else None
                 thinking = self._thinking
@@ -180,18 +177,18 @@ class MessagesReader(StreamReader):
 
         For a server that is known to leave it out, a stop reason is enough.
         """
-        if self._phase is not _STOPPED or self.context.profile.message_stop:
+        if self._phase != "STOPPED" or self.context.profile.message_stop:
             raise StreamTruncated
         self._end(out)
 
     def fail(self, error: DragomanError, out: list[Event]) -> None:
         """End the stream with an error."""
         super().fail(error, out)
-        self._phase = _DONE
+        self._phase = "DONE"
 
     def __repr__(self) -> str:
         blocks, calls = self._blocks, self._calls.all if self._calls is not None else []
-        return f"<MessagesReader {self._phase.name} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
+        return f"<MessagesReader {self._phase} blocks={blocks.count} open={len(blocks.open)} calls={len(calls)}>"
 
     def _end(self, out: list[Event]) -> None:
         self._record_repair("the stream ended without message_stop", "message_stop")
@@ -235,7 +232,7 @@ class MessagesReader(StreamReader):
             return
         if type(native) is not str:
             raise UpstreamProtocolError("upstream sent a stop_reason that is not a string")
-        if self._phase is _STOPPED:
+        if self._phase == "STOPPED":
             self._record_repair("a second stop_reason", _STOP_REASON)
         else:
             self._finish(native, delta, out)
@@ -305,12 +302,12 @@ class MessagesReader(StreamReader):
         kind = block.get("type")
         record_unknown_block(block, ("content_block",), self.context)
         if kind == "text":
-            self._open_prose(key, _TEXT, block.get("text"), out)
+            self._open_prose(key, "text", block.get("text"), out)
             index = self._blocks.open[key][0]
             if citations := block.get("citations"):
                 self._cite(index, citations, ("content_block", "citations"), out)
         elif kind == "thinking":
-            self._open_prose(key, _REASONING, block.get("thinking"), out)
+            self._open_prose(key, "reasoning", block.get("thinking"), out)
             if self._thinking is None:
                 self._thinking = ThinkingReader(self._room, self.context)
             self._thinking.start(key, self._blocks.open[key][0], block, out)
@@ -320,8 +317,8 @@ class MessagesReader(StreamReader):
             calls.start(key, block, self._id, out)
             self._shown = True
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
-            index = self._blocks.start(key, _OPAQUE)
-            out.append(BlockStart(index, _OPAQUE, name=kind, code=_OPAQUE_BLOCKS[kind]))
+            index = self._blocks.start(key, "opaque")
+            out.append(BlockStart(index, "opaque", name=kind, code=_OPAQUE_BLOCKS[kind]))
             out.append(Opaque(index, DIALECT, "block", block))
             self._shown = True
         else:
@@ -332,7 +329,7 @@ class MessagesReader(StreamReader):
         index = self._blocks.start(key, kind)
         out.append(BlockStart(index, kind))
         if text and type(text) is str:
-            self._shown |= kind is _TEXT
+            self._shown |= kind == "text"
             out.append(Delta(index, text))
 
     def _delta(self, event: Json, out: list[Event]) -> None:
@@ -355,31 +352,31 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(_malformed("content_block_delta"))
         index, kind = entry
         form = delta.get("type")
-        if kind is not _OPAQUE and (known := DELTAS.get(str(form), _NO_KEYS)) and not known.issuperset(delta):
+        if kind != "opaque" and (known := DELTAS.get(str(form), _NO_KEYS)) and not known.issuperset(delta):
             record_unknown(delta, known, ("delta",), self.context.losses)
-        if type(form) is str and form in _DELTA_KIND and kind is not _OPAQUE:
+        if type(form) is str and form in _DELTA_KIND and kind != "opaque":
             text = delta.get(_TEXT_KEY[form])
-            if _DELTA_KIND[form] is not kind or type(text) is not str:
-                if _is_empty(delta) and (text is not None or kind is not _TOOL):
+            if _DELTA_KIND[form] != kind or type(text) is not str:
+                if _is_empty(delta) and (text is not None or kind != "tool"):
                     return
                 text = self._repair_fragment(form, kind, text)
-            calls = self._calls if kind is _TOOL else None
+            calls = self._calls if kind == "tool" else None
             if calls is not None:
                 calls.arguments[key].add(text)
-            elif kind is _REASONING and (thinking := self._thinking) is not None and key in thinking.buffers:
+            elif kind == "reasoning" and (thinking := self._thinking) is not None and key in thinking.buffers:
                 thinking.buffers[key].add_text(text)
             if text:
                 out.append(Delta(index, text))
-                if kind is _TEXT:
+                if kind == "text":
                     self._shown = True
                 if calls is not None:
                     calls.early.after_delta(key, out)
-        elif form == "signature_delta" and kind is _REASONING and self._thinking is not None:
+        elif form == "signature_delta" and kind == "reasoning" and self._thinking is not None:
             self._thinking.sign(key, index, delta.get("signature"), out)
-        elif form == "citations_delta" and kind is _TEXT:
+        elif form == "citations_delta" and kind == "text":
             if citation := delta.get("citation"):
                 self._cite(index, [citation], ("delta", "citation"), out)
-        elif kind is _OPAQUE:
+        elif kind == "opaque":
             out.append(Opaque(index, DIALECT, "delta", delta))
         elif _is_empty(delta):
             return
@@ -402,7 +399,7 @@ class MessagesReader(StreamReader):
 
     def _repair_fragment(self, form: str, kind: BlockKind, text: Any) -> str:
         """Return the text of a fragment that is not a string, if there is only one possible meaning."""
-        fits = _DELTA_KIND[form] is kind is _TOOL and (text is None or type(text) is dict)
+        fits = _DELTA_KIND[form] == kind == "tool" and (text is None or type(text) is dict)
         if fits and self._calls is not None:
             return self._calls.repair_fragment(text)
         raise UpstreamProtocolError(f"upstream sent {form} in a {kind} block")
@@ -421,7 +418,7 @@ class MessagesReader(StreamReader):
         self._flush_block(key, out)
         entry = self._blocks.open.get(key)
         index = self._blocks.end(key)
-        if calls is not None and entry is not None and entry[1] is _TOOL:
+        if calls is not None and entry is not None and entry[1] == "tool":
             calls.end(key, index, out, last=key == self._last)
         else:
             out.append(BlockEnd(index))
@@ -431,9 +428,9 @@ class MessagesReader(StreamReader):
         entry = self._blocks.open.get(key)
         if entry is None:
             return
-        if entry[1] is _REASONING and self._thinking is not None:
+        if entry[1] == "reasoning" and self._thinking is not None:
             self._thinking.flush(key, entry[0], out)
-        elif entry[1] is _TOOL and self._calls is not None:
+        elif entry[1] == "tool" and self._calls is not None:
             self._calls.flush(key, entry[0], out)
 
 

@@ -50,8 +50,6 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id, sanitize_call_id
 from dragoman.wire.json_codec import dump_str, dumps
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_REFUSAL, _TOOL, _OPAQUE = BlockKind.REFUSAL, BlockKind.TOOL, BlockKind.OPAQUE
 _REFUSED = (StopReason.REFUSAL, StopReason.FILTERED)
 _REFUSAL_MAX = 65_536
 """Characters of a reply up to which the text of a refusal is kept for `stop_details`."""
@@ -76,15 +74,15 @@ _TEXT_PREFIX = b'event: content_block_delta\ndata: {"type":"content_block_delta"
 """The frame of a delta up to its text. Parameters: index, type of the delta, the field of its text."""
 _TEXT_END = b"}}\n\n"
 _EMPTY: dict[BlockKind, Json] = {
-    BlockKind.TEXT: {"type": "text", "text": "", "citations": None},
-    BlockKind.REFUSAL: {"type": "text", "text": "", "citations": None},
-    BlockKind.REASONING: {"type": "thinking", "thinking": "", "signature": ""},
+    "text": {"type": "text", "text": "", "citations": None},
+    "refusal": {"type": "text", "text": "", "citations": None},
+    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
 }
 _DELTA = {
-    BlockKind.TEXT: (b"text_delta", b"text"),
-    BlockKind.REFUSAL: (b"text_delta", b"text"),
-    BlockKind.REASONING: (b"thinking_delta", b"thinking"),
-    BlockKind.TOOL: (b"input_json_delta", b"partial_json"),
+    "text": (b"text_delta", b"text"),
+    "refusal": (b"text_delta", b"text"),
+    "reasoning": (b"thinking_delta", b"thinking"),
+    "tool": (b"input_json_delta", b"partial_json"),
 }
 
 
@@ -153,7 +151,7 @@ class MessagesWriter(StreamWriter):
 
     def __repr__(self) -> str:
         return (
-            f"<MessagesWriter {self.phase.name} blocks={self._count} open={len(self._indexes)}"
+            f"<MessagesWriter {self.phase} blocks={self._count} open={len(self._indexes)}"
             f" deferred={len(self._deferred)} characters={self._text_size}>"
         )
 
@@ -176,11 +174,11 @@ class MessagesWriter(StreamWriter):
         kind = event.kind
         if self._held is not None:
             self._write_held(out)
-        if kind is _OPAQUE:
+        if kind == "opaque":
             self._prefixes[event.index] = b""
             self._pending_opaque[event.index] = event
             return
-        if kind is _TOOL:
+        if kind == "tool":
             if event.custom:
                 raise UpstreamProtocolError(f"upstream called the free-text tool {event.name!r}; Messages has none")
             if event.namespace is not None or event.search:
@@ -193,7 +191,7 @@ class MessagesWriter(StreamWriter):
             self._last = kind
             self._prefixes[event.index] = _text_prefix(kind, own)
             return
-        if kind is _REFUSAL:
+        if kind == "refusal":
             self._refusal_texts[event.index] = []
         self._prefixes[event.index] = b""
         self._deferred[event.index] = kind, []
@@ -269,8 +267,8 @@ class MessagesWriter(StreamWriter):
     def _write_held(self, out: Frames) -> None:
         """Write the held signature as a block of its own."""
         own, signature = self._count, self._held
-        self._count, self._held, self._last = own + 1, None, BlockKind.REASONING
-        out.append(_empty_block(BlockKind.REASONING, own))
+        self._count, self._held, self._last = own + 1, None, "reasoning"
+        out.append(_empty_block("reasoning", own))
         out.append(_BLOCK_DELTA % (own, dumps({"type": "signature_delta", "signature": signature})))
         out.append(_BLOCK_STOP % own)
 
@@ -302,7 +300,7 @@ class MessagesWriter(StreamWriter):
     def _finish(self, event: Finish, out: Frames) -> None:
         stop = event.stop
         if self._held is not None:
-            if self._last is BlockKind.TEXT:
+            if self._last == "text":
                 self.context.losses.add(LossCode.REASONING_SIGNATURE, "signature", "left out behind the last text")
             else:
                 self._write_held(out)

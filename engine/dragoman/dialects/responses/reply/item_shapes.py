@@ -55,11 +55,11 @@ CUT_BUILT_IN: Final = "a call of a built-in tool was left out"
 
 def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> ItemShape:
     """Returns the shape of a block's item. `summary` is True if the knob `reasoning_surface` is `summary`."""
-    if kind is BlockKind.TEXT:
+    if kind == "text":
         return TEXT
-    if kind is BlockKind.TOOL:
+    if kind == "tool":
         return CUSTOM if custom else SEARCH if search else FUNCTION
-    if kind is BlockKind.REFUSAL:
+    if kind == "refusal":
         return REFUSAL
     return SUMMARY if summary else REASONING
 

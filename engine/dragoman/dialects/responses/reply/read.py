@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import CUTS, BlockKind
+from dragoman.canonical.events import CUTS
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
@@ -38,10 +38,6 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
 from dragoman.wire.json_codec import dumps, loads
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
-_REFUSAL = BlockKind.REFUSAL
-
 
 def read_reply(body: Any, context: ReplyContext) -> Reply:
     """Returns the canonical reply. Items of unknown type are dropped, with a loss.
@@ -68,7 +64,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
             raise UpstreamProtocolError(f"output[{position}]: expected an item (an object), got {kind_of(item)}")
         kind = item_kind(item, context)
         _read_item(item, kind, position, identity, parts, context)
-        if kind is _CALL and is_cut(item, cut=status == "incomplete"):
+        if kind == "call" and is_cut(item, cut=status == "incomplete"):
             cut.append(len(parts) - 1)
     kinds = set(map(type, parts))
     calls, refusal = ToolCall in kinds, Refusal in kinds
@@ -127,13 +123,13 @@ def _read_item(
 ) -> None:
     at: Path = ("output", position)
     record_unknown_item(item, at, context)
-    if kind is _MESSAGE:
+    if kind == "message":
         _read_message(item, at, parts, context)
-    elif kind is _REASONING:
+    elif kind == "reasoning":
         parts.append(_read_reasoning(item, at, context))
-    elif kind is _CALL:
+    elif kind == "call":
         parts.append(_read_call(item, position, identity, at, parts, context))
-    elif kind is _NATIVE:
+    elif kind == "native":
         name = item["type"]
         parts.append(Native(DIALECT, name, item, NATIVE_ITEMS[name], at))
     else:
@@ -160,7 +156,7 @@ def _read_message(item: Json, at: Path, parts: list[Part], context: ReplyContext
         text = raw.get(key) or ""
         if type(text) is not str:
             raise UpstreamProtocolError(f"upstream sent a {raw['type']} part whose {key} is {kind_of(text)}")
-        if kind is _REFUSAL:
+        if kind == "refusal":
             parts.append(Refusal(text, where))
         else:
             citations = read_citations(raw, (*where, "annotations"), losses) if raw.get("annotations") else []

@@ -6,8 +6,7 @@ snapshot. All of them are read here, so that a stream and a whole reply cannot d
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from dragoman.canonical.events import BlockKind, Citation
 from dragoman.canonical.request import Json
@@ -20,16 +19,8 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps
 
-
-class ItemKind(IntEnum):
-    """Kind of an output item, by what it is translated to."""
-
-    UNKNOWN = 0
-    MESSAGE = 1
-    REASONING = 2
-    CALL = 3
-    NATIVE = 4
-
+ItemKind = Literal["unknown", "message", "reasoning", "call", "native"]
+"""Kind of an output item, by what it is translated to."""
 
 NATIVE_ITEMS: Final[dict[str, LossCode]] = {
     "web_search_call": LossCode.HOSTED_HISTORY,
@@ -68,16 +59,16 @@ _NEVER_DECLARED: Final = frozenset({*BUILT_IN_CALLS, "computer_call", "mcp_appro
 """Calls of tools that the client would run, but that no request of another dialect declares (mapping §6.1)."""
 
 PARTS: Final[dict[str, tuple[BlockKind, str]]] = {
-    "output_text": (BlockKind.TEXT, "text"),
-    "refusal": (BlockKind.REFUSAL, "refusal"),
+    "output_text": ("text", "text"),
+    "refusal": ("refusal", "refusal"),
 }
 """Parts of a message → the kind of their block and the field with their text."""
 
 _SORTS: Final[dict[str, ItemKind]] = {
-    **dict.fromkeys(NATIVE_ITEMS, ItemKind.NATIVE),
-    **dict.fromkeys(CALLS, ItemKind.CALL),
-    "message": ItemKind.MESSAGE,
-    "reasoning": ItemKind.REASONING,
+    **dict.fromkeys(NATIVE_ITEMS, "native"),
+    **dict.fromkeys(CALLS, "call"),
+    "message": "message",
+    "reasoning": "reasoning",
 }
 _REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content")
 
@@ -86,17 +77,17 @@ def item_kind(item: Json, context: ReplyContext) -> ItemKind:
     """Returns the kind of an item. Raises UpstreamProtocolError for a call of a tool that the client cannot run."""
     kind = item.get("type")
     if type(kind) is not str:
-        return ItemKind.UNKNOWN
+        return "unknown"
     if kind == "tool_search_call" and item.get("execution") == "server":
-        return ItemKind.NATIVE
+        return "native"
     known = _SORTS.get(kind)
     if known is not None:
         return known
     if kind in BUILT_IN_CALLS and BUILT_IN_CALLS[kind].tool in context.built_in:
-        return ItemKind.CALL
+        return "call"
     if kind in _NEVER_DECLARED:
         raise UpstreamProtocolError(f"upstream sent a {kind}, which the client did not declare and could not answer")
-    return ItemKind.UNKNOWN
+    return "unknown"
 
 
 def is_cut(item: Json, *, cut: bool) -> bool:

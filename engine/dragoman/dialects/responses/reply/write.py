@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import IMAGE, BlockKind
+from dragoman.canonical.events import IMAGE
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
@@ -112,14 +112,14 @@ class _Output:
             return
         if content is None and part.proof:
             context.losses.add(loss_code(part.origin), part.at)
-        item = self._items.new(shape_of(BlockKind.REASONING, summary=context.knobs.reasoning_surface == "summary"))
+        item = self._items.new(shape_of("reasoning", summary=context.knobs.reasoning_surface == "summary"))
         item.encrypted_content = content
         self.output.append(item.build(status, part.text or None))
 
     def call(self, part: ToolCall, status: str) -> None:
         if part.name in self._context.built_in and part.namespace is None and not part.custom:
             return self._built_in_call(part, status)
-        shape = shape_of(BlockKind.TOOL, custom=part.custom, search=part.search)
+        shape = shape_of("tool", custom=part.custom, search=part.search)
         item = self._items.new_call(shape, part.id, part.name, part.namespace)
         self.shown = True
         _, arguments, complete = complete_arguments(shape, part.arguments, status == "completed")

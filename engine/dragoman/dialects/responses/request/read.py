@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.compact_turns import single_text_turn
-from dragoman.canonical.request import Json, Request, Role, Thinking
+from dragoman.canonical.request import Json, Request, Thinking
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.openai.request_settings import read_service
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
@@ -68,10 +68,6 @@ _LOGPROBS: Final = "message.output_text.logprobs"
 _INCLUDED: Final = frozenset({_LOGPROBS, "reasoning.encrypted_content"})
 """Values of `include` that are fulfilled, the second always. Others ask for data of the provider's own tools."""
 
-# Member access on an enum class costs more than a global.
-_INSTRUCTION: Final = Role.INSTRUCTION
-_USER: Final = Role.USER
-
 
 def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAULT_LIMITS) -> Request:
     """Read a request body.
@@ -129,10 +125,10 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     instructions = optional(body, "instructions", str)
     if instructions:
         at = ("instructions",)
-        request.turns.append(single_text_turn(_INSTRUCTION, instructions, at, at, "top"))
+        request.turns.append(single_text_turn("instruction", instructions, at, at, "top"))
     content, where = body.get("input"), ("input",)
     if type(content) is str:
-        request.turns.append(single_text_turn(_USER, content, where, where))
+        request.turns.append(single_text_turn("user", content, where, where))
         return None
     if instructions and (content is None or content == []):
         return None  # a conversation of instructions only

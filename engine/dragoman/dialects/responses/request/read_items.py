@@ -15,7 +15,6 @@ from dragoman.canonical.request import (
     OutputFormat,
     Part,
     Reasoning,
-    Role,
     Text,
     Thinking,
     ToolCall,
@@ -51,11 +50,8 @@ from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, last_history, unwrap_history
 
-# Member access on an enum class costs more than a global.
 _UNKNOWN: Final = -2
 """The index of the last history before it was looked up."""
-_INSTRUCTION: Final = Role.INSTRUCTION
-_USER: Final = Role.USER
 
 _MESSAGE_KEYS: Final = frozenset({"type", "role", "content", "id", "status", "phase"})
 _CALL_KEYS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status", "namespace", "caller", "async"})
@@ -193,19 +189,19 @@ class ItemsReader:
                 self._builder.assistant_parts(at).extend(parts)
             elif role in ("developer", "system"):
                 texts = [part for part in parts if type(part) is Text]
-                self._builder.add_turn(Turn(_INSTRUCTION, [*texts], at, role))
+                self._builder.add_turn(Turn("instruction", [*texts], at, role))
             else:
-                self._builder.add_turn(Turn(_USER, parts, at))
+                self._builder.add_turn(Turn("user", parts, at))
         else:
             losses.add(LossCode.ITEM_SHAPE, at, f"became text: {why}")
             text = Text(item_text(item), at)
             if type(kind) is str and kind not in _READERS:
                 self._native(item, kind, [text], LossCode.ITEM_SHAPE, at)
             else:
-                self._builder.add_turn(Turn(_USER, [text], at))
+                self._builder.add_turn(Turn("user", [text], at))
 
     def _native(self, item: Json, kind: str, instead: list[Part], code: LossCode, at: Path) -> None:
-        self._builder.add_turn(Turn(_USER, [Native(DIALECT, kind, item, code, at, instead)], at))
+        self._builder.add_turn(Turn("user", [Native(DIALECT, kind, item, code, at, instead)], at))
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
@@ -220,7 +216,7 @@ class ItemsReader:
             raise ClientRequestError(where, "is required (a string or an array of parts)")
         plain = type(content) is str
         if role == "user":
-            self._builder.add_turn(Turn(_USER, read_content(content, USER, where, losses), at, "", plain))
+            self._builder.add_turn(Turn("user", read_content(content, USER, where, losses), at, "", plain))
         elif role == "assistant":
             parts = read_content(content, ASSISTANT, where, losses)
             turn_parts = self._builder.assistant_parts(at, plain=plain)
@@ -229,7 +225,7 @@ class ItemsReader:
             turn_parts.extend(parts)
         elif role == "developer" or role == "system":
             parts = read_content(content, INSTRUCTION, where, losses)
-            self._builder.add_turn(Turn(_INSTRUCTION, parts, at, role, plain))
+            self._builder.add_turn(Turn("instruction", parts, at, role, plain))
         else:
             word = required(item, "role", str, at)
             hint = "; a tool's result is an item of type function_call_output" if word in ("tool", "function") else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolReference
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required, typed
@@ -19,10 +19,6 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.built_in_tools import BUILT_IN_TOOLS, SHELL
 from dragoman.wire.json_codec import dumps
-
-# Member access on an enum class costs more than a global.
-_FUNCTION: Final = ToolKind.FUNCTION
-_HOSTED_KIND: Final = ToolKind.HOSTED
 
 _OPTIONS: Final = ("defer_loading", "allowed_callers", "output_schema", "async")
 _MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
@@ -76,7 +72,7 @@ class ToolList:
         seen: set[tuple[str, str]] = set()
         for tool in self._read(given, at):
             key = _key(tool)
-            if tool.kind is not _HOSTED_KIND:
+            if tool.kind != "hosted":
                 if key in seen:
                     raise ClientRequestError(tool.at, f"a second tool of the name {tool.name!r}")
                 seen.add(key)
@@ -87,12 +83,12 @@ class ToolList:
         references: list[ToolReference] = []
         for tool in self._read(given, at):
             self._add(tool, _key(tool))
-            if tool.kind is not ToolKind.HOSTED:
+            if tool.kind != "hosted":
                 references.append(ToolReference(tool.name, tool.at, tool.namespace.name if tool.namespace else None))
         return references
 
     def _add(self, tool: Tool, key: tuple[str, str]) -> None:
-        if tool.kind is _HOSTED_KIND:
+        if tool.kind == "hosted":
             # These are identified by their content: a function may have the same name.
             native = dumps(tool.native)
             if native not in self._hosted:
@@ -139,7 +135,7 @@ def _read_plain(declared: Json, at: Path, namespace: Namespace | None) -> Tool |
         return None
     if type(strict) is not bool:
         return None
-    return Tool(_FUNCTION, name, at, description, schema, strict, None, {}, {}, DIALECT, namespace)
+    return Tool("function", name, at, description, schema, strict, None, {}, {}, DIALECT, namespace)
 
 
 def _read_tool(
@@ -190,7 +186,7 @@ def _options(declared: Json, at: Path) -> Json:
 def _read_function(declared: Json, at: Path, losses: Losses) -> Tool:
     note_unknown(declared, _FUNCTION_KEYS, at, losses)
     return Tool(
-        ToolKind.FUNCTION,
+        "function",
         _name(declared, at),
         at,
         optional(declared, "description", str, at),
@@ -213,7 +209,7 @@ def _read_custom(declared: Json, at: Path, losses: Losses) -> Tool:
             required(form, "syntax", str, where)
             note_unknown(form, _GRAMMAR_KEYS, where, losses)
     return Tool(
-        ToolKind.CUSTOM,
+        "custom",
         _name(declared, at),
         at,
         optional(declared, "description", str, at),
@@ -226,10 +222,10 @@ def _read_custom(declared: Json, at: Path, losses: Losses) -> Tool:
 
 def _read_search(declared: Json, at: Path, losses: Losses) -> Tool:
     if one_of(declared, "execution", ("server", "client"), at) != "client":
-        return Tool(ToolKind.HOSTED, TOOL_SEARCH, at, native=declared, origin=DIALECT)
+        return Tool("hosted", TOOL_SEARCH, at, native=declared, origin=DIALECT)
     note_unknown(declared, _SEARCH_KEYS, at, losses)
     return Tool(
-        ToolKind.SEARCH,
+        "search",
         TOOL_SEARCH,
         at,
         optional(declared, "description", str, at),
@@ -263,7 +259,7 @@ def _read_hosted(declared: Json, kind: str, at: Path) -> Tool:
         if further := {key: value for key, value in filters.items() if key != "allowed_domains"}:
             options["filters"] = further
         options.update((key, value) for key, value in declared.items() if key not in _SEARCH_TOOL and value is not None)
-    return Tool(ToolKind.HOSTED, kind, at, options=options, native=declared, origin=DIALECT)
+    return Tool("hosted", kind, at, options=options, native=declared, origin=DIALECT)
 
 
 def _read_built_in(declared: Json, at: Path, losses: Losses) -> Tool:
@@ -274,7 +270,7 @@ def _read_built_in(declared: Json, at: Path, losses: Losses) -> Tool:
     if not hosted:
         note_unknown(declared, _SHELL_KEYS if kind == SHELL else _BUILT_IN_KEYS, at, losses)
     return Tool(
-        ToolKind.HOSTED if hosted else ToolKind.TYPED,
+        "hosted" if hosted else "typed",
         kind,
         at,
         options=_options(declared, at),
@@ -330,7 +326,7 @@ _ByName = dict[str, list[tuple[str, str | None]]]
 def _by_name(tools: list[Tool]) -> _ByName:
     named: _ByName = {}
     for tool in tools:
-        if tool.kind is not _HOSTED_KIND:
+        if tool.kind != "hosted":
             space = tool.namespace.name if tool.namespace is not None else None
             named.setdefault(tool.name, []).append((tool.kind, space))
     return named
@@ -358,7 +354,7 @@ def _read_named(choice: Json, kind: str, tools: _ByName, at: Path, losses: Losse
 
 def _run_by_client(tools: list[Tool]) -> frozenset[str]:
     """Returns the names of the tools that a choice names by their kind and that the client runs."""
-    return frozenset([tool.name for tool in tools if tool.kind is ToolKind.SEARCH or tool.kind is ToolKind.TYPED])
+    return frozenset([tool.name for tool in tools if tool.kind == "search" or tool.kind == "typed"])
 
 
 def _is_hosted(kind: str, run_by_client: frozenset[str], at: Path) -> bool:

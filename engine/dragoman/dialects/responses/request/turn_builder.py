@@ -21,14 +21,10 @@ from dragoman.dialects.responses.request.read_reasoning import read_reasoning_it
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import Losses
 
-# Member access on an enum class costs more than a global.
-_USER: Final = Role.USER
-_INSTRUCTION: Final = Role.INSTRUCTION
-_ASSISTANT: Final = Role.ASSISTANT
-_ROLES: Final = {
-    "user": (Role.USER, ""),
-    "developer": (Role.INSTRUCTION, "developer"),
-    "system": (Role.INSTRUCTION, "system"),
+_ROLES: Final[dict[str, tuple[Role, str]]] = {
+    "user": ("user", ""),
+    "developer": ("instruction", "developer"),
+    "system": ("instruction", "system"),
 }
 
 
@@ -51,7 +47,7 @@ class TurnBuilder:
     def has_conversation(self) -> bool:
         """True if there is a turn that is not an instruction."""
         turns = self.turns
-        while self._instructions < len(turns) and turns[self._instructions].role is _INSTRUCTION:
+        while self._instructions < len(turns) and turns[self._instructions].role == "instruction":
             self._instructions += 1
         return self._instructions < len(turns)
 
@@ -62,10 +58,10 @@ class TurnBuilder:
             last = self._last()
             if type(last) is CompactAssistantTurn:
                 parts = last.parts
-                self.turns[-1] = Turn(_ASSISTANT, parts, last.at, "", last.plain)
+                self.turns[-1] = Turn("assistant", parts, last.at, "", last.plain)
             else:
                 parts = []
-                self.turns.append(Turn(_ASSISTANT, parts, at, "", plain))
+                self.turns.append(Turn("assistant", parts, at, "", plain))
             self._assistant, self._results = parts, None
         return parts
 
@@ -76,10 +72,10 @@ class TurnBuilder:
             last = self._last()
             if type(last) is CompactResultTurn:
                 parts = last.parts
-                self.turns[-1] = Turn(_USER, parts, last.at)
+                self.turns[-1] = Turn("user", parts, last.at)
             else:
                 parts = []
-                self.turns.append(Turn(_USER, parts, result.at))
+                self.turns.append(Turn("user", parts, result.at))
             self._assistant, self._results = None, parts
         parts.append(result)
 

@@ -23,10 +23,6 @@ from dragoman.tools.names import NameTable, sanitize_call_id
 
 _OPENAI: Final = frozenset({"chat", "responses"})
 
-# Member access on an enum class costs more than a global.
-_FOREIGN: Final = LossCode.REASONING_FOREIGN
-_UNSIGNED: Final = LossCode.REASONING_UNSIGNED
-
 
 class AssistantWriter:
     """Appends the items of one turn at a time to a list."""
@@ -207,10 +203,12 @@ class AssistantWriter:
         _, at, origin, proof, _, item, family = fields
         # The condition of `own_block`.
         if item is None or origin != DIALECT or (family is not None and family != self._family):
-            return self._leave_out(fields, _FOREIGN if proof or family is not None else _UNSIGNED)
+            return self._leave_out(
+                fields, LossCode.REASONING_FOREIGN if proof or family is not None else LossCode.REASONING_UNSIGNED
+            )
         if self._encrypts and not item.get("encrypted_content"):
             # The upstream would look up its id in its store, but requests set `store` to false.
-            return self._leave_out(fields, _UNSIGNED)
+            return self._leave_out(fields, LossCode.REASONING_UNSIGNED)
         item_id = item.get("id")
         if not item_id or type(item_id) is not str or type(item.get("summary")) is not list or item.get("content"):
             item = self._replayable(item)

@@ -39,7 +39,6 @@ from dragoman.tools.names import NameTable, sanitize_call_id
 
 _FAILED: Final = "Error: the tool call failed without a message."
 _OPENAI: Final = frozenset({"chat", "responses"})  # the dialects that share one file store
-_IS_ERROR: Final = LossCode.IS_ERROR  # member access on an enum class costs more than a global
 
 
 def input_text(text: str) -> Json:
@@ -208,7 +207,7 @@ class ContentWriter:
                 items.append(self.result(ToolResult(call_id, text, at, failed)))
                 continue
             if failed:
-                self._losses.add(_IS_ERROR, (*at, "is_error"))
+                self._losses.add(LossCode.IS_ERROR, (*at, "is_error"))
             item: Json = {
                 "type": "function_call_output",
                 "call_id": call_id if fit else self.upstream_call_id(call_id),
@@ -221,7 +220,7 @@ class ContentWriter:
     def result(self, result: ToolResult) -> Json:
         """Returns the output item of a function call or a free-text call."""
         if result.is_error:  # OpenAI has no flag; the content has to suffice (mapping §6.4)
-            self._losses.add(_IS_ERROR, (*result.at, "is_error"))
+            self._losses.add(LossCode.IS_ERROR, (*result.at, "is_error"))
         item: Json = {
             "type": "custom_tool_call_output" if result.custom else "function_call_output",
             "call_id": self.upstream_call_id(result.call_id),

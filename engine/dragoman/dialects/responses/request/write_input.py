@@ -7,9 +7,7 @@ the conversation decide whether there are `instructions`.
 
 from __future__ import annotations
 
-from typing import Final
-
-from dragoman.canonical.request import Json, Native, Request, Role, Text, ToolCall, ToolReference, ToolResult, Turn
+from dragoman.canonical.request import Json, Native, Request, Text, ToolCall, ToolReference, ToolResult, Turn
 from dragoman.dialects.responses.built_in_items import write_output
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
 from dragoman.dialects.responses.request.write_content import ContentWriter, input_text
@@ -20,11 +18,6 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
-
-# Member access on an enum class costs more than the comparison.
-_USER: Final = Role.USER
-_ASSISTANT: Final = Role.ASSISTANT
-_INSTRUCTION: Final = Role.INSTRUCTION
 
 
 def write_input(
@@ -42,7 +35,7 @@ def write_input(
     foreign = request.origin != DIALECT
     write_compact, write_results, items = writer.assistant.write_compact, writer.content.write_results, writer.items
     for turn in turns[leading:] if leading else turns:
-        if turn.role is _ASSISTANT:
+        if turn.role == "assistant":
             if foreign and (assistant := turn.compact_assistant()) is not None:
                 write_compact(assistant, items)
             else:
@@ -66,7 +59,7 @@ def write_input(
 
 def _lone_text(turn: Turn, profile: Profile) -> Json | None:
     """Returns the item of a conversation that is one text of the user, as short ones are; None for any other turn."""
-    if turn.role is not _USER or turn.name is not None or turn.compact_results() is not None or len(turn.parts) != 1:
+    if turn.role != "user" or turn.name is not None or turn.compact_results() is not None or len(turn.parts) != 1:
         return None
     part = turn.parts[0]
     if type(part) is not Text or not part.text or part.cache is not None or part.citations:
@@ -94,9 +87,9 @@ class _InputWriter:
         if turn.name is not None:
             self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
         role = turn.role
-        if role is _ASSISTANT:
+        if role == "assistant":
             self.assistant.write(turn, self.items)
-        elif role is _USER:
+        elif role == "user":
             self._user(turn)
         else:
             self._instruction(turn)
@@ -109,7 +102,7 @@ class _InputWriter:
         A top-level field does, and a single text of a leading message. Several texts stay separate messages, and so
         does a text with a cache mark, because `instructions` cannot have one.
         """
-        if not turns or turns[0].role is not _INSTRUCTION:
+        if not turns or turns[0].role != "instruction":
             return 0
         top = turns[0].original == "top"
         count = 1
@@ -118,7 +111,7 @@ class _InputWriter:
             if self._request.origin == DIALECT or (form is not None and form.kind == "json_object"):
                 # The JSON mode requires the word JSON in the input; `instructions` do not count.
                 return 0
-            while count < len(turns) and turns[count].role is _INSTRUCTION:
+            while count < len(turns) and turns[count].role == "instruction":
                 count += 1
         texts = [part for turn in turns[:count] for part in turn.parts if type(part) is Text and part.text]
         keeps_marks = self._profile.explicit_cache and self._profile.text_parts
@@ -237,6 +230,6 @@ class _InputWriter:
 
 def _is_prefill(turn: Turn) -> bool:
     """True if the turn is a text of the assistant without a call."""
-    if turn.role is not _ASSISTANT or any(type(part) is ToolCall for part in turn.parts):
+    if turn.role != "assistant" or any(type(part) is ToolCall for part in turn.parts):
         return False
     return any(type(part) is Text and part.text for part in turn.parts)

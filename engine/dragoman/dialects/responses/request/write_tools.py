@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolReference, ToolResult
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
@@ -17,7 +17,6 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
-_FUNCTION: Final = ToolKind.FUNCTION  # member access on an enum class costs more than a global
 _SEARCH: Final = "web_search"
 _SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 
@@ -108,9 +107,9 @@ class ToolsWriter:
         if tool.cache is not None:  # only content can have marks
             self._losses.add(LossCode.CACHE_HINT, tool.at)
         kind = tool.kind
-        if kind is _FUNCTION:
+        if kind == "function":
             written = self._function(tool)
-        elif kind is ToolKind.CUSTOM:
+        elif kind == "custom":
             written = self._custom(tool)
         else:
             hosted = self._other(tool)
@@ -122,8 +121,8 @@ class ToolsWriter:
         return written
 
     def _record_choice(self, tool: Tool, written: Json) -> None:
-        if tool.kind is _FUNCTION or tool.kind is ToolKind.CUSTOM:
-            choice = {"type": "function" if tool.kind is _FUNCTION else "custom", "name": written["name"]}
+        if tool.kind == "function" or tool.kind == "custom":
+            choice = {"type": "function" if tool.kind == "function" else "custom", "name": written["name"]}
         else:
             choice = {"type": written["type"]}
             self._choices.setdefault((written["type"], None), choice)
@@ -178,14 +177,14 @@ class ToolsWriter:
     def _other(self, tool: Tool) -> Json | None:
         if tool.origin == DIALECT and tool.native:
             return tool.native
-        if tool.kind is ToolKind.SEARCH:
+        if tool.kind == "search":
             written: Json = {"type": TOOL_SEARCH, "execution": "client"}
             if tool.description is not None:
                 written["description"] = tool.description
             if tool.schema is not None:
                 written["parameters"] = tool.schema
             return written
-        if tool.kind is not ToolKind.HOSTED:
+        if tool.kind != "hosted":
             raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
         if self._knobs.hosted_tools == "reject":
             raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
@@ -201,7 +200,7 @@ class ToolsWriter:
         """True if a tool search is among the tools that are sent."""
         if self._tool_search is None:
             self._tool_search = any(
-                tool.kind is ToolKind.SEARCH or (tool.kind is ToolKind.HOSTED and self._is_search_sent(tool))
+                tool.kind == "search" or (tool.kind == "hosted" and self._is_search_sent(tool))
                 for tool in self._request.tools
             )
         return self._tool_search

@@ -33,9 +33,6 @@ from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.duplicate_call_ids import mint_call_id
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_MESSAGE, _REASONING, _CALL, _NATIVE = ItemKind.MESSAGE, ItemKind.REASONING, ItemKind.CALL, ItemKind.NATIVE
-
 
 class PartState:
     """State of one part of an item.
@@ -158,7 +155,7 @@ class ItemState:
         found = [
             part
             for part in self.parts.values()
-            if part.open and part.kind is kind and type(text) is str and part.length and part.missing(text) == ""
+            if part.open and part.kind == kind and type(text) is str and part.length and part.missing(text) == ""
         ]
         return found[0] if len(found) == 1 else None
 
@@ -230,7 +227,7 @@ class ItemTable:
         key, number = event.get("output_index"), event.get("content_index")
         item = self.items.get(key) if type(key) is int else None
         part = item.parts.get(number) if item is not None and type(number) is int else None
-        return part if part is not None and part.kind is kind and part.open else None
+        return part if part is not None and part.kind == kind and part.open else None
 
     def add_unannounced(self, event: Json, kind: str, out: list[Event]) -> ItemState:
         """Add an item whose first event is not `output_item.added`."""
@@ -255,23 +252,23 @@ class ItemTable:
         self.reserve()
         item = self.items[key] = ItemState(key, kind, raw)
         record_unknown_item(raw, item.path, self.context)
-        if kind is _MESSAGE:
+        if kind == "message":
             check_role(raw)
             if raw.get("phase") is not None:
                 self.record_phase(item)
-        elif kind is _REASONING:
-            item.block = self.start_block(key, BlockKind.REASONING, out)
-            out.append(BlockStart(item.block, BlockKind.REASONING))
-        elif kind is _CALL:
+        elif kind == "reasoning":
+            item.block = self.start_block(key, "reasoning", out)
+            out.append(BlockStart(item.block, "reasoning"))
+        elif kind == "call":
             if self.calls is None:
                 self.calls = CallState(self.blocks, self.context)
             item.arguments = Arguments(self.calls.budget)
             if call_name(raw):
                 self.open_call(item, raw, out)
-        elif kind is _NATIVE:
+        elif kind == "native":
             self.shown = True
-            item.block = self.start_block(key, BlockKind.OPAQUE, out)
-            out.append(BlockStart(item.block, BlockKind.OPAQUE, name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
+            item.block = self.start_block(key, "opaque", out)
+            out.append(BlockStart(item.block, "opaque", name=raw["type"], code=NATIVE_ITEMS[raw["type"]]))
         else:
             self.context.losses.add(
                 LossCode.UNKNOWN_EVENT, item.path, f"an item of type {raw.get('type')!r} was left out"
@@ -297,11 +294,11 @@ class ItemTable:
             given = call_id if type(call_id) is str else ""
             call_id = mint_call_id(given, self.response_id, item.key, item.path, self.context.losses.add_once)
         calls.ids.add(call_id)
-        item.block = self.start_block(item.key, BlockKind.TOOL, out)
+        item.block = self.start_block(item.key, "tool", out)
         out.append(
             BlockStart(
                 item.block,
-                BlockKind.TOOL,
+                "tool",
                 call_id,
                 self.context.names.get(name, name),
                 item.custom,
@@ -320,7 +317,7 @@ class ItemTable:
         None if it is not certain which part or call that is.
         """
         for item in reversed(self.items.values()):
-            if item.block == delta.index and item.kind is _CALL:
+            if item.block == delta.index and item.kind == "call":
                 if item.arguments is None or item.done or self.calls is None:
                     return None
                 return item.arguments.add_all if self.calls.early_ends.is_last(delta.index) else None

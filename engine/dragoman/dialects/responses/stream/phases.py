@@ -6,24 +6,18 @@ reader's `ItemTable` and by the output validator.
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Final
+from typing import Final, Literal
 
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 
+Phase = Literal["WAITING", "STARTED", "CREATED", "DONE"]
+"""State of a stream.
 
-class Phase(IntEnum):
-    """State of a stream."""
-
-    WAITING = 0
-    """Nothing of the reply was read."""
-    STARTED = 1
-    """The reply has started. A reader in this phase has not seen `response.created`."""
-    CREATED = 2
-    """The reader has seen `response.created`."""
-    DONE = 3
-    """The last event was read. Nothing more is."""
-
+- `WAITING`: Nothing of the reply was read.
+- `STARTED`: The reply has started. A reader in this phase has not seen `response.created`.
+- `CREATED`: The reader has seen `response.created`.
+- `DONE`: The last event was read. Nothing more is.
+"""
 
 TERMINALS: Final[dict[str, str | None]] = {
     "response.completed": "completed",
@@ -35,19 +29,19 @@ TERMINALS: Final[dict[str, str | None]] = {
 """Terminal event → the status it means. `response.done` is an alias of some servers: its response has the status."""
 
 _PROGRESS: Final = ("response.in_progress", "response.queued")
-_LAST: Final = dict.fromkeys((*TERMINALS, "error"), Phase.DONE)
+_LAST: Final[dict[str, Phase]] = dict.fromkeys((*TERMINALS, "error"), "DONE")
 
 READER: Final[dict[Phase, dict[str, Phase]]] = {
-    Phase.WAITING: {
-        "response.created": Phase.CREATED,
-        **dict.fromkeys(_PROGRESS, Phase.STARTED),
+    "WAITING": {
+        "response.created": "CREATED",
+        **dict.fromkeys(_PROGRESS, "STARTED"),
         # Some servers start with an item. The missing start is a recorded repair.
-        **dict.fromkeys(HANDLERS, Phase.STARTED),
+        **dict.fromkeys(HANDLERS, "STARTED"),
         **_LAST,
     },
-    Phase.STARTED: {"response.created": Phase.CREATED, **dict.fromkeys(_PROGRESS, Phase.STARTED), **_LAST},
-    Phase.CREATED: {**dict.fromkeys(_PROGRESS, Phase.CREATED), **_LAST},
-    Phase.DONE: {},
+    "STARTED": {"response.created": "CREATED", **dict.fromkeys(_PROGRESS, "STARTED"), **_LAST},
+    "CREATED": {**dict.fromkeys(_PROGRESS, "CREATED"), **_LAST},
+    "DONE": {},
 }
 """Phase → wire event → next phase (mapping §9.6).
 

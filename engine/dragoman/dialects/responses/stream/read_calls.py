@@ -9,13 +9,11 @@ from __future__ import annotations
 from dragoman.canonical.events import BlockEnd, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.responses.reply.read import cut_call_error
-from dragoman.dialects.responses.reply.read_items import ARGUMENTS, ItemKind, call_name, call_text
+from dragoman.dialects.responses.reply.read_items import ARGUMENTS, call_name, call_text
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, wrong_type
 from dragoman.errors import UpstreamProtocolError
 from dragoman.wire.json_codec import loads
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_UNKNOWN, _CALL = ItemKind.UNKNOWN, ItemKind.CALL
 _WITH_DELTAS = frozenset({"function_call", "custom_tool_call"})
 """Calls whose arguments are text. Those of others are an object and have no deltas."""
 
@@ -77,9 +75,9 @@ def _find_call(table: ItemTable, event: Json, out: list[Event]) -> ItemState | N
     custom = "custom" in event["type"]
     if item is None:  # its name is still to come; the arguments are kept until then
         item = table.add_unannounced(event, "custom_tool_call" if custom else "function_call", out)
-    if item.kind is _UNKNOWN:
+    if item.kind == "unknown":
         return None
-    if item.kind is not _CALL or item.custom != custom:
+    if item.kind != "call" or item.custom != custom:
         raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which is a {item.type}")
     return item
 

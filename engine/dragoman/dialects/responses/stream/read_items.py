@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from dragoman.canonical.events import BlockEnd, BlockKind, Event, Opaque
+from dragoman.canonical.events import BlockEnd, Event, Opaque
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.reply.read_items import ItemKind, check_role, is_cut
+from dragoman.dialects.responses.reply.read_items import check_role, is_cut
 from dragoman.dialects.responses.reply_fields import record_unknown_item, record_unknown_part
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream import read_calls as calls
@@ -19,10 +19,6 @@ from dragoman.dialects.responses.stream import read_messages as messages
 from dragoman.dialects.responses.stream import read_reasoning as reasoning
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, part_number, part_path, wrong_type
 from dragoman.errors import UpstreamProtocolError
-
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_UNKNOWN, _MESSAGE, _REASONING = ItemKind.UNKNOWN, ItemKind.MESSAGE, ItemKind.REASONING
-_CALL, _NATIVE, _TEXT = ItemKind.CALL, ItemKind.NATIVE, BlockKind.TEXT
 
 
 def item_added(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -64,9 +60,9 @@ def part_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     if type(raw) is not dict:
         raise wrong_type(event, "part")
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
-    if item.kind is _REASONING:
+    if item.kind == "reasoning":
         record_unknown_part(raw, part_path(event), table.context)
-    elif item.kind is not _UNKNOWN:
+    elif item.kind != "unknown":
         messages.announce_part(table, item, part_number(event, "content_index"), raw, out)
 
 
@@ -78,14 +74,14 @@ def part_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     if type(raw) is not dict:
         raise wrong_type(event, "part")
     record_unknown_part(raw, part_path(event), table.context)
-    part = table.open_part(event, _TEXT)
+    part = table.open_part(event, "text")
     if part is not None and messages.is_repeated(table, part, raw):
         return messages.close_part(table, part, out)
     item = table.find(event) or table.add_unannounced(event, _item_type(raw), out)
     number = part_number(event, "content_index")
-    if item.kind is _REASONING:
+    if item.kind == "reasoning":
         reasoning.emit_missing(table, item, "content", number, raw.get("text"), out)
-    elif item.kind is not _UNKNOWN:
+    elif item.kind != "unknown":
         messages.end_part(table, item, number, raw, out)
 
 
@@ -141,15 +137,15 @@ def end_items(table: ItemTable, out: list[Event], *, cut: bool) -> None:
     """Close the items that are not in the last snapshot. Raises UpstreamProtocolError for a call, which clients run,
     whose arguments are not done, unless the reply was cut off."""
     for item in table.items.values():
-        if item.done or item.kind is _UNKNOWN:
+        if item.done or item.kind == "unknown":
             continue
         item.done = True
         if not cut:
             table.record_repair("an item ended without output_item.done")
-        if item.kind is _MESSAGE:
+        if item.kind == "message":
             messages.end_parts(table, item, out, complete=not cut)
             continue
-        if item.kind is _CALL:
+        if item.kind == "call":
             if not cut and not item.text_done:
                 raise _left_open(item)
             calls.end_call(table, item, out, complete=item.text_done)
@@ -160,16 +156,16 @@ def end_items(table: ItemTable, out: list[Event], *, cut: bool) -> None:
 def _complete(table: ItemTable, item: ItemState, raw: Json, out: list[Event], *, cut: bool = False) -> None:
     complete = not is_cut(raw, cut=cut)
     record_unknown_item(raw, item.path, table.context)
-    if item.kind is _MESSAGE:
+    if item.kind == "message":
         check_role(raw)
         if raw.get("phase") is not None:
             table.record_phase(item)
         messages.complete_message(table, item, raw, out, complete=complete)
-    elif item.kind is _REASONING:
+    elif item.kind == "reasoning":
         reasoning.complete_reasoning(table, item, raw, out, complete=complete)
-    elif item.kind is _CALL:
+    elif item.kind == "call":
         calls.complete_call(table, item, raw, out, complete=complete)
-    elif item.kind is _NATIVE:
+    elif item.kind == "native":
         assert item.block is not None
         out.append(Opaque(item.block, DIALECT, "block", raw))
         out.append(BlockEnd(table.blocks.end(item.key), complete))

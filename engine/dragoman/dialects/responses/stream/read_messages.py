@@ -10,7 +10,7 @@ from dragoman.canonical.events import Annotation, BlockEnd, BlockKind, BlockStar
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.logprobs import record_unknown_tokens
 from dragoman.dialects.responses.citations import read_citation
-from dragoman.dialects.responses.reply.read_items import ItemKind, part_kind, read_citations, read_logprobs
+from dragoman.dialects.responses.reply.read_items import part_kind, read_citations, read_logprobs
 from dragoman.dialects.responses.reply_fields import record_unknown_annotation, record_unknown_part
 from dragoman.dialects.responses.stream.item_state import (
     ItemState,
@@ -23,28 +23,24 @@ from dragoman.dialects.responses.stream.item_state import (
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_TEXT, _REFUSAL = BlockKind.TEXT, BlockKind.REFUSAL
-_UNKNOWN, _MESSAGE = ItemKind.UNKNOWN, ItemKind.MESSAGE
-
 
 def text_delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read `response.output_text.delta` or `response.refusal.delta`."""
-    kind = _REFUSAL if event["type"] == "response.refusal.delta" else _TEXT
+    kind: BlockKind = "refusal" if event["type"] == "response.refusal.delta" else "text"
     part = table.open_part(event, kind) or _find_open_part(table, event, kind, out)
     if part is not None:
         text = event.get("delta") or ""
         if type(text) is not str:
             raise wrong_type(event, "delta")
         part.append_delta(text, out)
-        if kind is _TEXT and event.get("logprobs"):
+        if kind == "text" and event.get("logprobs"):
             _emit_logprobs(table, part, event, out)
 
 
 def text_done(table: ItemTable, event: Json, out: list[Event]) -> None:
     """Read the `.done` event of a text. It only repeats the text, so it is ignored if the part is closed."""
-    kind = _REFUSAL if event["type"] == "response.refusal.done" else _TEXT
-    text = event.get("text" if kind is _TEXT else "refusal")
+    kind: BlockKind = "refusal" if event["type"] == "response.refusal.done" else "text"
+    text = event.get("text" if kind == "text" else "refusal")
     part = table.open_part(event, kind)
     if part is None and not _is_closed(table, event, kind):
         part = _find_repeated(table, event, kind, text) or _find_open_part(table, event, kind, out)
@@ -61,8 +57,8 @@ def annotation_added(table: ItemTable, event: Json, out: list[Event]) -> None:
     item, annotation = table.find(event), event.get("annotation")
     part = item.parts.get(part_number(event, "content_index")) if item is not None else None
     if part is None and not (item is not None and item.done):
-        part = _find_open_part(table, event, _TEXT, out)
-    if part is not None and part.open and part.kind is _TEXT and type(annotation) is dict:
+        part = _find_open_part(table, event, "text", out)
+    if part is not None and part.open and part.kind == "text" and type(annotation) is dict:
         part.annotations += 1
         record_unknown_annotation(annotation, (*part_path(event), "annotations"), table.context)
         out.append(Annotation(part.block, read_citation(annotation)))
@@ -160,14 +156,14 @@ def _find_repeated(table: ItemTable, event: Json, kind: BlockKind, text: object)
 def _find_open_part(table: ItemTable, event: Json, kind: BlockKind, out: list[Event]) -> PartState | None:
     """Returns the open part that an event belongs to, started now if need be, or None if the part is dropped."""
     item = table.find(event) or table.add_unannounced(event, "message", out)
-    if item.kind is _UNKNOWN:
+    if item.kind == "unknown":
         return None
     number = part_number(event, "content_index")
     part = item.parts.get(number)
     if part is None:
         table.record_repair("a part came without content_part.added")
         return _start_part(table, item, number, kind, out)
-    if part.kind is not None and (part.kind is not kind or not part.open):
+    if part.kind is not None and (part.kind != kind or not part.open):
         state = f"a {part.kind} part" if part.open else "a part that is closed"
         raise UpstreamProtocolError(f"upstream sent {event['type']} for {state}")
     return part if part.kind is not None else None
@@ -189,7 +185,7 @@ def _open_part(table: ItemTable, item: ItemState, number: int, raw: Json, out: l
 
 
 def _start_part(table: ItemTable, item: ItemState, number: int, kind: BlockKind | None, out: list[Event]) -> PartState:
-    if item.kind is not _MESSAGE or item.done:
+    if item.kind != "message" or item.done:
         state = "is closed" if item.done else f"is a {item.type}"
         raise UpstreamProtocolError(f"upstream sent a part of a message for item {item.key}, which {state}")
     table.reserve()
@@ -197,7 +193,7 @@ def _start_part(table: ItemTable, item: ItemState, number: int, kind: BlockKind 
     if kind is not None:
         block = table.start_block(key, kind, out)
         out.append(BlockStart(block, kind, apart=block > 0 and not item.parts))
-        table.has_refusal = table.has_refusal or kind is _REFUSAL
+        table.has_refusal = table.has_refusal or kind == "refusal"
     part = item.parts[number] = PartState(kind, block, key)
     return part
 
@@ -211,7 +207,7 @@ def _complete_part(
     if known is None or known[0] is not part.kind:
         raise UpstreamProtocolError(f"upstream ended a {part.kind} part as one of type {raw.get('type')!r}")
     table.append_missing(part, raw.get(known[1]), out)
-    if part.kind is _TEXT:
+    if part.kind == "text":
         _emit_logprobs(table, part, raw, out, once=True)
         at = (*item.path, "content", number, "annotations")
         citations = read_citations(raw, at, table.context.losses, part.annotations)
@@ -222,6 +218,6 @@ def _emit_logprobs(table: ItemTable, part: PartState, holder: Json, out: list[Ev
     if once and part.logprobs:
         return
     tokens = read_logprobs(holder, table.context)
-    if tokens and part.kind is _TEXT:
+    if tokens and part.kind == "text":
         part.logprobs = True
         out.append(Logprobs(part.block, tokens))

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.events import BlockEnd, BlockKind, Delta, Event, Opaque
+from dragoman.canonical.events import BlockEnd, Delta, Event, Opaque
 from dragoman.canonical.request import Json
-from dragoman.dialects.responses.reply.read_items import ItemKind, read_encrypted_content, reasoning_texts
+from dragoman.dialects.responses.reply.read_items import read_encrypted_content, reasoning_texts
 from dragoman.dialects.responses.reply_fields import record_unknown_part
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.responses.stream.item_state import ItemState, ItemTable, PartState, part_number, wrong_type
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
-
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_UNKNOWN, _REASONING = ItemKind.UNKNOWN, ItemKind.REASONING
 
 
 def delta(table: ItemTable, event: Json, out: list[Event]) -> None:
@@ -27,9 +24,9 @@ def delta(table: ItemTable, event: Json, out: list[Event]) -> None:
     text = event.get("delta") or ""
     if type(text) is not str:
         raise wrong_type(event, "delta")
-    if item.kind is _UNKNOWN:
+    if item.kind == "unknown":
         return
-    if item.kind is not _REASONING or item.done:
+    if item.kind != "reasoning" or item.done:
         state = "is closed" if item.done else f"is a {item.type}"
         raise UpstreamProtocolError(f"upstream sent {event['type']} for item {item.key}, which {state}")
     surface = _surface(event)
@@ -52,7 +49,7 @@ def done(table: ItemTable, event: Json, out: list[Event]) -> None:
     if "_part." in event["type"]:
         part_added(table, event, out)
     item = table.find(event) or table.add_unannounced(event, "reasoning", out)
-    if item.kind is _REASONING and not item.done:
+    if item.kind == "reasoning" and not item.done:
         holder = event.get("part") if "_part." in event["type"] else event
         text = holder.get("text") if type(holder) is dict else None
         surface = _surface(event)
@@ -111,5 +108,5 @@ def _emit(table: ItemTable, item: ItemState, surface: str, number: int, text: st
     part = item.parts.get(number)
     if part is None:
         table.reserve()
-        part = item.parts[number] = PartState(BlockKind.REASONING, item.block, item.key)
+        part = item.parts[number] = PartState("reasoning", item.block, item.key)
     part.append_delta(text, out)

@@ -18,7 +18,6 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload, reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.reply.read import read_reply, read_status
-from dragoman.dialects.responses.reply.read_items import ItemKind
 from dragoman.dialects.responses.reply_fields import EVENT, read_response, unknown_of_event
 from dragoman.dialects.responses.stop_and_usage import read_usage, resolve_stop_reason
 from dragoman.dialects.responses.stream.item_state import ItemTable
@@ -35,11 +34,7 @@ from dragoman.wire.delta_template import VaryingKeys
 from dragoman.wire.json_codec import with_exact
 
 _find_handler: Final = HANDLERS.get
-# CPython 3.11 takes twenty times as long to find a member in its class.
-_WAITING: Final = Phase.WAITING
-_MOVES: Final = tuple(READER[phase] for phase in Phase)
-"""`READER` by the number of the phase. A member of an enum costs a Python call as the key of a dict."""
-_STARTS: Final = _MOVES[_WAITING]
+_STARTS: Final = READER["WAITING"]
 _PINGS: Final = frozenset({"keepalive", "ping"})
 _WITH_CALLS: Final = frozenset(
     {"response.output_item.added", "response.output_item.done", "response.function_call_arguments.done"}
@@ -78,18 +73,18 @@ class ResponsesReader(StreamReader):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._table = ItemTable(context)
-        self._phase = _WAITING
+        self._phase: Phase = "WAITING"
         self._begun: bytes | None = None
         """The response of the last event, if that was `response.created`: the next one usually repeats it."""
 
     def __repr__(self) -> str:
         table = self._table
-        return f"<{type(self).__name__} {self.phase.name} items={len(table.items)} blocks={table.blocks.count}>"
+        return f"<{type(self).__name__} {self.phase} items={len(table.items)} blocks={table.blocks.count}>"
 
     @property
     def phase(self) -> Phase:
         """The state of the stream."""
-        return Phase.DONE if self.done else self._phase
+        return "DONE" if self.done else self._phase
 
     def read(self, data: bytes, out: list[Event]) -> None:
         """Read one event. `[DONE]` is not of this dialect; some servers send it, and it is ignored."""
@@ -112,7 +107,7 @@ class ResponsesReader(StreamReader):
             unknown_of_event(event, name, self.context.losses)
         handler = _find_handler(name)
         if handler is not None:
-            if self._phase is _WAITING:
+            if self._phase == "WAITING":
                 self._start_late({}, out)
                 self._move(name)
             if name in _WITH_CALLS:
@@ -125,7 +120,7 @@ class ResponsesReader(StreamReader):
         elif name in _STARTS:
             phase = self._phase
             self._move(name)
-            if phase is _WAITING:
+            if phase == "WAITING":
                 self._start(event.get("response"), out)
                 if name == "response.created" and not event.get("error"):
                     self._begun = response_of(data)
@@ -133,7 +128,7 @@ class ResponsesReader(StreamReader):
                 read_response(response, ("response",), self.context)
         elif name in _PINGS or not event:
             out.append(Ping())
-        elif not name and type(event.get("output")) is list and self._phase is _WAITING:
+        elif not name and type(event.get("output")) is list and self._phase == "WAITING":
             self.read_whole(event, out)
         elif not self._is_ignored(event, name):
             self.context.losses.add(LossCode.UNKNOWN_EVENT, quote_word(name))
@@ -151,7 +146,7 @@ class ResponsesReader(StreamReader):
         raise StreamTruncated
 
     def _move(self, name: str) -> None:
-        phase = _MOVES[self._phase].get(name)
+        phase = READER[self._phase].get(name)
         if phase is None:
             raise UpstreamProtocolError(f"upstream sent {name} twice")
         self._phase = phase
@@ -178,7 +173,7 @@ class ResponsesReader(StreamReader):
             return True
         key = event.get("output_index")
         item = self._table.items.get(key) if type(key) is int else None
-        return item is not None and item.kind in (ItemKind.NATIVE, ItemKind.UNKNOWN)
+        return item is not None and item.kind in ("native", "unknown")
 
     def _finish(self, event: Json, name: str, out: list[Event]) -> None:
         response = event.get("response")
@@ -190,7 +185,7 @@ class ResponsesReader(StreamReader):
         read_response(response, ("response",), self.context)
         status = read_status(response, TERMINALS[name])
         table = self._table
-        if self._phase is _WAITING:
+        if self._phase == "WAITING":
             self._start_late(response, out)
         if TERMINALS[name] is None:
             table.record_repair(f"{name} was read as response.{status}", at=name)

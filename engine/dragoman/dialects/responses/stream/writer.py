@@ -15,7 +15,6 @@ from dragoman.canonical.events import (
     IMAGE,
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -63,10 +62,6 @@ _END: Final = b'event: response.%b\ndata: {"type":"response.%b","sequence_number
 _LONG: Final = 4096
 """Bytes of a last event that is left to the encoder."""
 
-# Member access on an enum class costs more than a global.
-_OPAQUE: Final = BlockKind.OPAQUE
-_TEXT: Final = BlockKind.TEXT
-
 
 class ResponsesWriter(StreamWriter):
     """Writes one stream."""
@@ -99,7 +94,7 @@ class ResponsesWriter(StreamWriter):
         self._finish: Finish | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.phase.name} open={len(self._open)} sequence_number={self._sequence}>"
+        return f"<{type(self).__name__} {self.phase} open={len(self._open)} sequence_number={self._sequence}>"
 
     def delta(self, event: Delta, out: Frames) -> None:
         """Write one fragment of a block's text."""
@@ -168,30 +163,30 @@ class ResponsesWriter(StreamWriter):
 
     def _start_block(self, event: BlockStart, out: Frames) -> None:
         kind = event.kind
-        if kind is _OPAQUE:
+        if kind == "opaque":
             if event.code == LossCode.REASONING_ENCRYPTED or event.name == IMAGE:
                 self._encrypted_blocks[event.index] = event
             else:
                 self.context.losses.add(LossCode(event.code), event.name)
             return
-        if kind is _TEXT:
+        if kind == "text":
             block = self._open[event.index] = self._output.add(TEXT)
             block.part_added = True
             block.prepare_deltas(b',"logprobs":[]', live=not self.context.logprobs)
             out.append(block.text_added(self._sequence))
             self._sequence += 2
             return
-        if event.name in self.context.built_in and kind is BlockKind.TOOL and not event.custom and not event.namespace:
+        if event.name in self.context.built_in and kind == "tool" and not event.custom and not event.namespace:
             self._open[event.index] = self._output.hold_call(BUILT_IN[event.name], event.call_id, event.name)
             return
         shape = shape_of(kind, custom=event.custom, search=event.search, summary=self._summary)
-        if kind is BlockKind.TOOL:
+        if kind == "tool":
             block = self._output.add_call(shape, event.call_id, event.name, event.namespace)
         else:
             block = self._output.add(shape)
         self._open[event.index] = block
         self._item_added(block, out)
-        if kind is BlockKind.REFUSAL:
+        if kind == "refusal":
             self._part_added(block, out)
 
     def _item_added(self, block: WrittenItem, out: Frames) -> None:
@@ -264,7 +259,7 @@ class ResponsesWriter(StreamWriter):
             if content is not None:
                 del self._encrypted_blocks[index]
                 self._reserve(len(content))
-                block = self._open[index] = self._output.add(shape_of(BlockKind.REASONING, summary=self._summary))
+                block = self._open[index] = self._output.add(shape_of("reasoning", summary=self._summary))
                 self._item_added(block, out)
                 block.item.encrypted_content = content
             return

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.events import BlockKind
 from dragoman.dialects.chat.content_parts import read_content_parts
 from dragoman.losses import LossCode, Losses
 
@@ -20,10 +19,10 @@ def test_kind_and_text_of_each_part() -> None:
         {"type": "refusal", "refusal": "No"},
     ]
     assert read_content_parts(parts, ("message",), losses) == [
-        (BlockKind.REASONING, "hm"),
-        (BlockKind.REASONING, "so"),
-        (BlockKind.TEXT, "Hi"),
-        (BlockKind.REFUSAL, "No"),
+        ("reasoning", "hm"),
+        ("reasoning", "so"),
+        ("text", "Hi"),
+        ("refusal", "No"),
     ]
     assert not losses
 
@@ -31,7 +30,7 @@ def test_kind_and_text_of_each_part() -> None:
 @pytest.mark.parametrize("part", [{"type": "audio", "audio": "x"}, {"type": "text", "text": 3}, {"type": []}, "Hi"])
 def test_other_parts_are_losses(part: Any) -> None:
     losses = Losses()
-    assert read_content_parts([{"type": "text", "text": "a"}, part], ("message",), losses) == [(BlockKind.TEXT, "a")]
+    assert read_content_parts([{"type": "text", "text": "a"}, part], ("message",), losses) == [("text", "a")]
     assert [(row.code, row.path) for row in losses.rows] == [(LossCode.UNKNOWN_EVENT, "message.content[1]")]
 
 
@@ -39,7 +38,7 @@ def test_unknown_keys_of_thoughts_are_rows() -> None:
     losses = Losses()
     thoughts = [{"type": "text", "text": "h", "zz": 1}, {"type": "reference", "reference_ids": [1]}]
     parts = read_content_parts([{"type": "thinking", "thinking": thoughts}], ("message",), losses)
-    assert parts == [(BlockKind.REASONING, "h")]
+    assert parts == [("reasoning", "h")]
     assert [row.path for row in losses.rows] == [
         "message.content.thinking.zz",
         "message.content.thinking.reference_ids",

@@ -15,7 +15,6 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from dragoman import direction, translate
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -70,7 +69,7 @@ def read(*chunks: Json, context: ReplyContext | None = None) -> list[Event]:
 
 def test_tokens_follow_their_text() -> None:
     events = read(piece({"role": "assistant", "content": ""}), piece({"content": "He"}, token("He")))
-    assert events[1:] == [BlockStart(0, BlockKind.TEXT), Delta(0, "He"), Logprobs(0, [token("He")])]
+    assert events[1:] == [BlockStart(0, "text"), Delta(0, "He"), Logprobs(0, [token("He")])]
 
 
 def test_tokens_follow_their_text_even_if_the_chunk_has_more() -> None:
@@ -211,7 +210,7 @@ def accumulated(chunks: list[Json]) -> ChatCompletion:
 @pytest.mark.parametrize("usage", [False, True])
 def test_tokens_stand_on_the_chunk_of_their_text(usage: bool) -> None:
     bare = {"token": "He", "logprob": -1, "top_logprobs": None}
-    events = [BlockStart(0, BlockKind.TEXT), Delta(0, "He"), Logprobs(0, [bare]), Delta(0, "y"), BlockEnd(0), *FINISH]
+    events = [BlockStart(0, "text"), Delta(0, "He"), Logprobs(0, [bare]), Delta(0, "y"), BlockEnd(0), *FINISH]
     chunks = written(*events, context=asked(include_usage=usage))
     choice_with_text = chunks[1]["choices"][0]
     full = {"token": "He", "logprob": -1, "bytes": None, "top_logprobs": []}
@@ -227,7 +226,7 @@ def test_tokens_stand_on_the_chunk_of_their_text(usage: bool) -> None:
 
 def test_tokens_without_a_text_of_their_own_get_a_chunk() -> None:
     events: list[Event] = [
-        BlockStart(0, BlockKind.TEXT),
+        BlockStart(0, "text"),
         Delta(0, "a"),
         Logprobs(0, [token("a")]),
         Logprobs(0, [token("b")]),
@@ -242,9 +241,9 @@ def test_tokens_without_a_text_of_their_own_get_a_chunk() -> None:
 
 def test_tokens_do_not_go_to_the_chunk_of_another_block() -> None:
     events: list[Event] = [
-        BlockStart(0, BlockKind.TEXT),
+        BlockStart(0, "text"),
         Delta(0, "a"),
-        BlockStart(1, BlockKind.TOOL, "c", "f"),
+        BlockStart(1, "tool", "c", "f"),
         Delta(1, "{}"),
     ]
     chunks = written(*events, Logprobs(0, [token("a")]))
@@ -293,7 +292,7 @@ def token_stream(words: list[str]) -> tuple[str, list[Json], list[Event]]:
 def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[str], stops: list[str]) -> None:
     text, tokens, events = token_stream(words)
     cutter = StopCutter(asked(), stops)
-    out = cutter.feed([BlockStart(0, BlockKind.TEXT), *events, BlockEnd(0), *FINISH])
+    out = cutter.feed([BlockStart(0, "text"), *events, BlockEnd(0), *FINISH])
     reply = Reply("1", "m", [Text(text, logprobs=tokens)], Stop(StopReason.END))
     cut_reply(reply, stops, Losses())
     (part,) = reply.parts
@@ -314,7 +313,7 @@ def test_tokens_are_cut_with_their_text_in_streams_and_whole_alike(words: list[s
 
 def test_tokens_of_a_delta_that_is_cut_in_its_middle_are_those_of_what_is_left() -> None:
     tokens = [token("a"), token("b"), token("END"), token(" c")]
-    out = StopCutter(asked(), ["END"]).feed([BlockStart(0, BlockKind.TEXT), Delta(0, "abEND c"), Logprobs(0, tokens)])
+    out = StopCutter(asked(), ["END"]).feed([BlockStart(0, "text"), Delta(0, "abEND c"), Logprobs(0, tokens)])
     assert out[1:4] == [Delta(0, "ab"), Logprobs(0, tokens[:2]), BlockEnd(0)]
     reply = Reply("1", "m", [Text("abEND c", logprobs=tokens)], Stop(StopReason.END))
     cut_reply(reply, ["END"], Losses())
@@ -324,7 +323,7 @@ def test_tokens_of_a_delta_that_is_cut_in_its_middle_are_those_of_what_is_left()
 def test_tokens_that_never_fit_their_text_are_not_hoarded() -> None:
     cutter = StopCutter(asked(), ["END"])
     strange = [token("much longer than its text")] * 1000
-    out = cutter.feed([BlockStart(0, BlockKind.TEXT)])
+    out = cutter.feed([BlockStart(0, "text")])
     for _ in range(9):
         out += cutter.feed([Delta(0, "a"), Logprobs(0, list(strange))])
     assert sum(len(event.tokens) for event in out if isinstance(event, Logprobs)) >= 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.canonical.events import BlockEnd, BlockKind, Event
+from dragoman.canonical.events import BlockEnd, Event
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.streamed_arguments import Arguments, Room
@@ -25,7 +25,7 @@ class Calls:
 
     def start(self, key: str, text: str = "") -> None:
         self.ends.before_start(self.out)
-        self.blocks.start(key, BlockKind.TOOL)
+        self.blocks.start(key, "tool")
         self.arguments[key] = Arguments(Room(Limits()))
         self.ends.watch(key, self.arguments[key])
         self.arguments[key].add(text)

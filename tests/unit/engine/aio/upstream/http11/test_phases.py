@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -14,21 +15,21 @@ from dragoman.aio.upstream.http11.phases import TRANSITIONS, ConnectionEvent, Co
 from dragoman.errors import StreamTruncated
 from support.raw_connections import HEAD, WHOLE, bench, chunk
 
-PHASE, EVENT = ConnectionPhase, ConnectionEvent
+PHASES: tuple[ConnectionPhase, ...] = get_args(ConnectionPhase)
 
 
 def test_every_phase_has_a_row_and_can_be_reached_and_closed() -> None:
-    assert set(TRANSITIONS) == set(PHASE)
-    reached = {PHASE.NEW}
-    for _ in PHASE:
+    assert set(TRANSITIONS) == set(PHASES)
+    reached: set[ConnectionPhase] = {"NEW"}
+    for _ in PHASES:
         reached |= {following for phase in reached for following in TRANSITIONS[phase].values()}
-    assert reached == set(PHASE)
-    assert all(row[EVENT.CLOSE] is PHASE.CLOSED for phase, row in TRANSITIONS.items() if phase is not PHASE.NEW)
-    assert set(TRANSITIONS[PHASE.CLOSED]) == {EVENT.CLOSE}
+    assert reached == set(PHASES)
+    assert all(row["close"] == "CLOSED" for phase, row in TRANSITIONS.items() if phase != "NEW")
+    assert set(TRANSITIONS["CLOSED"]) == {"close"}
 
 
-@pytest.mark.parametrize("phase", PHASE)
-@pytest.mark.parametrize("event", EVENT)
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("event", get_args(ConnectionEvent))
 async def test_an_event_moves_by_the_table_or_is_an_error(phase: ConnectionPhase, event: ConnectionEvent) -> None:
     async with bench() as made:
         connection = await made.connect()
@@ -37,10 +38,10 @@ async def test_an_event_moves_by_the_table_or_is_an_error(phase: ConnectionPhase
         if following is None:
             with pytest.raises(KeyError):
                 connection._advance(event)
-            assert connection.phase is phase
+            assert connection.phase == phase
         else:
             connection._advance(event)
-            assert connection.phase is following
+            assert connection.phase == following
         connection.phase = before
 
 
@@ -80,9 +81,9 @@ async def test_no_sequence_of_calls_meets_an_event_that_the_table_does_not_expec
                 connection.fail(StreamTruncated("failed by the test"))
             elif action == "abort":
                 connection.abort()
-            elif connection.phase not in (PHASE.IDLE, PHASE.DRAINING):
+            elif connection.phase not in ("IDLE", "DRAINING"):
                 connection.release(finish=action == "finish")
-            assert connection.phase.name in repr(connection)
+            assert connection.phase in repr(connection)
 
 
 async def test_the_representation_shows_phase_and_counters() -> None:

@@ -13,7 +13,6 @@ from dragoman.canonical.request import (
     Reasoning,
     Refusal,
     Request,
-    Role,
     Text,
     ToolCall,
     ToolResult,
@@ -83,11 +82,11 @@ def test_roles_become_turns_in_order() -> None:
     )
     assert losses == []
     assert [(t.role, t.original, t.plain, t.name) for t in request.turns] == [
-        (Role.INSTRUCTION, "system", True, None),
-        (Role.INSTRUCTION, "developer", False, "op"),
-        (Role.USER, "", True, "bob"),
-        (Role.ASSISTANT, "", True, None),
-        (Role.INSTRUCTION, "system", True, None),
+        ("instruction", "system", True, None),
+        ("instruction", "developer", False, "op"),
+        ("user", "", True, "bob"),
+        ("assistant", "", True, None),
+        ("instruction", "system", True, None),
     ]
     assert request.turns[1].parts == [Text("b", ("messages", 1, "content", 0))]
     assert request.turns[2].at == ("messages", 2)
@@ -121,7 +120,7 @@ def test_assistant_turn_in_canonical_order() -> None:
         ToolCall("c1", "f", '{ "a": 1.0 }', (*at, "tool_calls", 0)),
         ToolCall("c2", "g", "free", (*at, "tool_calls", 1), custom=True),
     ]
-    assert request.turns[1].role is Role.USER
+    assert request.turns[1].role == "user"
     assert request.turns[1].parts == [ToolResult("c1", "out", ("messages", 1))]
     assert request.turns[2].parts == [
         ToolResult("c2", [Text("x", ("messages", 2, "content", 0))], ("messages", 2), custom=True)

@@ -14,11 +14,9 @@ from dragoman.canonical.request import (
     Native,
     Part,
     Request,
-    Role,
     Text,
     Tool,
     ToolCall,
-    ToolKind,
     ToolResult,
     Turn,
 )
@@ -38,11 +36,11 @@ PNG = Inline("image/png", "QUJD")
 
 
 def user(*parts: Part, plain: bool = False) -> Turn:
-    return Turn(Role.USER, list(parts), ("messages", 0), plain=plain)
+    return Turn("user", list(parts), ("messages", 0), plain=plain)
 
 
 def assistant(*parts: Part) -> Turn:
-    return Turn(Role.ASSISTANT, list(parts), ("messages", 1))
+    return Turn("assistant", list(parts), ("messages", 1))
 
 
 def call(name: str = "f", call_id: str = "c1", arguments: str = "{}") -> ToolCall:
@@ -91,7 +89,7 @@ def flags(**changed: Any) -> Profile:
 
 
 def test_instruction_never_parts_calls_from_results() -> None:
-    middle = Turn(Role.INSTRUCTION, [Text("note")], ("messages", 2), "system", True)
+    middle = Turn("instruction", [Text("note")], ("messages", 2), "system", True)
     turns = [HI, assistant(call(), call(call_id="c2")), middle, user(result()), user(result(call_id="c2"))]
     body, losses = ask(*turns)
     assert [m["role"] for m in body["messages"]] == ["user", "assistant", "tool", "tool", "developer"]
@@ -101,7 +99,7 @@ def test_instruction_never_parts_calls_from_results() -> None:
 
 
 def test_image_in_instructions_is_refused() -> None:
-    assert refused(Turn(Role.INSTRUCTION, [Image(PNG, ("system", 0))])) == "system[0]"
+    assert refused(Turn("instruction", [Image(PNG, ("system", 0))])) == "system[0]"
 
 
 # --- user content -----------------------------------------------------------------------------------------------------
@@ -118,7 +116,7 @@ def test_native_block_of_a_user_is_left_out_with_its_code() -> None:
 
 
 def test_typed_tools_are_refused() -> None:
-    assert refused(tools=[Tool(ToolKind.TYPED, "bash", ("tools", 0), origin="messages")]) == "tools[0]"
+    assert refused(tools=[Tool("typed", "bash", ("tools", 0), origin="messages")]) == "tools[0]"
 
 
 # --- controls ---------------------------------------------------------------------------------------------------------
@@ -191,7 +189,7 @@ def test_writing_and_reading_again_keeps_the_request(body: Json) -> None:
     again.include_usage = request.include_usage
     again.max_tokens_at = request.max_tokens_at
     for turn, other in zip(request.turns, again.turns, strict=True):
-        if turn.role is Role.ASSISTANT and not any(isinstance(part, Text) for part in turn.parts):
+        if turn.role == "assistant" and not any(isinstance(part, Text) for part in turn.parts):
             other.plain = turn.plain  # `""` and null both mean that there is no text
     assert again == request
     assert rewritten == written

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.compact_turns import compact_assistant_turn, single_text_turn
-from dragoman.canonical.request import Request, Role, Turn
+from dragoman.canonical.request import Request, Turn
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_texts import write_texts
 from dragoman.errors import DragomanError
@@ -33,11 +33,11 @@ def made(kind: str) -> Turn:
     plain = not kind.endswith("-a")
     match kind.removesuffix("-a"):
         case "system" | "top":
-            return single_text_turn(Role.INSTRUCTION, "Be brief.", AT, AT, kind.removesuffix("-a"), plain)
+            return single_text_turn("instruction", "Be brief.", AT, AT, kind.removesuffix("-a"), plain)
         case "user":
-            return single_text_turn(Role.USER, "Hi", AT, AT, plain=plain)
+            return single_text_turn("user", "Hi", AT, AT, plain=plain)
         case "empty":
-            return single_text_turn(Role.USER, "", AT, AT, plain=plain)
+            return single_text_turn("user", "", AT, AT, plain=plain)
         case "assistant":
             return compact_assistant_turn(AT, [], "Hello", AT, [], plain=plain)
         case "silent":

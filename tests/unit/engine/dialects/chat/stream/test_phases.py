@@ -10,7 +10,6 @@ import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     End,
     Error,
@@ -44,72 +43,72 @@ UPSTREAM = {
     "end of stream": "",
 }
 READ_BEFORE = {
-    Phase.NEW: (),
-    Phase.OPEN: ("choice",),
-    Phase.FINISHED: ("choice", "finish_reason"),
-    Phase.ENDED: ("choice", "finish_reason", "usage"),
+    "NEW": (),
+    "OPEN": ("choice",),
+    "FINISHED": ("choice", "finish_reason"),
+    "ENDED": ("choice", "finish_reason", "usage"),
 }
 READER_ERRORS = {"[DONE]": "stream_truncated", "end of stream": "stream_truncated"}
 
 FAILURE = Failure(FailureKind.OVERLOADED, "busy", 503)
 CANONICAL: dict[str, Event] = {
     "Start": Start("x", "m"),
-    "BlockStart": BlockStart(0, BlockKind.TEXT),
+    "BlockStart": BlockStart(0, "text"),
     "BlockEnd": BlockEnd(0),
     "Finish": Finish(Stop(StopReason.END), Usage(1, None, None, 1, None)),
     "End": End(),
     "Error": Error(FAILURE),
 }
 WRITTEN_BEFORE = {
-    WriterPhase.WAITING: (),
-    WriterPhase.OPEN: ("Start",),
-    WriterPhase.FINISHED: ("Start", "Finish"),
-    WriterPhase.DONE: ("Start", "Finish", "End"),
+    "WAITING": (),
+    "OPEN": ("Start",),
+    "FINISHED": ("Start", "Finish"),
+    "DONE": ("Start", "Finish", "End"),
 }
 
 
-def phase_of(machine: Reader) -> Phase:
-    return Phase[repr(machine).split()[1]]
+def phase_of(machine: Reader) -> str:
+    return repr(machine).split()[1]
 
 
 def read(reader: Reader, event: str) -> list[Event]:
     return reader.feed([Frame("", UPSTREAM[event].encode())]) if UPSTREAM[event] else reader.finish()
 
 
-@pytest.mark.parametrize(("phase", "event"), list(product(Phase, UPSTREAM)))
+@pytest.mark.parametrize(("phase", "event"), list(product(READER, UPSTREAM)))
 def test_the_reader_moves_by_its_table(phase: Phase, event: str) -> None:
     reader = Reader(ReplyContext("client-model", 1, "req"))
     for before in READ_BEFORE[phase]:
         read(reader, before)
-    assert phase_of(reader) is phase
+    assert phase_of(reader) == phase
     events = read(reader, event)
     # A chunk with a finish_reason is a chunk with a choice too.
     row = READER[READER[phase].get("choice", phase) if event == "finish_reason" else phase]
     if event in row:
-        assert phase_of(reader) is row[event]
+        assert phase_of(reader) == row[event]
         assert (event == "error") is any(type(each) is Error for each in events)
-    elif event in READER_ERRORS and phase is not Phase.ENDED:
+    elif event in READER_ERRORS and phase != "ENDED":
         assert type(events[-1]) is Error
         assert events[-1].failure.code == READER_ERRORS[event]
-        assert phase_of(reader) is Phase.ENDED
+        assert phase_of(reader) == "ENDED"
     else:
-        assert phase_of(reader) is phase
-        assert reader.done is (phase is Phase.ENDED)
+        assert phase_of(reader) == phase
+        assert reader.done is (phase == "ENDED")
 
 
-@pytest.mark.parametrize(("phase", "event"), list(product(WriterPhase, CANONICAL)))
+@pytest.mark.parametrize(("phase", "event"), list(product(WRITER, CANONICAL)))
 def test_the_writer_moves_by_its_table(phase: WriterPhase, event: str) -> None:
     context = ReplyContext("client-model", 1, "req")
     writer = Writer(context)
     writer.feed([CANONICAL[before] for before in WRITTEN_BEFORE[phase]])
-    assert writer.phase is phase
+    assert writer.phase == phase
     frames = writer.feed([CANONICAL[event]])
-    if phase is WriterPhase.DONE:
+    if phase == "DONE":
         assert not frames
-    assert writer.phase is WRITER[phase].get(event, WriterPhase.DONE)
-    failed = phase is not WriterPhase.DONE and (event == "Error" or event not in WRITER[phase])
+    assert writer.phase == WRITER[phase].get(event, "DONE")
+    failed = phase != "DONE" and (event == "Error" or event not in WRITER[phase])
     assert (context.failure is not None) is failed
-    assert writer.done is (writer.phase is WriterPhase.DONE)
+    assert writer.done is (writer.phase == "DONE")
 
 
 def test_a_machine_shows_its_phase_and_counters() -> None:

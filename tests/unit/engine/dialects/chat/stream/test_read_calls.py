@@ -8,7 +8,6 @@ import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     Event,
@@ -32,7 +31,7 @@ def test_T01_a_call_without_a_name_never_becomes_a_block() -> None:
 )
 def test_another_id_or_name_at_the_same_index_is_a_breach_that_leaves_the_call_open(second: Json, message: str) -> None:
     events = read(ROLE, call(0, "a", "f", '{"x"'), second, piece({}, "tool_calls"), "[DONE]")
-    before: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x"')]
+    before: list[Event] = [Start("chatcmpl-x", "m", None, 1), BlockStart(0, "tool", "a", "f"), Delta(0, '{"x"')]
     assert message in failed(events, *before)
 
 
@@ -40,8 +39,8 @@ def test_T01_T03_fragments_go_to_their_own_call() -> None:
     frames = [call(1, "b", "g"), call(0, "a", "f"), tool(index=1, function={"arguments": "{}"})]
     events = read(ROLE, *frames, tool(index=0, function={"arguments": "{} "}), piece({}, "tool_calls"), "[DONE]")
     assert events[1:6] == [
-        BlockStart(0, BlockKind.TOOL, "b", "g"),
-        BlockStart(1, BlockKind.TOOL, "a", "f"),
+        BlockStart(0, "tool", "b", "g"),
+        BlockStart(1, "tool", "a", "f"),
         Delta(0, "{}"),
         BlockEnd(0),
         Delta(1, "{} "),
@@ -72,12 +71,12 @@ def test_T04_whole_calls_in_one_chunk_keep_their_arguments() -> None:
 def test_a_call_without_an_id_is_given_one_that_is_stable() -> None:
     frames = (ROLE, tool(index=0, function={"name": "f", "arguments": "{}"}), piece({}, "tool_calls"))
     assert read(*frames) == read(*frames)
-    assert read(*frames)[1] == BlockStart(0, BlockKind.TOOL, "call_x_0", "f")
+    assert read(*frames)[1] == BlockStart(0, "tool", "call_x_0", "f")
 
 
 def test_T06_a_finished_call_whose_arguments_are_not_json_is_never_closed_as_whole() -> None:
     events = read(ROLE, HEL, call(0, "a", "f", '{"pa'), piece({}, "tool_calls"), "[DONE]")
-    before: list[Event] = [BlockEnd(0), BlockStart(1, BlockKind.TOOL, "a", "f"), Delta(1, '{"pa')]
+    before: list[Event] = [BlockEnd(0), BlockStart(1, "tool", "a", "f"), Delta(1, '{"pa')]
     assert "not whole JSON" in failed(events, *BEFORE, *before)
 
 

@@ -13,7 +13,6 @@ from dragoman import Limits, Profile
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -202,7 +201,7 @@ def test_T72_comments_are_signs_of_life() -> None:
 
 def test_T14_reasoning_in_two_spellings_is_read_once() -> None:
     both = piece({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": [{"text": "hm"}]})
-    assert read(ROLE, both, eof=False)[1:] == [BlockStart(0, BlockKind.REASONING), Delta(0, "hm")]
+    assert read(ROLE, both, eof=False)[1:] == [BlockStart(0, "reasoning"), Delta(0, "hm")]
 
 
 def test_annotations_belong_to_the_open_text() -> None:

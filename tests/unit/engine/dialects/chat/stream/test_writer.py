@@ -12,7 +12,6 @@ from dragoman import Knobs
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -80,7 +79,7 @@ def test_the_upstreams_own_time_and_the_gateways_own_id() -> None:
 
 
 def test_usage_only_if_the_client_asked() -> None:
-    whole = (START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0), END, End())
+    whole = (START, BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0), END, End())
     assert accumulated(*whole).usage == {
         "prompt_tokens": 12,
         "completion_tokens": 7,
@@ -108,8 +107,8 @@ def test_late_counts_are_booked() -> None:
 
 
 def test_T01_T05_calls_have_their_own_index_and_id_type_name_once() -> None:
-    events: list[Event] = [START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0)]
-    events += [BlockStart(1, BlockKind.TOOL, "toolu_a", "f"), BlockStart(2, BlockKind.TOOL, "toolu_b", "g")]
+    events: list[Event] = [START, BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0)]
+    events += [BlockStart(1, "tool", "toolu_a", "f"), BlockStart(2, "tool", "toolu_b", "g")]
     assert deltas(*events, Delta(2, "{"), Delta(1, "{}"), Delta(2, "}"))[2:] == [
         {"tool_calls": [{"index": 0, "id": "toolu_a", "type": "function", "function": {"name": "f", "arguments": ""}}]},
         {"tool_calls": [{"index": 1, "id": "toolu_b", "type": "function", "function": {"name": "g", "arguments": ""}}]},
@@ -123,38 +122,36 @@ def test_T01_T05_calls_have_their_own_index_and_id_type_name_once() -> None:
 def test_a_whole_call_without_arguments_is_an_empty_object(complete: bool, expected: str) -> None:
     """Clients parse the string; the empty one is no JSON (mapping §6.3)."""
     finish = Finish(Stop(StopReason.TOOL_CALLS if complete else StopReason.LENGTH))
-    events = (START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, ""), BlockEnd(0, complete), finish, End())
+    events = (START, BlockStart(0, "tool", "a", "f"), Delta(0, ""), BlockEnd(0, complete), finish, End())
     assert accumulated(*events).calls[0].arguments == expected
 
 
 def test_a_free_text_call_may_be_empty() -> None:
-    events = (START, BlockStart(0, BlockKind.TOOL, "a", "f", custom=True), Delta(0, "x"), BlockEnd(0))
+    events = (START, BlockStart(0, "tool", "a", "f", custom=True), Delta(0, "x"), BlockEnd(0))
     assert deltas(*events)[1:] == [
         {"tool_calls": [{"index": 0, "id": "a", "type": "custom", "custom": {"name": "f", "input": ""}}]},
         {"tool_calls": [{"index": 0, "custom": {"input": "x"}}]},
     ]
-    assert len(deltas(START, BlockStart(0, BlockKind.TOOL, "a", "f", custom=True), BlockEnd(0))) == 2
+    assert len(deltas(START, BlockStart(0, "tool", "a", "f", custom=True), BlockEnd(0))) == 2
 
 
 def test_neighbouring_texts_join_and_separated_ones_are_paragraphs() -> None:
     def texts(between: list[Event]) -> str:
-        text: list[Event] = [BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0)]
-        more: list[Event] = [BlockStart(5, BlockKind.TEXT), Delta(5, "b"), BlockEnd(5)]
+        text: list[Event] = [BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0)]
+        more: list[Event] = [BlockStart(5, "text"), Delta(5, "b"), BlockEnd(5)]
         return accumulated(START, *text, *between, *more, END, End()).text
 
     assert texts([]) == "ab"
-    assert texts([BlockStart(1, BlockKind.REASONING), Delta(1, "x"), BlockEnd(1)]) == "a\n\nb"
-    assert texts([BlockStart(1, BlockKind.OPAQUE, name="n", code="vendor_block"), BlockEnd(1)]) == "a\n\nb"
+    assert texts([BlockStart(1, "reasoning"), Delta(1, "x"), BlockEnd(1)]) == "a\n\nb"
+    assert texts([BlockStart(1, "opaque", name="n", code="vendor_block"), BlockEnd(1)]) == "a\n\nb"
 
 
 def test_text_behind_a_call_is_a_loss_of_order() -> None:
     into = context()
-    call = (BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, "{}"), BlockEnd(0))
+    call = (BlockStart(0, "tool", "a", "f"), Delta(0, "{}"), BlockEnd(0))
     finish = Finish(Stop(StopReason.TOOL_CALLS))
     assert (
-        accumulated(
-            START, *call, BlockStart(1, BlockKind.TEXT), Delta(1, "b"), BlockEnd(1), finish, End(), into=into
-        ).text
+        accumulated(START, *call, BlockStart(1, "text"), Delta(1, "b"), BlockEnd(1), finish, End(), into=into).text
         == "b"
     )
     assert into.losses.counts == {LossCode.BLOCK_ORDER: 1, LossCode.USAGE_ESTIMATED: 1}
@@ -173,7 +170,7 @@ def test_T15_reasoning_goes_to_the_field_the_operator_chose(value: Any, fields: 
     into = context(knobs=Knobs(reasoning_field=value))
     events = (
         START,
-        BlockStart(0, BlockKind.REASONING),
+        BlockStart(0, "reasoning"),
         Delta(0, "hm"),
         Opaque(0, "messages", "signature", "S"),
         BlockEnd(0),
@@ -198,7 +195,7 @@ def test_a_refusal_with_nothing_shown_is_one_refusal_delta(knob: Any, explanatio
 def test_a_refusal_after_text_is_only_a_filter(knob: Any) -> None:
     into = context(knobs=Knobs(refusal_terminal=knob))
     stop = Finish(Stop(StopReason.FILTERED, "refusal"), None, RefusalInfo("No."))
-    result = accumulated(START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0), stop, End(), into=into)
+    result = accumulated(START, BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0), stop, End(), into=into)
     assert (result.text, result.refusal, result.finish) == ("a", "", "content_filter")
     assert into.losses.counts[LossCode.REFUSAL_EXPLANATION] == 1
 
@@ -213,8 +210,8 @@ def test_annotations_come_once_with_the_extent_of_their_text() -> None:
         return Annotation(index, Citation("messages", {}, url, "T"))
 
     into = context()
-    first = (BlockStart(0, BlockKind.TEXT), Delta(0, "ab"), cite(0, "https://a.example"), BlockEnd(0))
-    second = (BlockStart(1, BlockKind.TEXT), Delta(1, "cde"), cite(1, "https://b.example"), cite(1, None), BlockEnd(1))
+    first = (BlockStart(0, "text"), Delta(0, "ab"), cite(0, "https://a.example"), BlockEnd(0))
+    second = (BlockStart(1, "text"), Delta(1, "cde"), cite(1, "https://b.example"), cite(1, None), BlockEnd(1))
     notes = [note["url_citation"] for note in accumulated(START, *first, *second, END, End(), into=into).annotations]
     assert [(note["url"], note["start_index"], note["end_index"]) for note in notes] == [
         ("https://a.example", 0, 2),
@@ -226,7 +223,7 @@ def test_annotations_come_once_with_the_extent_of_their_text() -> None:
 def test_T22_an_error_is_the_last_frame_and_there_is_no_done() -> None:
     into = context()
     writer = Writer(into)
-    data = Encoder().feed(writer.feed([START, BlockStart(0, BlockKind.TOOL, "a", "f"), Error(FAILURE), End()]))
+    data = Encoder().feed(writer.feed([START, BlockStart(0, "tool", "a", "f"), Error(FAILURE), End()]))
     assert chat.check(data, include_usage=True).error == {
         "message": "busy",
         "type": "service_unavailable_error",
@@ -241,7 +238,7 @@ def test_T22_an_error_is_the_last_frame_and_there_is_no_done() -> None:
 @pytest.mark.parametrize("event", [Delta(3, "x"), Delta(0, "x")])
 def test_T02_a_delta_of_no_block_becomes_an_error_in_band(event: Event) -> None:
     into = context()
-    result = accumulated(START, BlockStart(1, BlockKind.TEXT), Delta(1, "kept"), event, End(), into=into)
+    result = accumulated(START, BlockStart(1, "text"), Delta(1, "kept"), event, End(), into=into)
     assert (result.text, result.error is not None) == ("kept", True)
     assert into.failure is not None
 
@@ -255,7 +252,7 @@ def test_every_stream_obeys_the_grammar_and_keeps_the_words(events: list[Event])
     result = chat.check(written(*events), include_usage=True, refused=True)
     expected = canonical.check(events)
     # Chat has one text: blocks that overlap are in it as their texts arrive.
-    texts = {event.index for event in events if isinstance(event, BlockStart) and event.kind is BlockKind.TEXT}
+    texts = {event.index for event in events if isinstance(event, BlockStart) and event.kind == "text"}
     arrived = "".join(event.text for event in events if isinstance(event, Delta) and event.index in texts)
     assert result.text.replace("\n", "") == arrived.replace("\n", "")
     assert [call.name for call in result.calls] == [call.name for call in expected.calls]

@@ -13,10 +13,8 @@ from dragoman.canonical.request import (
     Part,
     Reasoning,
     Request,
-    Role,
     Text,
     ToolCall,
-    ToolKind,
 )
 from dragoman.dialects.messages.request import read as reader
 from dragoman.dialects.messages.request.read import read_request
@@ -104,7 +102,7 @@ def test_the_model_and_the_stream_are_checked(fields: dict[str, Any]) -> None:
 def test_system_string_and_blocks() -> None:
     turn = read(system="be brief").turns[0]
     assert (turn.role, turn.original, turn.plain, turn.parts) == (
-        Role.INSTRUCTION,
+        "instruction",
         "top",
         True,
         [Text("be brief", ("system",))],
@@ -174,8 +172,8 @@ def test_hosted_and_typed_tools() -> None:
     }
     tools = read(tools=[search, {"type": "bash_20250124", "name": "bash"}]).tools
     assert [(tool.kind, tool.name, tool.origin) for tool in tools] == [
-        (ToolKind.HOSTED, "web_search", "messages"),
-        (ToolKind.TYPED, "bash", "messages"),
+        ("hosted", "web_search", "messages"),
+        ("typed", "bash", "messages"),
     ]
     assert tools[0].native == search
     assert tools[0].options == {"allowed_domains": ["a.test"], "user_location": {"city": "Rome"}, "max_uses": 8}

@@ -15,12 +15,10 @@ from dragoman.canonical.request import (
     Part,
     Reasoning,
     Request,
-    Role,
     Text,
     Thinking,
     Tool,
     ToolCall,
-    ToolKind,
     ToolResult,
     Turn,
 )
@@ -183,11 +181,11 @@ def write(*parts: Part, profile: Profile = CLAUDE, losses: Losses | None = None,
     """The body for a running tool loop whose assistant turn has these parts and a call."""
     request = Request("responses", "m", [])
     request.turns = [
-        Turn(Role.USER, [Text("x")]),
-        Turn(Role.ASSISTANT, [*parts, ToolCall("t", "read", "{}")]),
-        Turn(Role.USER, [ToolResult("t", "y")]),
+        Turn("user", [Text("x")]),
+        Turn("assistant", [*parts, ToolCall("t", "read", "{}")]),
+        Turn("user", [ToolResult("t", "y")]),
     ]
-    request.tools = [Tool(ToolKind.FUNCTION, "read")]
+    request.tools = [Tool("function", "read")]
     request.thinking = Thinking("high", ("reasoning", "effort"))
     request.max_tokens = 30_000
     ledger = Losses() if losses is None else losses

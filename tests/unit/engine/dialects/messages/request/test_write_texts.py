@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.compact_turns import compact_assistant_turn, single_text_turn
-from dragoman.canonical.request import Request, Role, Turn
+from dragoman.canonical.request import Request, Turn
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.dialects.messages.request.write_texts import write_texts
 from dragoman.errors import DragomanError
@@ -28,11 +28,11 @@ def made(kind: str) -> Turn:
     plain = not kind.endswith("-a")
     match kind.removesuffix("-a"):
         case "system":
-            return single_text_turn(Role.INSTRUCTION, "Be brief.", AT, AT, "system", plain)
+            return single_text_turn("instruction", "Be brief.", AT, AT, "system", plain)
         case "user":
-            return single_text_turn(Role.USER, "Hi", AT, AT, plain=plain)
+            return single_text_turn("user", "Hi", AT, AT, plain=plain)
         case "blank":
-            return single_text_turn(Role.USER, " \n", AT, AT, plain=plain)
+            return single_text_turn("user", " \n", AT, AT, plain=plain)
         case "assistant":
             return compact_assistant_turn(AT, [], "Hello ", AT, [], plain=plain)
         case "silent":

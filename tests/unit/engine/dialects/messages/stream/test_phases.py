@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -44,113 +43,113 @@ READS: dict[str, dict[str, Any]] = {
     "error": {"type": "error", "error": {"type": "api_error", "message": "broken"}},
 }
 LEADS: dict[Phase, list[dict[str, Any]]] = {
-    Phase.WAITING: [],
-    Phase.BLOCKS: [STARTED, BLOCK],
-    Phase.STOPPED: [STARTED, BLOCK, BLOCK_STOPPED, STOPPED],
-    Phase.DONE: [STARTED, BLOCK, BLOCK_STOPPED, STOPPED, READS["message_stop"]],
+    "WAITING": [],
+    "BLOCKS": [STARTED, BLOCK],
+    "STOPPED": [STARTED, BLOCK, BLOCK_STOPPED, STOPPED],
+    "DONE": [STARTED, BLOCK, BLOCK_STOPPED, STOPPED, READS["message_stop"]],
 }
 
 WRITES: dict[str, Event] = {
     "Start": Start("msg_1", "m"),
-    "BlockStart": BlockStart(1, BlockKind.TEXT),
+    "BlockStart": BlockStart(1, "text"),
     "BlockEnd": BlockEnd(0),
     "Finish": Finish(Stop(StopReason.END)),
     "End": End(),
     "Error": Error(Failure(FailureKind.API, "broken", 502)),
 }
 WRITTEN: dict[WriterPhase, list[Event]] = {
-    WriterPhase.WAITING: [],
-    WriterPhase.OPEN: [WRITES["Start"], BlockStart(0, BlockKind.TEXT)],
-    WriterPhase.FINISHED: [WRITES["Start"], WRITES["Finish"]],
-    WriterPhase.DONE: [WRITES["Start"], WRITES["Finish"], WRITES["End"]],
+    "WAITING": [],
+    "OPEN": [WRITES["Start"], BlockStart(0, "text")],
+    "FINISHED": [WRITES["Start"], WRITES["Finish"]],
+    "DONE": [WRITES["Start"], WRITES["Finish"], WRITES["End"]],
 }
 
 
 def reader_in(phase: Phase) -> MessagesReader:
     reader = MessagesReader(ReplyContext("m"))
     reader.feed([Frame(str(event["type"]), dumps(event)) for event in LEADS[phase]])
-    assert phase_of(reader) is phase
+    assert phase_of(reader) == phase
     return reader
 
 
 def writer_in(phase: WriterPhase) -> MessagesWriter:
     writer = MessagesWriter(ReplyContext("m"))
     writer.feed(list(WRITTEN[phase]))
-    assert writer.phase is phase
+    assert writer.phase == phase
     return writer
 
 
-def phase_of(machine: MessagesReader) -> Phase:
-    return Phase[repr(machine).split()[1]]
+def phase_of(machine: MessagesReader) -> str:
+    return repr(machine).split()[1]
 
 
 @pytest.mark.parametrize("event", READS)
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", READER)
 def test_the_reader_moves_by_its_table_or_reports_the_documented_error(phase: Phase, event: str) -> None:
     reader = reader_in(phase)
     events = reader.feed([Frame(str(READS[event]["type"]), dumps(READS[event]))])
     if event in READER[phase]:
-        assert phase_of(reader) is READER[phase][event]
+        assert phase_of(reader) == READER[phase][event]
         assert all(type(found) is not Error for found in events) or event == "error"
-    elif event == "stop_reason" and phase is Phase.STOPPED:
+    elif event == "stop_reason" and phase == "STOPPED":
         assert events == []
-        assert phase_of(reader) is phase
+        assert phase_of(reader) == phase
         assert reader.context.losses.header() == "reply_repaired=1"
-    elif phase is Phase.DONE:
+    elif phase == "DONE":
         assert events == []
-        assert phase_of(reader) is phase
+        assert phase_of(reader) == phase
     else:
         name = "message_delta" if event == "stop_reason" else event
         assert [found.failure.message for found in events if type(found) is Error] == [READER[phase].errors[name]]
-        assert phase_of(reader) is Phase.DONE
-    assert reader.done is (phase_of(reader) is Phase.DONE)
+        assert phase_of(reader) == "DONE"
+    assert reader.done is (phase_of(reader) == "DONE")
 
 
 def test_a_reader_whose_stream_is_cut_is_done() -> None:
-    reader = reader_in(Phase.STOPPED)
+    reader = reader_in("STOPPED")
     [event] = reader.finish()
     assert type(event) is Error
     assert event.failure.code == "stream_truncated"
-    assert phase_of(reader) is Phase.DONE
+    assert phase_of(reader) == "DONE"
 
 
 @pytest.mark.parametrize("event", WRITES)
-@pytest.mark.parametrize("phase", WriterPhase)
+@pytest.mark.parametrize("phase", WRITER)
 def test_the_writer_moves_by_its_table_or_writes_an_error(phase: WriterPhase, event: str) -> None:
     writer = writer_in(phase)
     frames = frames_of(writer.feed([WRITES[event]]))
     if event in WRITER[phase]:
-        assert writer.phase is WRITER[phase][event]
-    elif phase is WriterPhase.DONE:
+        assert writer.phase == WRITER[phase][event]
+    elif phase == "DONE":
         assert frames == []
     else:
         last = frames[-1]
         assert type(last) is Frame
         assert last.event == "error"
         assert f"upstream sent {event} out of order".encode() in (last.data or b"")
-        assert writer.phase is WriterPhase.DONE
-    assert writer.done is (writer.phase is WriterPhase.DONE)
+        assert writer.phase == "DONE"
+    assert writer.done is (writer.phase == "DONE")
 
 
 def test_events_of_a_block_and_pings_do_not_change_the_phase() -> None:
-    reader, writer = reader_in(Phase.BLOCKS), writer_in(WriterPhase.OPEN)
+    reader, writer = reader_in("BLOCKS"), writer_in("OPEN")
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}
     for event in (text, BLOCK_STOPPED, {"type": "ping"}, {"type": "later_event"}):
         reader.feed([Frame(str(event["type"]), dumps(event))])
-        assert phase_of(reader) is Phase.BLOCKS
+        assert phase_of(reader) == "BLOCKS"
     writer.feed([Delta(0, "a"), Ping()])
-    assert writer.phase is WriterPhase.OPEN
+    assert writer.phase == "OPEN"
 
 
 def test_the_representation_shows_the_counters() -> None:
-    assert repr(reader_in(Phase.BLOCKS)) == "<MessagesReader BLOCKS blocks=1 open=1 calls=0>"
-    writer = writer_in(WriterPhase.OPEN)
+    assert repr(reader_in("BLOCKS")) == "<MessagesReader BLOCKS blocks=1 open=1 calls=0>"
+    writer = writer_in("OPEN")
     assert repr(writer) == "<MessagesWriter OPEN blocks=0 open=0 deferred=1 characters=0>"
     writer.feed([Delta(0, "abc")])
     assert repr(writer) == "<MessagesWriter OPEN blocks=1 open=1 deferred=0 characters=3>"
 
 
 def test_every_phase_can_be_reached_and_ends() -> None:
-    assert set(READER) == set(Phase)
-    assert {following for events in READER.values() for following in events.values()} == set(Phase) - {Phase.WAITING}
-    assert all(Phase.DONE in events.values() for phase, events in READER.items() if phase is not Phase.DONE)
+    assert set(READER) == set(get_args(Phase))
+    assert {following for events in READER.values() for following in events.values()} == set(READER) - {"WAITING"}
+    assert all("DONE" in events.values() for phase, events in READER.items() if phase != "DONE")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import (
-    BlockKind,
     BlockStart,
     Delta,
     Error,
@@ -29,8 +28,8 @@ from support.messages_frames import (
 def test_T01_T03_interleaved_calls_by_their_own_index() -> None:
     events = read(START, tool(1, "b", "g"), tool(0), args(0, "{"), args(1, "[1"), args(0, "}"), args(1, "]"), eof=False)
     assert events[1:] == [
-        BlockStart(0, BlockKind.TOOL, "b", "g"),
-        BlockStart(1, BlockKind.TOOL, "toolu_a", "f"),
+        BlockStart(0, "tool", "b", "g"),
+        BlockStart(1, "tool", "toolu_a", "f"),
         Delta(1, "{"),
         Delta(0, "[1"),
         Delta(1, "}"),
@@ -65,4 +64,4 @@ def test_T06_a_finished_call_whose_arguments_are_not_json_never_finishes() -> No
 
 def test_names_that_were_renamed_on_the_way_there_come_back() -> None:
     events = read(START, tool(0, name="mcp_x"), eof=False, into=context(names={"mcp_x": "mcp.x"}))
-    assert events[1] == BlockStart(0, BlockKind.TOOL, "toolu_a", "mcp.x")
+    assert events[1] == BlockStart(0, "tool", "toolu_a", "mcp.x")

@@ -13,7 +13,6 @@ from dragoman import Limits
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -49,7 +48,7 @@ from support.strategies import texts
 
 INPUT = Usage(12, 4, None, 1, None)
 COUNTS = Usage(12, 4, None, 7, None)
-SAID = [Start("msg_u", "m", INPUT), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+SAID = [Start("msg_u", "m", INPUT), BlockStart(0, "text"), Delta(0, "Hel")]
 
 
 def text(index: int, said: str = "") -> Json:
@@ -148,7 +147,7 @@ def test_T10_T12_thinking_with_its_signature() -> None:
     block = (opened(0, type="thinking", thinking="", signature=""), delta(0, "thinking_delta", thinking="hm"))
     events = read(START, *block, delta(0, "signature_delta", signature="SIG="), closed(0), eof=False)
     assert events[1:] == [
-        BlockStart(0, BlockKind.REASONING),
+        BlockStart(0, "reasoning"),
         Delta(0, "hm"),
         Opaque(0, "messages", "signature", "SIG="),
         BlockEnd(0),
@@ -163,10 +162,10 @@ def test_redacted_thinking_and_provider_blocks_are_opaque_and_whole() -> None:
     ledger = context()
     events = read(START, opened(0, **redacted), closed(0), opened(1, **search), args(1, "{}"), eof=False, into=ledger)
     assert events[1:] == [
-        BlockStart(0, BlockKind.OPAQUE, name="redacted_thinking", code=LossCode.REASONING_ENCRYPTED),
+        BlockStart(0, "opaque", name="redacted_thinking", code=LossCode.REASONING_ENCRYPTED),
         Opaque(0, "messages", "block", redacted),
         BlockEnd(0),
-        BlockStart(1, BlockKind.OPAQUE, name="server_tool_use", code=LossCode.HOSTED_HISTORY),
+        BlockStart(1, "opaque", name="server_tool_use", code=LossCode.HOSTED_HISTORY),
         Opaque(1, "messages", "block", search),
         Opaque(1, "messages", "delta", {"type": "input_json_delta", "partial_json": "{}"}),
     ]
@@ -180,14 +179,14 @@ def test_T24_unknown_events_blocks_and_deltas_are_counted_and_never_end_the_stre
         START, {"type": "novel"}, *odd, text(1), delta(1, "novel_delta", x=1), says(1, "a"), closed(1), END_TURN, LAST,
         into=ledger,
     )  # fmt: skip
-    assert events[1:4] == [BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0)]
+    assert events[1:4] == [BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0)]
     assert events[-1] == End(COUNTS)
     assert ledger.losses.counts == {LossCode.UNKNOWN_EVENT: 3}
 
 
 def test_the_index_of_an_unknown_block_may_be_used_again_after_its_end() -> None:
     events = read(START, opened(0, type="novelty"), closed(0), text(0), says(0, "a"), eof=False)
-    assert events[1:] == [BlockStart(0, BlockKind.TEXT), Delta(0, "a")]
+    assert events[1:] == [BlockStart(0, "text"), Delta(0, "a")]
 
 
 def test_citations() -> None:

@@ -77,7 +77,7 @@ def test_the_first_event_in_full() -> None:
 
 
 def test_every_event_line_names_its_type() -> None:
-    whole = (START, Ping(), BlockStart(0, BlockKind.TEXT), Delta(0, "a"), BlockEnd(0), END, End())
+    whole = (START, Ping(), BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0), END, End())
     assert all(frame.event == json.loads(frame.data or b"")["type"] for frame in frames(*whole))
     assert [frame.event for frame in frames(*whole)] == [
         "message_start",
@@ -104,7 +104,7 @@ def test_T30_the_estimate_fills_the_meter_until_the_upstream_tells() -> None:
 
 def test_T30_without_any_counts_the_estimates_stay_and_are_a_loss() -> None:
     into = context()
-    text = (BlockStart(0, BlockKind.TEXT), Delta(0, "nine char"), BlockEnd(0))
+    text = (BlockStart(0, "text"), Delta(0, "nine char"), BlockEnd(0))
     usage = told(START, *text, Finish(Stop(StopReason.END)), End(), into=into).usage
     assert usage == written_full_usage(input_tokens=20, output_tokens=3)
     assert into.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
@@ -121,8 +121,8 @@ def test_T31_cached_tokens_are_never_counted_twice_nor_below_zero() -> None:
 
 
 def test_T01_T12_blocks_start_empty_in_start_order_and_deltas_keep_theirs() -> None:
-    events: list[Event] = [START, BlockStart(0, BlockKind.REASONING), Delta(0, "hm"), BlockEnd(0)]
-    events += [BlockStart(1, BlockKind.TOOL, "call_a", "f"), BlockStart(2, BlockKind.TOOL, "call_b", "g")]
+    events: list[Event] = [START, BlockStart(0, "reasoning"), Delta(0, "hm"), BlockEnd(0)]
+    events += [BlockStart(1, "tool", "call_a", "f"), BlockStart(2, "tool", "call_b", "g")]
     events += [Delta(2, "{}"), Delta(1, "{}"), BlockEnd(2), BlockEnd(1), Finish(Stop(StopReason.TOOL_CALLS)), End()]
     assert [payload for payload in payloads(*events) if payload["type"] == "content_block_start"] == [
         {
@@ -146,7 +146,7 @@ def test_T01_T12_blocks_start_empty_in_start_order_and_deltas_keep_theirs() -> N
 
 def test_a_signature_is_written_where_it_came_from_here_only() -> None:
     into = context()
-    block = (BlockStart(0, BlockKind.REASONING), Delta(0, "hm"))
+    block = (BlockStart(0, "reasoning"), Delta(0, "hm"))
     own = told(START, *block, Opaque(0, "messages", "signature", "SIG"), BlockEnd(0), END, End())
     assert own.signatures == ["SIG"]
     foreign = Opaque(0, "responses", "encrypted_content", "ENC")
@@ -157,10 +157,10 @@ def test_a_signature_is_written_where_it_came_from_here_only() -> None:
 def test_opaque_blocks_of_this_dialect_are_restored_and_foreign_ones_take_no_index() -> None:
     into = context()
     own = {"type": "redacted_thinking", "data": "RED"}
-    foreign = BlockStart(0, BlockKind.OPAQUE, name="web_search_call", code="hosted_history")
+    foreign = BlockStart(0, "opaque", name="web_search_call", code="hosted_history")
     events: list[Event] = [START, foreign, Opaque(0, "responses", "block", {"x": 1}), BlockEnd(0)]
-    events += [BlockStart(1, BlockKind.OPAQUE), Opaque(1, "messages", "block", own), BlockEnd(1)]
-    events += [BlockStart(2, BlockKind.TEXT), Delta(2, "a"), BlockEnd(2), END, End()]
+    events += [BlockStart(1, "opaque"), Opaque(1, "messages", "block", own), BlockEnd(1)]
+    events += [BlockStart(2, "text"), Delta(2, "a"), BlockEnd(2), END, End()]
     assert told(*events, into=into).blocks == [("redacted", "RED"), ("text", "a")]
     assert into.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
@@ -169,14 +169,14 @@ def test_citations_of_this_dialect_only() -> None:
     into = context()
     own = {"type": "page_location", "cited_text": "a"}
     notes = [Annotation(0, Citation("messages", own)), Annotation(0, Citation("chat", {"x": 1}, "https://a.example"))]
-    result = told(START, BlockStart(0, BlockKind.TEXT), Delta(0, "a"), *notes, BlockEnd(0), END, End(), into=into)
+    result = told(START, BlockStart(0, "text"), Delta(0, "a"), *notes, BlockEnd(0), END, End(), into=into)
     assert result.annotations == [own]
     assert into.losses.counts == {LossCode.CITATIONS: 1}
 
 
 @pytest.mark.parametrize(("info", "explanation"), [(None, "I can't."), (RefusalInfo("Policy.", "cyber"), "Policy.")])
 def test_a_refusal_is_text_and_a_reason_with_details(info: RefusalInfo | None, explanation: str) -> None:
-    block = (BlockStart(0, BlockKind.REFUSAL), Delta(0, "I can"), Delta(0, "'t."), BlockEnd(0))
+    block = (BlockStart(0, "refusal"), Delta(0, "I can"), Delta(0, "'t."), BlockEnd(0))
     result = told(START, *block, Finish(Stop(StopReason.REFUSAL), Usage(1, None, None, 1), info), End())
     assert result.blocks == [("text", "I can't.")]
     assert result.finish == "refusal"
@@ -191,7 +191,7 @@ def test_endless_refusal_wording_is_not_kept_without_bound() -> None:
     piece = "no " * 10_000
     said: list[Event] = [Delta(0, piece) for _ in range(20)]
     end = Finish(Stop(StopReason.REFUSAL, "stop"), Usage(1, None, None, 1, None))
-    written = payloads(Start("x", "m"), BlockStart(0, BlockKind.REFUSAL), *said, BlockEnd(0), end, End())
+    written = payloads(Start("x", "m"), BlockStart(0, "refusal"), *said, BlockEnd(0), end, End())
     explanation = written[-2]["delta"]["stop_details"]["explanation"]
     assert explanation == piece * (len(explanation) // len(piece))
     assert len(explanation) < 100_000
@@ -215,9 +215,7 @@ def test_T20_a_reply_without_any_block_is_whole() -> None:
 def test_T22_T23_an_error_is_the_last_event_and_nothing_is_closed() -> None:
     into = context()
     writer = Writer(into)
-    out = frames_of(
-        writer.feed([START, BlockStart(0, BlockKind.TOOL, "a", "f"), Delta(0, '{"x'), Error(FAILURE), End()])
-    )
+    out = frames_of(writer.feed([START, BlockStart(0, "tool", "a", "f"), Delta(0, '{"x'), Error(FAILURE), End()]))
     assert [frame.event for frame in out][-2:] == ["content_block_delta", "error"]
     assert json.loads(out[-1].data or b"") == {
         "type": "error",
@@ -228,16 +226,16 @@ def test_T22_T23_an_error_is_the_last_event_and_nothing_is_closed() -> None:
     assert into.failure is FAILURE
 
 
-@pytest.mark.parametrize("event", [Delta(3, "x"), BlockStart(1, BlockKind.TOOL, "a", "apply_patch", custom=True)])
+@pytest.mark.parametrize("event", [Delta(3, "x"), BlockStart(1, "tool", "a", "apply_patch", custom=True)])
 def test_T02_T50_what_cannot_be_written_is_an_error_in_band(event: Event) -> None:
     into = context()
-    result = told(START, BlockStart(0, BlockKind.TEXT), Delta(0, "kept"), event, End(), into=into)
+    result = told(START, BlockStart(0, "text"), Delta(0, "kept"), event, End(), into=into)
     assert (result.text, result.error is not None) == ("kept", True)
     assert into.failure is not None
 
 
 def test_a_delta_after_the_end_of_its_block_is_an_error() -> None:
-    assert told(START, BlockStart(0, BlockKind.TEXT), BlockEnd(0), Delta(0, "x"), End()).error is not None
+    assert told(START, BlockStart(0, "text"), BlockEnd(0), Delta(0, "x"), End()).error is not None
 
 
 def test_the_operator_may_show_the_upstreams_model() -> None:
@@ -253,9 +251,9 @@ def test_late_counts_are_booked() -> None:
 def test_T40_a_block_opens_with_the_first_that_it_says_and_takes_its_place_then() -> None:
     begun = (
         START,
-        BlockStart(0, BlockKind.TEXT),
-        BlockStart(1, BlockKind.REASONING),
-        BlockStart(2, BlockKind.TOOL, "call_a", "f"),
+        BlockStart(0, "text"),
+        BlockStart(1, "reasoning"),
+        BlockStart(2, "tool", "call_a", "f"),
     )
     assert [payload["type"] for payload in payloads(*begun)] == ["message_start", "content_block_start"]
     said = (Delta(2, "{}"), Delta(0, ""), Delta(1, "hm"), BlockEnd(2), Delta(0, "a"), BlockEnd(1), BlockEnd(0))
@@ -263,7 +261,7 @@ def test_T40_a_block_opens_with_the_first_that_it_says_and_takes_its_place_then(
     assert result.blocks == [("tool", "{}"), ("reasoning", "hm"), ("text", "a")]
 
 
-@pytest.mark.parametrize("kind", [BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING])
+@pytest.mark.parametrize("kind", ["text", "refusal", "reasoning"])
 def test_T40_a_block_that_says_nothing_is_none(kind: BlockKind) -> None:
     silent = (BlockStart(0, kind), Delta(0, ""), BlockEnd(0))
     assert frames(START, *silent, END, End()) == frames(START, END, End())
@@ -272,8 +270,8 @@ def test_T40_a_block_that_says_nothing_is_none(kind: BlockKind) -> None:
 def test_sources_that_come_before_their_text_wait_for_it() -> None:
     native = {"type": "char_location", "cited_text": "a", "document_index": 0}
     source = Annotation(0, Citation("messages", native))
-    assert [frame.event for frame in frames(START, BlockStart(0, BlockKind.TEXT), source)] == ["message_start"]
-    deltas = payloads(START, BlockStart(0, BlockKind.TEXT), source, Delta(0, "a"), BlockEnd(0))[2:4]
+    assert [frame.event for frame in frames(START, BlockStart(0, "text"), source)] == ["message_start"]
+    deltas = payloads(START, BlockStart(0, "text"), source, Delta(0, "a"), BlockEnd(0))[2:4]
     assert [payload["delta"] for payload in deltas] == [
         {"type": "citations_delta", "citation": native},
         {"type": "text_delta", "text": "a"},
@@ -306,6 +304,6 @@ def test_one_block_at_a_time_keeps_the_calls_and_every_word(events: list[Event])
 
 def test_the_frames_that_are_kept_between_streams_are_bounded() -> None:
     for number in range(300):
-        assert _empty_block(BlockKind.TEXT, number).count(b'"index":%d,' % number) == 1
-        assert _text_prefix(BlockKind.TEXT, number).count(b'"index":%d,' % number) == 1
+        assert _empty_block("text", number).count(b'"index":%d,' % number) == 1
+        assert _text_prefix("text", number).count(b'"index":%d,' % number) == 1
     assert _empty_block.cache_info().currsize == _text_prefix.cache_info().currsize == 256

@@ -11,7 +11,6 @@ from hypothesis import given
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -219,15 +218,15 @@ def test_T22_a_failed_response_is_an_error_even_under_a_good_status(body: Json, 
 
 def started(event: BlockStart) -> Part:
     match event.kind:
-        case BlockKind.TEXT:
+        case "text":
             return Text("", apart=event.apart)
-        case BlockKind.REFUSAL:
+        case "refusal":
             return Refusal("")
-        case BlockKind.REASONING:
+        case "reasoning":
             return Reasoning("", origin="responses")
-        case BlockKind.OPAQUE:
+        case "opaque":
             return Native("responses", event.name, {}, event.code)
-        case BlockKind.TOOL:
+        case "tool":
             more: Json = {"custom": event.custom, "namespace": event.namespace, "search": event.search}
             return ToolCall(event.call_id, event.name, "", **more)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Role, Text, Turn
+from dragoman.canonical.request import Json, Text, Turn
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, TooMany, Unsupported
@@ -24,7 +24,7 @@ def lost(**fields: Any) -> list[tuple[LossCode, str]]:
 
 def test_a_string_is_one_user_turn() -> None:
     request, rows = read()
-    assert request.turns == [Turn(Role.USER, [Text("hi", ("input",))], ("input",), "", True)]
+    assert request.turns == [Turn("user", [Text("hi", ("input",))], ("input",), "", True)]
     assert (request.origin, request.model, request.stream, request.include_usage) == ("responses", "m", False, True)
     assert rows == []
 
@@ -38,13 +38,13 @@ def test_instructions_come_first_and_before_leading_items() -> None:
         ],
     )
     assert [(turn.role, turn.original, turn.at, turn.plain) for turn in request.turns] == [
-        (Role.INSTRUCTION, "top", ("instructions",), True),
-        (Role.INSTRUCTION, "system", ("input", 0), True),
-        (Role.INSTRUCTION, "developer", ("input", 1), False),
+        ("instruction", "top", ("instructions",), True),
+        ("instruction", "system", ("input", 0), True),
+        ("instruction", "developer", ("input", 1), False),
     ]
     assert request.turns[0].parts == [Text("top", ("instructions",))]
-    assert read(instructions="")[0].turns[0].role is Role.USER
-    assert read(instructions=None)[0].turns[0].role is Role.USER
+    assert read(instructions="")[0].turns[0].role == "user"
+    assert read(instructions=None)[0].turns[0].role == "user"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Request, Role, ToolCall, ToolKind, ToolResult
+from dragoman.canonical.request import Json, Request, ToolCall, ToolResult
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, DragomanError, Unsupported
@@ -103,12 +103,12 @@ def test_codex_namespaces() -> None:
     sent = [call["function"]["name"] for message in chat["messages"] for call in message.get("tool_calls", ())]
     assert sent == [f"mcp__notes__{call.name}" for call in calls]
     back = translation.context.tools["mcp__notes__add_note"]
-    assert (back.name, back.namespace, back.kind) == ("add_note", "mcp__notes", ToolKind.FUNCTION)
+    assert (back.name, back.namespace, back.kind) == ("add_note", "mcp__notes", "function")
 
 
 def test_T50_codex_patches_come_as_custom_tools_and_go_back_as_such() -> None:
     request, _ = read("codex_patch-write_2")
-    (patch,) = [tool for tool in request.tools if tool.kind is ToolKind.CUSTOM]
+    (patch,) = [tool for tool in request.tools if tool.kind == "custom"]
     assert patch.name == "apply_patch"
     (call,) = [part for turn in request.turns for part in turn.parts if type(part) is ToolCall]
     assert call.custom
@@ -119,7 +119,7 @@ def test_T50_codex_patches_come_as_custom_tools_and_go_back_as_such() -> None:
     for upstream in ("chat", "messages"):
         translation, _ = translated("codex_patch-write_2", upstream)
         if upstream == "messages":
-            assert translation.context.tools["apply_patch"].kind is ToolKind.CUSTOM
+            assert translation.context.tools["apply_patch"].kind == "custom"
         else:
             assert "apply_patch" not in translation.context.tools  # Chat has the kind itself
 
@@ -127,21 +127,21 @@ def test_T50_codex_patches_come_as_custom_tools_and_go_back_as_such() -> None:
 def test_codex_lite_declares_its_tools_in_an_item() -> None:
     request, counts = read("codex_lite-image_2")
     assert body_of("codex_lite-image_2").get("tools") is None
-    assert ("functions", "exec", ToolKind.CUSTOM) in [
+    assert ("functions", "exec", "custom") in [
         (tool.namespace.name, tool.name, tool.kind) for tool in request.tools if tool.namespace is not None
     ]
     assert LossCode.TOOL_TIMELINE not in counts
-    assert request.turns[0].role is Role.INSTRUCTION
+    assert request.turns[0].role == "instruction"
     assert "tools" not in request.echo
     translation, _ = translated("codex_lite-image_2", "messages")
     back = translation.context.tools["functions__exec"]
-    assert (back.name, back.namespace, back.kind) == ("exec", "functions", ToolKind.CUSTOM)
+    assert (back.name, back.namespace, back.kind) == ("exec", "functions", "custom")
 
 
 def test_codex_finds_tools_by_search() -> None:
     request, _ = read("codex_patch-search_3")
     search = next(tool for tool in request.tools if tool.name == "tool_search")
-    assert search.kind is ToolKind.SEARCH
+    assert search.kind == "search"
     added = request.tools[-2:]
     assert [(tool.name, tool.namespace and tool.namespace.name) for tool in added] == [
         ("add_note", "mcp__notes"),
@@ -150,7 +150,7 @@ def test_codex_finds_tools_by_search() -> None:
     parts = [part for turn in request.turns for part in turn.parts]
     assert [type(part).__name__ for part in parts[-4:]] == ["ToolCall", "ToolResult"] * 2
     translation, chat = translated("codex_patch-search_3", "chat")
-    assert translation.context.tools["tool_search"].kind is ToolKind.SEARCH
+    assert translation.context.tools["tool_search"].kind == "search"
     results = [message["content"] for message in chat["messages"] if message["role"] == "tool"]
     assert results[0] == "Tools found: mcp__notes__add_note, mcp__notes__get_pic"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice, ToolKind, ToolReference, ToolResult
+from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice, ToolReference, ToolResult
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs
@@ -53,7 +53,7 @@ def names(request: Request) -> list[tuple[str | None, str]]:
 
 
 def test_function() -> None:
-    assert tool(F) == Tool(ToolKind.FUNCTION, "f", ("tools", 0), "d", SCHEMA, False, origin="responses")
+    assert tool(F) == Tool("function", "f", ("tools", 0), "d", SCHEMA, False, origin="responses")
 
 
 def test_strict_has_three_states() -> None:
@@ -72,7 +72,7 @@ def test_options_are_kept_for_the_writer() -> None:
 
 
 def test_T50_a_custom_tool_stays_one() -> None:
-    assert tool(PATCH) == Tool(ToolKind.CUSTOM, "apply_patch", ("tools", 0), "edit", native=PATCH, origin="responses")
+    assert tool(PATCH) == Tool("custom", "apply_patch", ("tools", 0), "edit", native=PATCH, origin="responses")
     assert param(tools=[{**PATCH, "format": {"type": "grammar", "syntax": "lark"}}]) == "tools[0].format.definition"
     assert param(tools=[{**PATCH, "format": {"type": "xml"}}]) == "tools[0].format.type"
 
@@ -97,10 +97,10 @@ def test_a_namespace_holds_functions_and_custom_tools(inner: Json) -> None:
 
 def test_search_by_the_client_is_a_tool_of_the_conversation() -> None:
     assert tool(SEARCH) == Tool(
-        ToolKind.SEARCH, "tool_search", ("tools", 0), "find", SCHEMA, native=SEARCH, origin="responses"
+        "search", "tool_search", ("tools", 0), "find", SCHEMA, native=SEARCH, origin="responses"
     )
     for hosted in ({"type": "tool_search"}, {"type": "tool_search", "execution": "server"}):
-        assert tool(hosted) == Tool(ToolKind.HOSTED, "tool_search", ("tools", 0), native=hosted, origin="responses")
+        assert tool(hosted) == Tool("hosted", "tool_search", ("tools", 0), native=hosted, origin="responses")
 
 
 def test_web_search() -> None:
@@ -112,7 +112,7 @@ def test_web_search() -> None:
         "external_web_access": True,
     }
     read_in = tool(declared)
-    assert (read_in.kind, read_in.name, read_in.native) == (ToolKind.HOSTED, "web_search", declared)
+    assert (read_in.kind, read_in.name, read_in.native) == ("hosted", "web_search", declared)
     assert read_in.options == {
         "allowed_domains": ["example.com"],
         "user_location": {"type": "approximate", "city": "Rome"},
@@ -124,14 +124,14 @@ def test_web_search() -> None:
 @pytest.mark.parametrize("kind", ["file_search", "code_interpreter", "image_generation", "programmatic_tool_calling"])
 def test_other_hosted_tools(kind: str) -> None:
     declared = {"type": kind, "anything": [1]}
-    assert tool(declared) == Tool(ToolKind.HOSTED, kind, ("tools", 0), native=declared, origin="responses")
+    assert tool(declared) == Tool("hosted", kind, ("tools", 0), native=declared, origin="responses")
 
 
 @pytest.mark.parametrize("kind", ["shell", "local_shell", "apply_patch"])
 def test_built_in_tools_that_the_client_runs(kind: str) -> None:
     declared = {"type": kind, "allowed_callers": ["direct"]}
     options = {"allowed_callers": ["direct"]}
-    wanted = Tool(ToolKind.TYPED, kind, ("tools", 0), options=options, native=declared, origin="responses")
+    wanted = Tool("typed", kind, ("tools", 0), options=options, native=declared, origin="responses")
     assert tool(declared) == wanted
     _, rows = read(tools=[{"type": kind, "colour": "red"}])
     assert rows == [(LossCode.UNKNOWN_FIELD, "tools[0].colour")]
@@ -145,7 +145,7 @@ def test_built_in_tools_that_the_client_runs(kind: str) -> None:
 @pytest.mark.parametrize("environment", ["local", "container_auto", "container_reference"])
 def test_a_shell_in_a_container_is_run_by_the_provider(environment: str) -> None:
     declared = {"type": "shell", "environment": {"type": environment}}
-    assert tool(declared).kind is (ToolKind.TYPED if environment == "local" else ToolKind.HOSTED)
+    assert tool(declared).kind is ("typed" if environment == "local" else "hosted")
 
 
 @pytest.mark.parametrize("kind", ["computer", "computer_use_preview", "mcp", "brand_new"])

@@ -15,7 +15,6 @@ from dragoman.canonical.request import (
     Native,
     OutputFormat,
     Part,
-    Role,
     Text,
     Turn,
 )
@@ -112,7 +111,7 @@ def test_responses_items_stay_items() -> None:
 
 
 def test_instructions_hold_text_only() -> None:
-    picture = Turn(Role.INSTRUCTION, [Text("a"), Image(PNG, ("system", 1))], ("system",), "top")
+    picture = Turn("instruction", [Text("a"), Image(PNG, ("system", 1))], ("system",), "top")
     assert refused(picture, HI) == "system[1]"
     assert refused(HI, picture) == "system[1]"
 
@@ -186,7 +185,7 @@ def test_the_last_four_marks_are_kept() -> None:
 
 
 def test_marked_instructions_are_a_message() -> None:
-    top = Turn(Role.INSTRUCTION, [Text("a"), marked("b")], ("system",), "top")
+    top = Turn("instruction", [Text("a"), marked("b")], ("system",), "top")
     body, losses = ask(top, HI)
     assert "instructions" not in body
     parts = texts("a", "b")
@@ -213,7 +212,7 @@ def test_marks_on_results_and_where_no_mark_can_stand() -> None:
 def test_T81_rolling_marks_do_not_change_the_shape_of_what_they_stood_on(profile: Any) -> None:
     def note(mark: Json | None) -> Turn:
         # Claude Code: an array for the sake of its mark, and a string in the next request.
-        return Turn(Role.INSTRUCTION, [Text("note", ("n",), mark)], ("n",), "system", plain=mark is None)
+        return Turn("instruction", [Text("note", ("n",), mark)], ("n",), "system", plain=mark is None)
 
     def history(*rest: Turn, mark: Json | None, last: Json | None) -> str:
         turns = (HI, note(mark), assistant(call()), user(result("1", cache=last)), *rest)

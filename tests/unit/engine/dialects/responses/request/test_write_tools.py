@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolKind, ToolReference
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolReference
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from support.responses_written import COMPATIBLE, HI, MARK, ask, assistant, call, function, refused, result, user
@@ -79,13 +79,13 @@ def test_T44_options_leave_a_row_and_nothing_leaks() -> None:
 
 def test_free_text_tools_have_a_flat_grammar() -> None:
     nested = {"type": "grammar", "grammar": {"definition": "x", "syntax": "lark"}}
-    tool = Tool(ToolKind.CUSTOM, "g", ("tools", 0), "d", origin="chat", native={"custom": {"format": nested}})
+    tool = Tool("custom", "g", ("tools", 0), "d", origin="chat", native={"custom": {"format": nested}})
     flat = {"type": "grammar", "syntax": "lark", "definition": "x"}
     sent = {"type": "custom", "name": "g", "description": "d", "format": flat}
     assert written(tool, origin="chat")[0] == [sent]
     tool.native = {"custom": {"format": {"type": "text"}}}
     assert written(tool, origin="chat")[0][0]["format"] == {"type": "text"}
-    own = Tool(ToolKind.CUSTOM, "g", native={**sent, "defer_loading": True}, origin="responses")
+    own = Tool("custom", "g", native={**sent, "defer_loading": True}, origin="responses")
     assert written(own, origin="responses")[0] == [own.native]
 
 
@@ -107,7 +107,7 @@ def test_tools_of_a_namespace_are_put_together() -> None:
 
 
 def test_a_client_run_search_makes_deferring_possible() -> None:
-    search = Tool(ToolKind.SEARCH, "tool_search", description="d", schema=EMPTY)
+    search = Tool("search", "tool_search", description="d", schema=EMPTY)
     tools, losses = written(search, function(options={"defer_loading": True}))
     assert tools[0] == {"type": "tool_search", "execution": "client", "description": "d", "parameters": EMPTY}
     assert tools[1]["defer_loading"] is True
@@ -132,7 +132,7 @@ def test_found_tools_stay_where_they_were_found() -> None:
 def hosted(kind: str, name: str, origin: str = "messages", **options: Any) -> Tool:
     at = ("web_search_options",) if origin == "chat" else ("tools", 0)
     native = {} if origin == "chat" else {"type": kind, "name": name}
-    return Tool(ToolKind.HOSTED, name, at, options=options, native=native, origin=origin)
+    return Tool("hosted", name, at, options=options, native=native, origin=origin)
 
 
 def test_provider_run_tools_are_dropped_refused_or_mapped() -> None:
@@ -180,7 +180,7 @@ def test_a_provider_run_tool_search_is_mapped_if_the_upstream_has_one() -> None:
 
 
 def test_tools_that_only_their_providers_models_know_are_refused() -> None:
-    bash = Tool(ToolKind.TYPED, "bash", ("tools", 0), native={"type": "bash_20250124"}, origin="messages")
+    bash = Tool("typed", "bash", ("tools", 0), native={"type": "bash_20250124"}, origin="messages")
     assert refused(tools=[bash]) == "tools[0]"
 
 
@@ -191,7 +191,7 @@ def test_own_tools_of_other_kinds_go_back_as_they_were() -> None:
 
 # --- choice -----------------------------------------------------------------------------------------------------------
 
-CUSTOM = Tool(ToolKind.CUSTOM, "g", origin="chat", native={"custom": {}})
+CUSTOM = Tool("custom", "g", origin="chat", native={"custom": {}})
 SEARCH = hosted("web_search_20250305", "web_search")
 
 

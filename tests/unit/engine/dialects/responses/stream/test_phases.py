@@ -9,7 +9,6 @@ import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -32,10 +31,10 @@ from support.responses_frames import Json, at, created, ended, message, response
 
 IN_PROGRESS: Json = {"type": "response.in_progress", "response": response()}
 REACHED_BY: dict[Phase, list[Json]] = {
-    Phase.WAITING: [],
-    Phase.STARTED: [IN_PROGRESS],
-    Phase.CREATED: [created()],
-    Phase.DONE: [created(), ended()],
+    "WAITING": [],
+    "STARTED": [IN_PROGRESS],
+    "CREATED": [created()],
+    "DONE": [created(), ended()],
 }
 WIRE_EVENTS = sorted({name for row in READER.values() for name in row})
 
@@ -65,44 +64,44 @@ def test_the_reader_moves_by_its_table(phase: Phase, name: str) -> None:
     reader = Reader(ReplyContext("m"))
     for event in REACHED_BY[phase]:
         feed(reader, event)
-    assert reader.phase is phase
+    assert reader.phase == phase
     events = feed(reader, wire_event(name))
-    if phase is Phase.DONE:
+    if phase == "DONE":
         assert events == []
     elif name == "response.created" and name not in READER[phase]:
         assert isinstance(events[-1], Error)
-        assert reader.phase is Phase.DONE
+        assert reader.phase == "DONE"
     else:
-        assert reader.phase is READER[phase].get(name, phase)
-        assert (events != [] and isinstance(events[0], Start)) is (phase is Phase.WAITING and not _fails(name))
+        assert reader.phase == READER[phase].get(name, phase)
+        assert (events != [] and isinstance(events[0], Start)) is (phase == "WAITING" and not _fails(name))
 
 
 def _fails(name: str) -> bool:
     return name in ("error", "response.failed", "response.cancelled")
 
 
-@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.STARTED, Phase.CREATED])
+@pytest.mark.parametrize("phase", ["WAITING", "STARTED", "CREATED"])
 def test_the_end_of_the_bytes_ends_the_reader_in_any_phase(phase: Phase) -> None:
     reader = Reader(ReplyContext("m"))
     for event in REACHED_BY[phase]:
         feed(reader, event)
     assert isinstance(reader.finish()[-1], Error)
-    assert reader.phase is Phase.DONE
+    assert reader.phase == "DONE"
 
 
 CANONICAL: dict[str, Event] = {
     "Start": Start("resp_u", "m"),
-    "BlockStart": BlockStart(1, BlockKind.TEXT),
+    "BlockStart": BlockStart(1, "text"),
     "BlockEnd": BlockEnd(0),
     "Finish": Finish(Stop(StopReason.END)),
     "End": End(),
     "Error": Error(Failure(FailureKind.API, "failed", 502)),
 }
 WRITTEN_BY: dict[WriterPhase, list[Any]] = {
-    WriterPhase.WAITING: [],
-    WriterPhase.OPEN: [CANONICAL["Start"], BlockStart(0, BlockKind.TEXT)],
-    WriterPhase.FINISHED: [CANONICAL["Start"], CANONICAL["Finish"]],
-    WriterPhase.DONE: [CANONICAL["Start"], CANONICAL["Finish"], CANONICAL["End"]],
+    "WAITING": [],
+    "OPEN": [CANONICAL["Start"], BlockStart(0, "text")],
+    "FINISHED": [CANONICAL["Start"], CANONICAL["Finish"]],
+    "DONE": [CANONICAL["Start"], CANONICAL["Finish"], CANONICAL["End"]],
 }
 
 
@@ -115,31 +114,31 @@ def test_the_table_of_the_writer_has_these_events() -> None:
 def test_the_writer_moves_by_its_table(phase: WriterPhase, name: str) -> None:
     writer = Writer(ReplyContext("m"))
     writer.feed(WRITTEN_BY[phase])
-    assert writer.phase is phase
+    assert writer.phase == phase
     frames = frames_of(writer.feed([CANONICAL[name]]))
-    if phase is WriterPhase.DONE:
+    if phase == "DONE":
         assert frames == []
     elif name in WRITER[phase]:
-        assert writer.phase is WRITER[phase][name]
+        assert writer.phase == WRITER[phase][name]
         assert (writer.context.failure is not None) is (name == "Error")
     else:
         assert frames[-1].event == "response.failed"
-        assert writer.phase is WriterPhase.DONE
+        assert writer.phase == "DONE"
 
 
 def test_deltas_do_not_move() -> None:
     writer = Writer(ReplyContext("m"))
-    writer.feed([*WRITTEN_BY[WriterPhase.OPEN], Delta(0, "x")])
-    assert writer.phase is WriterPhase.OPEN
+    writer.feed([*WRITTEN_BY["OPEN"], Delta(0, "x")])
+    assert writer.phase == "OPEN"
     reader = Reader(ReplyContext("m"))
     for event in (created(), wire_event("response.output_text.delta")):
         feed(reader, event)
-    assert reader.phase is Phase.CREATED
+    assert reader.phase == "CREATED"
 
 
 def test_both_show_their_phase() -> None:
     reader, writer = Reader(ReplyContext("m")), Writer(ReplyContext("m"))
     feed(reader, created())
-    writer.feed(WRITTEN_BY[WriterPhase.OPEN])
+    writer.feed(WRITTEN_BY["OPEN"])
     assert repr(reader) == "<ResponsesReader CREATED items=0 blocks=0>"
     assert repr(writer) == "<ResponsesWriter OPEN open=1 sequence_number=4>"

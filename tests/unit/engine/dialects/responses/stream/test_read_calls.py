@@ -6,7 +6,6 @@ import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     End,
@@ -23,7 +22,7 @@ from support.responses_frames import (
     read,
 )
 
-CALL = [BlockStart(0, BlockKind.TOOL, "call_a", "f"), Delta(0, '{"a":1}'), BlockEnd(0)]
+CALL = [BlockStart(0, "tool", "call_a", "f"), Delta(0, '{"a":1}'), BlockEnd(0)]
 
 
 def test_T71_surrogate_halves_in_arguments_are_those_of_the_complete_text() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     Event,
@@ -56,13 +55,13 @@ def test_a_text_is_emitted_once_wherever_it_stands(stream: list[Json]) -> None:
 
 def test_what_the_deltas_left_out_is_added() -> None:
     received = body(*opens(0), *says(0, "Hel"), done(0, **HELLO), ended(HELLO))
-    assert received == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
+    assert received == [BlockStart(0, "text"), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
 
 
 def test_a_text_that_was_changed_behind_its_deltas_stays_as_it_was_shown() -> None:
     context = ReplyContext("m")
     received = body(*opens(0), *says(0, "Hex"), done(0, **HELLO), ended(), context=context)
-    assert received == [BlockStart(0, BlockKind.TEXT), Delta(0, "Hex"), BlockEnd(0)]
+    assert received == [BlockStart(0, "text"), Delta(0, "Hex"), BlockEnd(0)]
     assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
 

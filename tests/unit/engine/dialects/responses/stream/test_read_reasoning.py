@@ -8,7 +8,6 @@ import pytest
 
 from dragoman.canonical.events import (
     BlockEnd,
-    BlockKind,
     BlockStart,
     Delta,
     Opaque,
@@ -46,16 +45,16 @@ def test_summary_parts_are_joined_by_a_blank_line() -> None:
         ended(whole),
     ]
     expected = [Delta(0, "Plan"), Delta(0, "\n\n"), Delta(0, "Look"), Delta(0, " it up.")]
-    assert body(*stream) == [BlockStart(0, BlockKind.REASONING), *expected, BlockEnd(0)]
+    assert body(*stream) == [BlockStart(0, "reasoning"), *expected, BlockEnd(0)]
     joined = [Delta(0, "Plan"), Delta(0, "\n\n"), Delta(0, "Look it up.")]
-    assert body(ended(whole)) == [BlockStart(0, BlockKind.REASONING), *joined, BlockEnd(0)]
+    assert body(ended(whole)) == [BlockStart(0, "reasoning"), *joined, BlockEnd(0)]
 
 
 def test_T14_reasoning_and_its_summary_are_not_both_emitted() -> None:
     context = ReplyContext("m")
     whole = thought("Deep", summary=("Short", "er"))
     received = body(at(0, "reasoning_text.delta", delta="Deep"), done(0, **whole), ended(), context=context)
-    assert received == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
+    assert received == [BlockStart(0, "reasoning"), Delta(0, "Deep"), BlockEnd(0)]
     assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1, LossCode.REPLY_REPAIRED: 1}
 
 
@@ -63,11 +62,11 @@ def test_T14_reasoning_and_its_summary_are_not_both_emitted() -> None:
 def test_reasoning_without_deltas(name: str) -> None:
     fields: Json = {"text": "Deep"} if name == "reasoning_text.done" else {"part": {"type": "reasoning_text"}}
     received = body(added(0, **thought()), at(0, name, **fields), done(0, **thought("Deep")), ended())
-    assert received == [BlockStart(0, BlockKind.REASONING), Delta(0, "Deep"), BlockEnd(0)]
+    assert received == [BlockStart(0, "reasoning"), Delta(0, "Deep"), BlockEnd(0)]
 
 
 def test_the_proof_is_the_finished_items_even_if_only_the_last_snapshot_has_it() -> None:
     whole = thought(encrypted_content="ENC")
     received = body(added(0, **thought(encrypted_content="draft")), ended(whole))
     opaque = Opaque(0, "responses", "encrypted_content", "ENC")
-    assert received == [BlockStart(0, BlockKind.REASONING), opaque, BlockEnd(0)]
+    assert received == [BlockStart(0, "reasoning"), opaque, BlockEnd(0)]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -75,7 +74,7 @@ def test_text() -> None:
     received = message(text_part("Hello"))
     assert read(*BEGUN, *opens(0), *says(0, "Hel", "lo"), *closes(0, "Hello"), ended(received)) == [
         START,
-        BlockStart(0, BlockKind.TEXT),
+        BlockStart(0, "text"),
         Delta(0, "Hel"),
         Delta(0, "lo"),
         BlockEnd(0),
@@ -101,8 +100,8 @@ def test_T01_T03_text_then_two_interleaved_calls() -> None:
         done(2, **time),
     ]
     assert read(*BEGUN, *stream, ended(message(text_part("Looking up")), weather, time))[4:] == [
-        BlockStart(1, BlockKind.TOOL, "call_a", "get_weather"),
-        BlockStart(2, BlockKind.TOOL, "call_b", "get_time"),
+        BlockStart(1, "tool", "call_a", "get_weather"),
+        BlockStart(2, "tool", "call_b", "get_time"),
         Delta(1, '{"city":'),
         Delta(2, '{"tz":'),
         Delta(1, '"Oslo"}'),
@@ -130,15 +129,15 @@ def test_T12_T14_reasoning_text_and_call_are_three_blocks() -> None:
     ]
     assert read(*BEGUN, *stream, ended(item, message(text_part("Checking")), call())) == [
         START,
-        BlockStart(0, BlockKind.REASONING),
+        BlockStart(0, "reasoning"),
         Delta(0, "Need"),
         Delta(0, " weather"),
         Opaque(0, "responses", "encrypted_content", "ENC"),
         BlockEnd(0),
-        BlockStart(1, BlockKind.TEXT, apart=True),
+        BlockStart(1, "text", apart=True),
         Delta(1, "Checking"),
         BlockEnd(1),
-        BlockStart(2, BlockKind.TOOL, "call_a", "f"),
+        BlockStart(2, "tool", "call_a", "f"),
         Delta(2, "{}"),
         BlockEnd(2),
         *finish(StopReason.TOOL_CALLS),
@@ -156,7 +155,7 @@ def test_a_refusal_in_words() -> None:
     ]
     assert read(*BEGUN, *stream, ended(message(part))) == [
         START,
-        BlockStart(0, BlockKind.REFUSAL),
+        BlockStart(0, "refusal"),
         Delta(0, "I can't help."),
         BlockEnd(0),
         *finish(StopReason.REFUSAL),
@@ -182,7 +181,7 @@ def test_the_token_cap_inside_arguments_wins_over_the_call() -> None:
     )
     assert events == [
         START,
-        BlockStart(0, BlockKind.TOOL, "call_a", "f"),
+        BlockStart(0, "tool", "call_a", "f"),
         Delta(0, '{"path":"a'),
         BlockEnd(0, complete=False),
         *finish(StopReason.LENGTH, "max_output_tokens"),
@@ -197,14 +196,14 @@ FAILED: Json = {
 
 def test_T22_an_error_in_mid_stream_closes_nothing() -> None:
     *received, error = read(*BEGUN, *opens(0), *says(0, "Hel"), FAILED)
-    assert received == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+    assert received == [START, BlockStart(0, "text"), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert (error.failure.kind, error.failure.message) == (FailureKind.OVERLOADED, "The server is overloaded")
 
 
 def test_T23_a_cut_stream_is_an_error() -> None:
     *received, error = read(*BEGUN, *opens(0), *says(0, "Hel"))
-    assert received == [START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+    assert received == [START, BlockStart(0, "text"), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert error.failure.code == "stream_truncated"
 
@@ -223,11 +222,11 @@ def test_custom_calls_are_free_text_and_searches_are_objects() -> None:
         ended(patch, search),
     )
     assert events[1:-2] == [
-        BlockStart(0, BlockKind.TOOL, "call_p", "apply_patch", custom=True),
+        BlockStart(0, "tool", "call_p", "apply_patch", custom=True),
         Delta(0, "*** "),
         Delta(0, "x"),
         BlockEnd(0),
-        BlockStart(1, BlockKind.TOOL, "call_s", "tool_search", search=True),
+        BlockStart(1, "tool", "call_s", "tool_search", search=True),
         Delta(1, '{"query":"q"}'),
         BlockEnd(1),
     ]
@@ -236,7 +235,7 @@ def test_custom_calls_are_free_text_and_searches_are_objects() -> None:
 def test_names_go_back_and_namespaces_come_along() -> None:
     context = ReplyContext("m", names={"sent_1": "sent.by/client"})
     events = read(*BEGUN, done(0, **call(name="sent_1", namespace="mcp__notes")), ended(), context=context)
-    assert events[1] == BlockStart(0, BlockKind.TOOL, "call_a", "sent.by/client", namespace="mcp__notes")
+    assert events[1] == BlockStart(0, "tool", "call_a", "sent.by/client", namespace="mcp__notes")
 
 
 def test_annotations_and_the_log_probabilities_that_were_asked_for() -> None:
@@ -277,7 +276,7 @@ def test_a_hosted_item_is_one_opaque_block(item: Json, code: LossCode) -> None:
     progress = {"type": f"response.{item['type']}.in_progress", "output_index": 0, "item_id": "x"}
     events = read(*BEGUN, added(0, **item), progress, done(0, **item, more=1), ended(item), context=context)
     assert events[1:] == [
-        BlockStart(0, BlockKind.OPAQUE, name=item["type"], code=code),
+        BlockStart(0, "opaque", name=item["type"], code=code),
         Opaque(0, "responses", "block", {**item, "more": 1}),
         BlockEnd(0),
         *finish(StopReason.END),

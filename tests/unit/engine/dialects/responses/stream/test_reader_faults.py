@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from dragoman import Limits
-from dragoman.canonical.events import BlockKind, BlockStart, Delta, Error, Start
+from dragoman.canonical.events import BlockStart, Delta, Error, Start
 from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.errors import FailureKind
 from dragoman.reply_context import ReplyContext
@@ -37,7 +37,7 @@ from support.responses_frames import (
 )
 
 HEL = (created(), *opens(0), *says(0, "Hel"))
-RECEIVED = [Start("resp_u", "m", None, 5), BlockStart(0, BlockKind.TEXT), Delta(0, "Hel")]
+RECEIVED = [Start("resp_u", "m", None, 5), BlockStart(0, "text"), Delta(0, "Hel")]
 CALL = added(1, **call(arguments=""))
 PATCH: Json = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "x"}
 

@@ -122,7 +122,7 @@ def test_the_first_frames_in_full() -> None:
 
 def test_text_in_full() -> None:
     """events.md 6.1."""
-    events = checked(START, *prose(0, BlockKind.TEXT, "Hel", "lo"), finish(StopReason.END, "end_turn"), End())
+    events = checked(START, *prose(0, "text", "Hel", "lo"), finish(StopReason.END, "end_turn"), End())
     item = {"type": "message", "id": "msg_x1", "role": "assistant", "status": "in_progress", "content": []}
     at = {"item_id": "msg_x1", "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}
@@ -144,10 +144,10 @@ def test_text_in_full() -> None:
 
 def test_T01_T03_two_interleaved_calls_have_their_own_index_and_id() -> None:
     """events.md 6.2."""
-    events: list[Event] = [START, *prose(0, BlockKind.TEXT, "Looking up")]
+    events: list[Event] = [START, *prose(0, "text", "Looking up")]
     events += [
-        BlockStart(1, BlockKind.TOOL, "toolu_a", "get_weather"),
-        BlockStart(2, BlockKind.TOOL, "toolu_b", "get_time"),
+        BlockStart(1, "tool", "toolu_a", "get_weather"),
+        BlockStart(2, "tool", "toolu_b", "get_time"),
     ]
     events += [Delta(1, '{"city":'), Delta(2, '{"tz":'), Delta(1, '"Oslo"}'), Delta(2, '"CET"}'), BlockEnd(1)]
     assert written(*events, BlockEnd(2), finish(StopReason.TOOL_CALLS), End())[7:] == [
@@ -169,10 +169,10 @@ def test_T01_T03_two_interleaved_calls_have_their_own_index_and_id() -> None:
 def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
     """events.md 6.3: reasoning is never part of the answer, and the whole block rides in an envelope."""
     block = {"type": "thinking", "thinking": "Need weather", "signature": "SIG"}
-    events: list[Event] = [START, BlockStart(0, BlockKind.REASONING), Delta(0, "Need"), Delta(0, " weather")]
-    events += [Opaque(0, "messages", "signature", "SIG", block), BlockEnd(0), *prose(1, BlockKind.TEXT, "Checking")]
+    events: list[Event] = [START, BlockStart(0, "reasoning"), Delta(0, "Need"), Delta(0, " weather")]
+    events += [Opaque(0, "messages", "signature", "SIG", block), BlockEnd(0), *prose(1, "text", "Checking")]
     events += [
-        BlockStart(2, BlockKind.TOOL, "toolu_a", "f"),
+        BlockStart(2, "tool", "toolu_a", "f"),
         Delta(2, "{}"),
         BlockEnd(2),
         finish(StopReason.TOOL_CALLS),
@@ -199,7 +199,7 @@ def test_T12_T14_reasoning_text_and_call_are_three_items() -> None:
 
 def test_a_refusal_in_words_is_a_result() -> None:
     """events.md 4.4."""
-    assert written(START, *prose(0, BlockKind.REFUSAL, "I can't", " help."), finish(StopReason.REFUSAL), End())[3:] == [
+    assert written(START, *prose(0, "refusal", "I can't", " help."), finish(StopReason.REFUSAL), End())[3:] == [
         "content_part.added oi=0 refusal ''",
         'refusal.delta oi=0 "I can\'t"',
         "refusal.delta oi=0 ' help.'",
@@ -235,7 +235,7 @@ def test_a_messages_refusal_with_nothing_shown(knob: Any, end: str) -> None:
 def test_a_messages_refusal_without_a_word_gets_one() -> None:
     unsaid = Finish(Stop(StopReason.FILTERED, "refusal"), USAGE)
     assert "refusal.delta oi=0 'The model declined to answer.'" in written(START, unsaid, End())
-    after_text = written(START, *prose(0, BlockKind.TEXT, "Step one"), unsaid, End())
+    after_text = written(START, *prose(0, "text", "Step one"), unsaid, End())
     assert after_text[-1] == "incomplete incomplete content_filter message:completed", "no words of ours"
 
 
@@ -243,7 +243,7 @@ def test_a_messages_refusal_without_a_word_gets_one() -> None:
 def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: Any) -> None:
     """events.md 6.5, decision 0002."""
     lines = written(
-        START, *prose(0, BlockKind.TEXT, "Step one"), DECLINED, End(), into=context(knobs=Knobs(refusal_terminal=knob))
+        START, *prose(0, "text", "Step one"), DECLINED, End(), into=context(knobs=Knobs(refusal_terminal=knob))
     )
     assert lines[8] == "output_item.added oi=1 message msg_x2 in_progress"
     assert lines[-1] == "incomplete incomplete content_filter message:completed message:completed"
@@ -252,7 +252,7 @@ def test_a_messages_refusal_after_text_is_a_filter_whatever_the_knob(knob: Any) 
 def test_a_filter_cut_leaves_the_text_incomplete() -> None:
     """events.md 4.5."""
     events = [
-        *prose(0, BlockKind.TEXT, "Step one", complete=False),
+        *prose(0, "text", "Step one", complete=False),
         finish(StopReason.FILTERED, "content_filter"),
         End(),
     ]
@@ -267,7 +267,7 @@ def test_a_filter_cut_leaves_the_text_incomplete() -> None:
 @pytest.mark.parametrize("complete", [True, False])
 def test_T22_a_cut_call_is_never_written_as_complete(complete: bool) -> None:
     """events.md 6.6: Messages reports the cap only later, so the arguments themselves decide."""
-    call: list[Event] = [BlockStart(0, BlockKind.TOOL, "toolu_a", "write_file"), Delta(0, '{"path":"a')]
+    call: list[Event] = [BlockStart(0, "tool", "toolu_a", "write_file"), Delta(0, '{"path":"a')]
     events = [START, *call, BlockEnd(0, complete), finish(StopReason.LENGTH, "max_tokens"), End()]
     assert written(*events)[2:] == [
         "output_item.added oi=0 function_call fc_x1 in_progress toolu_a write_file",
@@ -279,11 +279,11 @@ def test_T22_a_cut_call_is_never_written_as_complete(complete: bool) -> None:
 
 def test_T22_an_error_closes_nothing() -> None:
     """events.md 6.7."""
-    assert written(START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), OVERLOADED)[4:] == [
+    assert written(START, BlockStart(0, "text"), Delta(0, "Hel"), OVERLOADED)[4:] == [
         "output_text.delta oi=0 'Hel'",
         "failed failed message:incomplete",
     ]
-    failed = checked(START, BlockStart(0, BlockKind.TEXT), Delta(0, "Hel"), OVERLOADED)[-1]["response"]
+    failed = checked(START, BlockStart(0, "text"), Delta(0, "Hel"), OVERLOADED)[-1]["response"]
     assert failed["error"] == {"code": "server_error", "message": "Overloaded"}
     assert failed["output"][0]["content"] == [{"type": "output_text", "text": "Hel", "annotations": [], "logprobs": []}]
 
@@ -292,8 +292,8 @@ def test_T23_a_cut_stream_fails_with_what_there_was() -> None:
     """events.md 6.8: a complete item stays complete; an incomplete call is not written as done."""
     events: list[Event] = [
         START,
-        *prose(0, BlockKind.TEXT, "Hel"),
-        BlockStart(1, BlockKind.TOOL, "a", "f"),
+        *prose(0, "text", "Hel"),
+        BlockStart(1, "tool", "a", "f"),
         Delta(1, '{"a":1}'),
     ]
     lines = written(*events, Error(StreamTruncated().failure))
@@ -361,7 +361,7 @@ def test_the_echo_the_model_and_the_time() -> None:
 
 
 def test_a_long_response_is_written_as_a_short_one_is() -> None:
-    events: list[Event] = [START, *prose(0, BlockKind.TEXT, "Hi"), finish(StopReason.END), End()]
+    events: list[Event] = [START, *prose(0, "text", "Hi"), finish(StopReason.END), End()]
     short, long = (payloads(*events, into=context(echo={"instructions": text})) for text in ("x", "x" * 5000))
     assert [event["type"] for event in short] == [event["type"] for event in long]
     for one, other in zip(short, long, strict=True):

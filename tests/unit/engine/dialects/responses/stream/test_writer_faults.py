@@ -11,7 +11,6 @@ from dragoman import Limits
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -26,7 +25,6 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
-from dragoman.canonical.request import ToolKind
 from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.losses import Losses
 from dragoman.reasoning.envelope import Envelope
@@ -56,10 +54,10 @@ def test_what_is_kept_has_a_limit() -> None:
     into = context(limits=Limits(reply_body=10))
     events: list[Event] = [
         START,
-        BlockStart(0, BlockKind.TEXT),
+        BlockStart(0, "text"),
         Delta(0, "12345"),
         BlockEnd(0),
-        BlockStart(1, BlockKind.TEXT),
+        BlockStart(1, "text"),
     ]
     written = payloads(*events, Delta(1, "123456"), Ping(), into=into)
     assert written[-1]["type"] == "response.failed"
@@ -78,20 +76,18 @@ def test_what_is_kept_has_a_limit() -> None:
 )
 def test_proofs_citations_and_probabilities_count_too(event: Event) -> None:
     into = context(limits=Limits(reply_body=90), envelope=ENVELOPE, logprobs=True)
-    started = (START, BlockStart(0, BlockKind.REASONING), BlockStart(1, BlockKind.TEXT))
+    started = (START, BlockStart(0, "reasoning"), BlockStart(1, "text"))
     assert payloads(*started, event, into=into)[-1]["type"] == "response.failed"
 
 
-@pytest.mark.parametrize(
-    "events", [[Delta(3, "x")], [BlockStart(0, BlockKind.TEXT), BlockEnd(0), Delta(0, "x")], [End()]]
-)
+@pytest.mark.parametrize("events", [[Delta(3, "x")], [BlockStart(0, "text"), BlockEnd(0), Delta(0, "x")], [End()]])
 def test_T02_events_out_of_place_are_the_upstreams_fault(events: list[Event]) -> None:
     written = payloads(START, *events)
     assert written[-1]["type"] == "response.failed"
     assert written[-1]["response"]["error"]["code"] == "server_error"
 
 
-WRAPPED = {"exec": OriginalTool("exec", None, ToolKind.CUSTOM)}
+WRAPPED = {"exec": OriginalTool("exec", None, "custom")}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +103,7 @@ WRAPPED = {"exec": OriginalTool("exec", None, ToolKind.CUSTOM)}
 )
 def test_T22_T50_a_wrapped_call_that_was_cut_is_incomplete(arguments: str, text: str, status: str) -> None:
     """Codex runs every free-text call that is done, and half a text looks like a complete one."""
-    call: list[Event] = [BlockStart(0, BlockKind.TOOL, "toolu_a", "exec"), Delta(0, arguments), BlockEnd(0)]
+    call: list[Event] = [BlockStart(0, "tool", "toolu_a", "exec"), Delta(0, arguments), BlockEnd(0)]
     events = [START, *call, Finish(Stop(StopReason.LENGTH, "max_tokens"), Usage(1, 0, 0, 1, 0)), End()]
     written = payloads(*ToolRestorer(WRAPPED, Losses()).feed(events))
     (item,) = written[-1]["response"]["output"]

@@ -11,7 +11,6 @@ from dragoman import Knobs
 from dragoman.canonical.events import (
     Annotation,
     BlockEnd,
-    BlockKind,
     BlockStart,
     Citation,
     Delta,
@@ -67,7 +66,7 @@ def kinds(written: list[Json]) -> list[str]:
 
 def call(text: str, *, complete: bool = True, **start: Any) -> list[Event]:
     return [
-        BlockStart(0, BlockKind.TOOL, start.pop("call_id", "call_a"), start.pop("name", "f"), **start),
+        BlockStart(0, "tool", start.pop("call_id", "call_a"), start.pop("name", "f"), **start),
         Delta(0, text),
         BlockEnd(0, complete),
     ]
@@ -156,7 +155,7 @@ def test_unfit_missing_and_repeated_call_ids() -> None:
     given = ["functions.f:0", "", "a" * 65, "same", "same"]
     events: list[Event] = []
     for index, call_id in enumerate(given):
-        events += [BlockStart(index, BlockKind.TOOL, call_id, "f"), Delta(index, "{}"), BlockEnd(index)]
+        events += [BlockStart(index, "tool", call_id, "f"), Delta(index, "{}"), BlockEnd(index)]
     made = [item["call_id"] for item in whole(*events, reason=StopReason.TOOL_CALLS)[-1]["output"]]
     assert made[3] == "same"
     assert len(set(made)) == len(made)
@@ -165,7 +164,7 @@ def test_unfit_missing_and_repeated_call_ids() -> None:
 
 
 def test_numbers_stay_numbers_in_an_id_with_a_percent_sign() -> None:
-    written = payloads(Start("a%d%b", "m"), BlockStart(0, BlockKind.TEXT), Delta(0, "100% of %s"))
+    written = payloads(Start("a%d%b", "m"), BlockStart(0, "text"), Delta(0, "100% of %s"))
     assert (written[-1]["item_id"], written[-1]["delta"]) == ("msg_a%d%b1", "100% of %s")
 
 
@@ -175,7 +174,7 @@ def test_numbers_stay_numbers_in_an_id_with_a_percent_sign() -> None:
 def test_the_summary_surface() -> None:
     into = context(knobs=Knobs(reasoning_surface="summary"), envelope=ENVELOPE)
     signed = Opaque(0, "messages", "signature", "SIG", THINKING)
-    written = whole(BlockStart(0, BlockKind.REASONING), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
+    written = whole(BlockStart(0, "reasoning"), Delta(0, "H"), Delta(0, "m"), signed, BlockEnd(0), into=into)
     assert kinds(written) == [
         "output_item.added",
         "reasoning_summary_part.added",
@@ -203,7 +202,7 @@ def test_the_summary_surface() -> None:
 def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
     into = context(knobs=Knobs(reasoning_surface=surface), envelope=ENVELOPE)
     signed = Opaque(0, "messages", "signature", "SIG", THINKING | {"thinking": ""})
-    written = whole(BlockStart(0, BlockKind.REASONING), Delta(0, ""), signed, BlockEnd(0), into=into)
+    written = whole(BlockStart(0, "reasoning"), Delta(0, ""), signed, BlockEnd(0), into=into)
     assert kinds(written) == ["output_item.added", "output_item.done"]
     assert (written[-1]["output"][0]["summary"], "content" in written[-1]["output"][0]) == ([], False)
     assert "encrypted_content" in written[-1]["output"][0]
@@ -211,7 +210,7 @@ def test_reasoning_without_a_word_has_no_part(surface: Any) -> None:
 
 def test_T10_redacted_thinking_travels_whole_or_is_counted() -> None:
     block = {"type": "redacted_thinking", "data": "XYZ"}
-    start = BlockStart(0, BlockKind.OPAQUE, name="redacted_thinking", code="reasoning_encrypted")
+    start = BlockStart(0, "opaque", name="redacted_thinking", code="reasoning_encrypted")
     events = (start, Opaque(0, "messages", "block", block), BlockEnd(0))
     (item,) = whole(*events, into=context(envelope=ENVELOPE))[-1]["output"]
     envelope = unwrap(item["encrypted_content"])
@@ -224,9 +223,9 @@ def test_T10_redacted_thinking_travels_whole_or_is_counted() -> None:
 
 def test_other_opaque_blocks_take_no_index() -> None:
     into = context()
-    opaque = BlockStart(0, BlockKind.OPAQUE, name="web_search_tool_result", code="hosted_history")
+    opaque = BlockStart(0, "opaque", name="web_search_tool_result", code="hosted_history")
     events = (opaque, Opaque(0, "messages", "block", {}), Opaque(0, "messages", "delta", {}), BlockEnd(0))
-    written = whole(*events, BlockStart(1, BlockKind.TEXT), Delta(1, "a"), BlockEnd(1), into=into)
+    written = whole(*events, BlockStart(1, "text"), Delta(1, "a"), BlockEnd(1), into=into)
     assert [event["output_index"] for event in written if "output_index" in event] == [0] * 6
     assert into.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
@@ -244,14 +243,14 @@ def test_a_proof_that_cannot_be_kept_is_counted_once(
 ) -> None:
     into = context()
     proof = Opaque(0, origin, form, payload)
-    (item,) = whole(BlockStart(0, BlockKind.REASONING), proof, proof, BlockEnd(0), into=into)[-1]["output"]
+    (item,) = whole(BlockStart(0, "reasoning"), proof, proof, BlockEnd(0), into=into)[-1]["output"]
     assert "encrypted_content" not in item
     assert into.losses.counts == ({} if code is None else {code: 1})
 
 
 def test_T15_reasoning_of_a_chat_server_comes_back_too() -> None:
     native = {"reasoning_content": "Hm"}
-    events = (BlockStart(0, BlockKind.REASONING), Delta(0, "Hm"), Opaque(0, "chat", "reasoning_content", None, native))
+    events = (BlockStart(0, "reasoning"), Delta(0, "Hm"), Opaque(0, "chat", "reasoning_content", None, native))
     (item,) = whole(*events, BlockEnd(0), into=context(envelope=Envelope("deepseek", "r")))[-1]["output"]
     envelope = unwrap(item["encrypted_content"])
     assert envelope is not None
@@ -259,7 +258,7 @@ def test_T15_reasoning_of_a_chat_server_comes_back_too() -> None:
 
 
 def test_the_dialects_own_proof_is_not_wrapped() -> None:
-    events = (BlockStart(0, BlockKind.REASONING), Opaque(0, "responses", "encrypted_content", "gAAA"), BlockEnd(0))
+    events = (BlockStart(0, "reasoning"), Opaque(0, "responses", "encrypted_content", "gAAA"), BlockEnd(0))
     assert whole(*events, into=context(envelope=ENVELOPE))[-1]["output"][0]["encrypted_content"] == "gAAA"
 
 
@@ -269,7 +268,7 @@ def test_the_dialects_own_proof_is_not_wrapped() -> None:
 def test_citations_stand_at_the_end_of_their_text() -> None:
     into = context()
     native: Json = {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0}
-    events: list[Event] = [BlockStart(0, BlockKind.TEXT), Annotation(0, Citation("messages", WEB, WEB["url"], "A"))]
+    events: list[Event] = [BlockStart(0, "text"), Annotation(0, Citation("messages", WEB, WEB["url"], "A"))]
     events += [Delta(0, "Hello"), Annotation(0, Citation("messages", {"type": "char_location"}))]
     events += [Annotation(0, Citation("responses", native)), Annotation(0, Citation("chat", {}, "u", None, 1, 3))]
     written = whole(*events, BlockEnd(0), into=into)
@@ -299,7 +298,7 @@ WRITTEN: list[Json] = [
 
 def test_probabilities_follow_their_delta_into_it() -> None:
     events: list[Event] = [
-        BlockStart(0, BlockKind.TEXT),
+        BlockStart(0, "text"),
         Delta(0, "Hel"),
         Logprobs(0, TOKENS),
         Delta(0, "%d"),
@@ -313,14 +312,12 @@ def test_probabilities_follow_their_delta_into_it() -> None:
 
 def test_probabilities_of_odd_shapes_are_no_trouble() -> None:
     odd: list[Any] = ["x", {"token": "a", "logprob": 0, "top_logprobs": "no"}, {"token": "b", "top_logprobs": [1]}]
-    written = payloads(
-        START, BlockStart(0, BlockKind.TEXT), Delta(0, "ab"), Logprobs(0, odd), into=context(logprobs=True)
-    )
+    written = payloads(START, BlockStart(0, "text"), Delta(0, "ab"), Logprobs(0, odd), into=context(logprobs=True))
     assert [token["token"] for token in written[-1]["logprobs"]] == ["a", "b"]
 
 
 def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
-    text: list[Event] = [START, BlockStart(0, BlockKind.TEXT), Delta(0, "a")]
+    text: list[Event] = [START, BlockStart(0, "text"), Delta(0, "a")]
     assert len(frames_of(Writer(context()).feed(text))) == 5
     writer = Writer(context(logprobs=True))
     assert len(frames_of(writer.feed(text))) == 4
@@ -328,19 +325,19 @@ def test_a_delta_waits_only_for_probabilities_that_were_asked_for() -> None:
     writer.feed([Delta(0, "b")])
     failed = frames_of(writer.feed([Error(StreamTruncated().failure)]))
     assert [frame.event for frame in failed] == ["response.output_text.delta", "response.failed"]
-    unasked = whole(BlockStart(0, BlockKind.TEXT), Delta(0, "a"), Logprobs(0, TOKENS), BlockEnd(0))
+    unasked = whole(BlockStart(0, "text"), Delta(0, "a"), Logprobs(0, TOKENS), BlockEnd(0))
     assert unasked[-1]["output"][0]["content"][0]["logprobs"] == []
 
 
 def test_half_a_surrogate_pair_goes_through() -> None:
-    written = payloads(START, BlockStart(0, BlockKind.TEXT), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
+    written = payloads(START, BlockStart(0, "text"), Delta(0, "\ud83d"), Delta(0, "\ude00"), BlockEnd(0))
     assert written[-1]["item"]["content"][0]["text"].encode("utf-16", "surrogatepass").decode("utf-16") == "😀"
 
 
 def test_T71_a_call_whose_character_came_in_two_halves_is_whole() -> None:
     """Codex runs an item that is completed in `output_item.done`, and nothing else."""
     halves = [Delta(0, '{"x":"\ud83d'), Delta(0, '\ude00"}')]
-    written = payloads(START, BlockStart(0, BlockKind.TOOL, "call_1", "f"), *halves, BlockEnd(0))
+    written = payloads(START, BlockStart(0, "tool", "call_1", "f"), *halves, BlockEnd(0))
     assert [event["type"].split(".", 1)[1] for event in written[-2:]] == [
         "function_call_arguments.done",
         "output_item.done",
