@@ -48,7 +48,8 @@ back; where they are the same, bytes pass through and are only watched.
 
 From the upstream's bytes to the client's. Stages in parentheses are there only when they are needed: `ToolRestorer` for
 tools that were sent as another kind or out of their namespace, `StopCutter` for stop sequences that the upstream was
-not given. `dragoman explain` names the stages of one request. Blocks that overlap are put in order by the writer where
+not given. `OutputValidator` is in a [share](../explanation/validator.md) of the streams, and the others have a plain
+`Encoder`. `dragoman explain` names the stages of one request. Blocks that overlap are put in order by the writer where
 [`block_order`](configuration.md#knobs) asks for it.
 
 {stages}

@@ -9,7 +9,7 @@
                    AUDIO_TOKENS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
     prompt caches  PromptDigest PromptAgreement conversation_digest
-    stages         Stage ReplyPipeline Event Violation
+    stages         Stage ReplyPipeline Event Violation ValidationSample
     forwarding     ForwardedEvents FormField boundary_of
     WebSocket      ClientFrame RESPONSE_CREATE RESPONSE_STEER OutputItems join_items stream_id_tail error_frame
                    heartbeat_frame warm_up_frames steer_failed_frame
@@ -40,6 +40,7 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_P
 from dragoman.reply_context import StoredReply
 from dragoman.short_repr import changed_fields, short_repr
 from dragoman.stages.base import ReplyPipeline, Stage
+from dragoman.stages.validation_sample import ValidationSample
 from dragoman.stages.violation import Violation
 from dragoman.translate_request import forward, parse_body
 
@@ -94,6 +95,7 @@ __all__ = (
     "StoredReply",
     "TokenCounter",
     "TokenEstimate",
+    "ValidationSample",
     "Violation",
     "boundary_of",
     "changed_fields",

@@ -44,6 +44,10 @@ class Limits:
     calls: int = documented(50_000, "tool calls in the history of one translated request (a count)")
     tools: int = documented(10_000, "tools declared in one translated request (a count)")
     stops: int = documented(4096, "stop sequences of one translated request (characters, and one for each)")
+    validated: int = documented(
+        MIB,
+        "of a streamed reply that is validated: what is kept to check it, and its longest frame; not checked beyond",
+    )
     losses: int = documented(256, "losses listed per request (a count; more are only counted)")
 
 

@@ -80,8 +80,9 @@ class ReplyContext:
     knobs: Knobs = DEFAULT_KNOBS
     limits: Limits = _limits.DEFAULT_LIMITS
     losses: Losses = field(default_factory=Losses)
-    validate: bool = True
-    """True if the stream sent is checked against its dialect's grammar (`stages.output_validator`)."""
+    validate: bool | Callable[[], bool] = True
+    """True if the stream sent is checked against its dialect's grammar (`stages.output_validator`), or a function that
+    returns that, which is called when the stream begins."""
     include_usage: bool = False
     remove_usage: bool = False
     """True if the counts of a stream that passes through were requested on behalf of the caller, not of the client."""
@@ -114,6 +115,8 @@ class ReplyContext:
     """Returns Unix seconds, for replies that state when they were completed; None to omit that."""
     failure: Failure | None = None
     """The error that the reply ended in, or None."""
+    validated: bool = False
+    """True if the stream sent was checked against its dialect's grammar, or observed if it passed through."""
     violation: Violation | None = None
     """The first violation of the client dialect's grammar in the stream, or None."""
     usage: Usage | None = None
@@ -133,3 +136,10 @@ class ReplyContext:
 
     def __repr__(self) -> str:
         return short_repr(self, self.request_id)
+
+    def validates(self) -> bool:
+        """Return whether the stream is validated. The first call decides."""
+        validate = self.validate
+        if type(validate) is not bool:
+            self.validate = validate = validate()
+        return validate

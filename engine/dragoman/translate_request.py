@@ -52,7 +52,7 @@ def translate(
     limits: Limits = DEFAULT_LIMITS,
     created: int = 0,
     request_id: str = "",
-    validate: bool = True,
+    validate: bool | Callable[[], bool] = True,
     clock: Callable[[], float] | None = None,
     secrets: Sequence[str] = (),
     own_key: str = "",
@@ -72,7 +72,9 @@ def translate(
         created: the time that replies state, in Unix seconds. An argument, like `request_id`, so that equal input
             makes equal output.
         request_id: an id of the request, from which ids of the reply are made if the upstream sends none.
-        validate: whether streams for the client are checked against its dialect's grammar while they are encoded.
+        validate: whether a translated stream is checked against the grammar of the client's dialect while it is
+            encoded, or a function that returns that when the stream begins, such as one of a `ValidationSample`.
+            Checking costs several times as much as translating, and changes nothing that is sent.
         clock: returns the time in Unix seconds, for replies that state when they were completed.
         secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
         own_key: the upstream's name, if the key that it is sent is the caller's and not the client's. The client then

@@ -34,6 +34,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
 from dragoman.stages.base import EventBatch, ReplyPipeline, Stage, transform
 from dragoman.stages.null_arguments import trim_reply
+from dragoman.stages.output_validator import OutputValidator
 from dragoman.stages.passthrough import Passthrough
 from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from dragoman.stages.stream_machine import StreamMachine
@@ -193,6 +194,9 @@ class Translation:
 
     def stages(self) -> ReplyPipeline | Passthrough:
         """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""
+        return self._stages(self.context.validates)
+
+    def _stages(self, validates: Callable[[], bool]) -> ReplyPipeline | Passthrough:
         context, client, upstream = self.context, self.direction.client, self.direction.upstream
         if self.passthrough:
             renamer = None
@@ -207,7 +211,7 @@ class Translation:
             stage.own_key, stage.replay = context.own_key, self.replay
             return stage
         parser, reader = Parser(context.limits, whole=not context.logprobs, bare=True), upstream.reader(context)
-        return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder())
+        return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder(validates()))
 
     def _transforms(self) -> list[Stage[EventBatch, EventBatch]]:
         context = self.context
@@ -219,16 +223,15 @@ class Translation:
         return stages
 
     def stage_names(self) -> list[str]:
-        """Returns the class names of the reply's stages in their order, for diagnostics."""
-        stages = self.stages()
+        """Returns the class names of the stages of a reply that is validated, if any are, in their order."""
+        stages = self._stages(lambda: self.context.validate is not False)
         if isinstance(stages, Passthrough):
             return [type(stages).__name__]
         row = (stages.parser, stages.reader, *stages.transforms, stages.writer, stages.encoder)
         return [type(stage).__name__ for stage in row]
 
-    def _encoder(self) -> Encoder:
-        context = self.context
-        return self.direction.client.validator(context) if context.validate else Encoder()
+    def _encoder(self, validates: bool) -> Encoder:
+        return OutputValidator(self.context, self.direction.client.grammar(self.context)) if validates else Encoder()
 
     def stream_machine(self) -> StreamMachine:
         """Returns a new translator of one streamed reply: `feed(bytes) -> bytes`, `finish() -> bytes`."""
@@ -260,7 +263,9 @@ class Translation:
         For a stream whose status and headers were sent before the upstream's response came.
         """
         self.context.failure = failure
-        return self._encoder().feed(self.direction.client.writer(self.context).feed([Error(failure)]))
+        # A sample's function is not called: a provider's first streams are to be replies.
+        encoder = self._encoder(self.context.validate is not False)
+        return encoder.feed(self.direction.client.writer(self.context).feed([Error(failure)]))
 
     # --- a complete reply --------------------------------------------------------------------------------------------
 
@@ -369,7 +374,8 @@ class Translation:
             raise
         if self.passthrough:
             self._note_id(reply.id)
-        return self._encoder().feed(self.direction.client.writer(self.context).feed(events_of(reply)))
+        encoder = self._encoder(self.context.validates())
+        return encoder.feed(self.direction.client.writer(self.context).feed(events_of(reply)))
 
     def _note_id(self, response_id: object) -> None:
         if self.direction.client.dialect is Dialect.RESPONSES and type(response_id) is str:

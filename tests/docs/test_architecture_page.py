@@ -94,7 +94,8 @@ async def _traced(model: str, *, stream: bool) -> list[list[Call]]:
     }
     async with TestServer(strict_simulator(pace=0.002)) as upstream:
         provider = {"dialect": "chat", "base_url": str(upstream.make_url("/v1"))}
-        config = {"providers": {"local": provider}, "routes": [{"model": "*", "provider": "local"}]}
+        routes = [{"model": "*", "provider": "local"}]
+        config = {"server": {"validate": False}, "providers": {"local": provider}, "routes": routes}
         async with TestServer(make_app(parse_config(config, {}))) as gateway, ClientSession() as session:
             url = str(gateway.make_url("/v1/messages"))
             await _ask(session, url, body)

@@ -200,12 +200,11 @@ def test_golden(case: Case) -> None:
     rows = "".join(f"{loss.code} {loss.path}: {loss.done}\n" for loss in context.losses.rows)
     compare(case.golden("losses"), rows.encode())
     if case.client == "chat":
-        asked, refused = context.include_usage, "refusal" in case.source
-        accumulated = chat.check(out, include_usage=asked, refused=refused, logprobs=context.logprobs)
+        accumulated = chat.check(out, include_usage=context.include_usage, logprobs=context.logprobs)
     elif case.client == "messages":
         accumulated = messages.check(out, overlapping=case.variant == "interleave")
     else:
-        accumulated = responses.check(out)
+        accumulated = responses.check(out, own=case.upstream != "responses")
     assert (accumulated.error is None) is (context.failure is None)
     assert b"upstream-model" not in out or case.variant == "upstream_name"
 

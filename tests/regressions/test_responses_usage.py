@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dragoman import LossCode, direction
-from oracles.grammar.responses_items import check_usage
+from oracles.grammar.responses import check_usage
 from regressions.spoken import RESPONSES, from_responses, new_directions, replied, spoken, to_responses
 from regressions.wire import CHAT, MESSAGES, answer, events_of, whole
 from support.directions import Json, judge, stream_through, translated

@@ -20,7 +20,8 @@ from dragoman.canonical.events import (
     Start,
     Usage,
 )
-from oracles.grammar import Accumulated, Call, require
+from dragoman.stages.grammar.values import require
+from oracles.grammar import Accumulated, Call
 
 _ANNOTATED = {"text"}
 _OPAQUE = {"reasoning", "opaque"}

@@ -41,6 +41,15 @@ def move(mark: str, before: str, nth: int = 0) -> Change:
     return change
 
 
+def repeat(mark: str, before: str, nth: int = 0) -> Change:
+    """A frame comes a second time, before another one."""
+
+    def change(frames: list[bytes]) -> None:
+        frames.insert(find(frames, before), frames[find(frames, mark, nth)])
+
+    return change
+
+
 def edit(mark: str, old: str, new: str, nth: int = 0) -> Change:
     """A frame has other words in it."""
 

@@ -12,7 +12,7 @@ from dragoman import Dialect, Direction, Knobs, Translation, builtin_profile, tr
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.gateway import DIRECTIONS
 from oracles.grammar import Accumulated, chat, messages, responses
-from oracles.grammar.responses_items import check_failure
+from oracles.grammar.responses import check_failure
 from oracles.grammar.sse import Item
 
 from .responses_upstreams import responses_streams
@@ -66,11 +66,11 @@ def stream_through(translation: Translation, pieces: Iterable[bytes]) -> bytes:
     return b"".join(out)
 
 
-def judge(dialect: str, data: bytes) -> Accumulated:
-    """The strict grammar of a client's stream. Raises GrammarError."""
+def judge(dialect: str, data: bytes, *, own: bool = True) -> Accumulated:
+    """The strict grammar of a client's stream, `own` if it was translated. Raises GrammarError."""
     if dialect == "responses":
-        return responses.check(data)
-    return messages.check(data) if dialect == "messages" else chat.check(data, include_usage=True, refused=True)
+        return responses.check(data, own=own)
+    return messages.check(data) if dialect == "messages" else chat.check(data, include_usage=True, stops=True)
 
 
 def error_of(dialect: str, item: Item) -> Json | None:

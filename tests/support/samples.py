@@ -170,10 +170,10 @@ def read_error(client: Dialect, body: bytes) -> Told:
     return Told(error["type"], error["message"])
 
 
-def judge(client: Dialect, stream: bytes, *, include_usage: bool = False) -> Accumulated:
-    """A stream as its client accumulates it. Raises GrammarError."""
+def judge(client: Dialect, stream: bytes, *, include_usage: bool = False, own: bool = True) -> Accumulated:
+    """A stream as its client accumulates it, `own` if it was translated. Raises GrammarError."""
     if client is Dialect.CHAT:
         return chat.check(stream, include_usage=include_usage)
     if client is Dialect.RESPONSES:
-        return responses.check(stream)
+        return responses.check(stream, own=own)
     return messages.check(stream)

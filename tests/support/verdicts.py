@@ -11,7 +11,7 @@ from dragoman.dialects.all_codecs import CODECS
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.output_validator import Validator
+from dragoman.stages.grammar.checker import GrammarChecker
 from dragoman.stages.violation import Violation
 from support.defects import Change
 from support.mutations import frames_of
@@ -25,27 +25,26 @@ TEXT = {
 """A golden with nothing but text."""
 
 
-def validator(dialect: Dialect | str, **settings: Any) -> Validator:
-    """A fresh one. A loss that excuses missing counts is in its ledger unless `losses` is given."""
+def checker_of(dialect: Dialect | str, **settings: Any) -> GrammarChecker:
+    """A new judge of a stream of Dragoman's. Unless `losses` is given, a loss excuses missing counts."""
     settings.setdefault("include_usage", True)
     if "losses" not in settings:
         settings["losses"] = Losses()
         settings["losses"].add(LossCode.USAGE_ESTIMATED, "usage")
-    return CODECS[Dialect(dialect)].validator(ReplyContext("m", **settings))
+    return GrammarChecker(CODECS[Dialect(dialect)].grammar(ReplyContext("m", **settings)))
 
 
 def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings: Any) -> Violation | None:
     """What is wrong with a whole stream, however it is cut."""
-    judge = validator(dialect, **settings)
+    judge = checker_of(dialect, **settings)
     rest = b""
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
         *frames, rest = (rest + piece).split(b"\n\n")
         for frame in frames:
             judge.feed(frame + b"\n\n")
-    if rest and not judge.over:
-        return Violation("a frame without its end", "", judge.position)
+    judge.feed(rest)
     judge.finish()
-    return judge.context.violation
+    return judge.violation
 
 
 @cache
@@ -94,7 +93,7 @@ def assert_defect_is_found(dialect: Dialect, case: str, change: Change, rule: st
     found = verdict(dialect, b"".join(frames), **settings_of(name), losses=Losses())
     assert found is not None
     assert rule in found.rule
-    judge = validator(dialect, **settings_of(name), losses=Losses())
-    judge.feed(frames)
+    judge = checker_of(dialect, **settings_of(name), losses=Losses())
+    judge.feed(b"".join(frames))
     judge.finish()
-    assert judge.context.violation == found, "frames that arrive together are judged in another way"
+    assert judge.violation == found, "frames that arrive together are judged in another way"

@@ -18,6 +18,7 @@ LAYERS = (
     ("dragoman.canonical",),
     ("dragoman.wire",),
     ("dragoman.dialects", "dragoman.stages.violation"),
+    ("dragoman.stages.grammar",),
     ("dragoman.dialects.lazy_mapping",),
     ("dragoman.profiles",),
     ("dragoman.knobs",),

@@ -105,6 +105,7 @@ from dragoman.gateway import (
     StoredReply,
     TokenCounter,
     TokenEstimate,
+    ValidationSample,
     Violation,
     changed_fields,
     short_repr,
@@ -278,6 +279,7 @@ BUILDERS: dict[type, Callable[[], object]] = {
     SSEFrame: lambda: SSEFrame(TEXT, BODY),
     SSEParser: SSEParser,
     # dragoman.gateway
+    ValidationSample: lambda: ValidationSample(0.02, lambda: 0.5),
     ClientFrame: lambda: ClientFrame(TEXT, TEXT, JSON),
     CountEndpoint: lambda: max(COUNT_ENDPOINTS.values(), key=lambda each: len(repr(each))),
     FormField: lambda: FormField(BODY, TEXT),

@@ -131,6 +131,7 @@ GATEWAYS = (
     "StoredReply",
     "TokenCounter",
     "TokenEstimate",
+    "ValidationSample",
     "Violation",
     "boundary_of",
     "changed_fields",

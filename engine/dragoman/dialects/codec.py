@@ -12,7 +12,7 @@ from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
-from dragoman.stages.output_validator import Validator
+from dragoman.stages.grammar.checker import Grammar
 from dragoman.stages.passthrough import Observer, Passthrough
 
 
@@ -36,8 +36,8 @@ class Codec:
     """Makes the stage that reads frames as events."""
     writer: Callable[[ReplyContext], StreamWriter]
     """Makes the stage that writes events as frames."""
-    validator: Callable[[ReplyContext], Validator]
-    """Makes the stage that encodes frames and checks them."""
+    grammar: Callable[[ReplyContext], Grammar]
+    """Makes the grammar against which a written stream is checked."""
     observer: Callable[[], Observer]
     """Makes the observer of a forwarded stream."""
     write_failure: Callable[..., tuple[int, Any]]

@@ -603,6 +603,7 @@ class Passthrough:
         self.report_usage(context)
         failure = observer.failure or self.fault
         context.failure = redact_failure(failure, context.secrets) if failure is not None else None
+        context.validated = True
         if observer.violations:
             context.violation = Violation(redact(observer.violations[0], context.secrets))
 

@@ -1,9 +1,10 @@
-"""Independent judges: what a stream of bytes must be, dialect by dialect. Nothing here imports dragoman.
+"""The product's grammars over complete streams: the content that the strictest known client would have accumulated.
 
-Each `check` reads a complete stream as its strictest known client would, raises `GrammarError` at the first violation,
-and otherwise returns what that client would have accumulated.
+Each `check` raises `GrammarError` at the first violation. `sse` and `open_responses` are independent of the product.
 """
 
-from .accumulated import Accumulated, Call, GrammarError, require
+from dragoman.stages.grammar.values import GrammarError
 
-__all__ = ("Accumulated", "Call", "GrammarError", "require")
+from .accumulated import Accumulated, Call
+
+__all__ = ("Accumulated", "Call", "GrammarError")

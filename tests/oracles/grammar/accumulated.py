@@ -4,20 +4,18 @@ compare streams."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
+
+from dragoman.stages.grammar.checker import Grammar, GrammarChecker
+from dragoman.stages.grammar.values import GrammarError
+
+from . import sse
 
 Json = dict[str, Any]
-
-
-class GrammarError(AssertionError):
-    """The bytes break a rule of their dialect."""
-
-
-def require(condition: object, message: str) -> None:
-    """Raise GrammarError unless `condition` holds."""
-    if not condition:
-        raise GrammarError(message)
+UNLIMITED = 1 << 40
+"""Bytes that a grammar may keep in tests."""
 
 
 class Call(NamedTuple):
@@ -79,52 +77,15 @@ def _meant(call: Call) -> Any:
         return call.arguments
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def parse(data: bytes | str) -> Any:
-    """Strict JSON: no NaN, no Infinity, no key twice in one object. Raises GrammarError."""
-
-    def pairs(items: list[tuple[str, Any]]) -> Json:
-        keys = [key for key, _ in items]
-        require(len(set(keys)) == len(keys), f"a key twice in one object: {keys}")
-        return dict(items)
-
-    try:
-        return json.loads(data, parse_constant=_no_constant, object_pairs_hook=pairs)
-    except ValueError as error:
-        raise GrammarError(f"not JSON ({error}): {data[:200]!r}") from None
-
-
-def parse_object(data: bytes | str) -> Json:
-    """`parse`, and it must be an object."""
-    value = parse(data)
-    require(type(value) is dict, f"not a JSON object: {data[:200]!r}")
-    assert isinstance(value, dict)
-    return value
-
-
-def keys(value: Any, required: set[str], optional: set[str], where: str) -> Json:
-    """Require an object with all of `required` and nothing beyond `optional`."""
-    require(type(value) is dict, f"{where}: not an object: {value!r}")
-    assert isinstance(value, dict)
-    require(required <= value.keys(), f"{where}: lacks {sorted(required - value.keys())}: {value!r}")
-    extra = value.keys() - required - optional
-    require(not extra, f"{where}: unknown keys {sorted(extra)}: {value!r}")
-    return value
-
-
-def string(value: Any, where: str, *, empty: bool = True) -> str:
-    """Require a string."""
-    require(type(value) is str, f"{where}: not a string: {value!r}")
-    require(empty or value, f"{where}: empty")
-    assert isinstance(value, str)
-    return value
-
-
-def integer(value: Any, where: str) -> int:
-    """Require an integer of at least 0 (a bool is not one)."""
-    require(type(value) is int and value >= 0, f"{where}: not a count: {value!r}")
-    assert isinstance(value, int)
-    return value
+def judged(grammar: Grammar, data: bytes) -> Iterator[sse.Item]:
+    """Check a complete stream, and return its items. Raises GrammarError."""
+    judge = GrammarChecker(grammar, UNLIMITED)
+    judge.feed(data)
+    assert not judge.over or judge.violation is not None, f"not judged to its end: {judge!r}"
+    judge.finish()
+    if (violation := judge.violation) is not None:
+        frames = data.split(b"\n\n")
+        shown = frames[violation.position] if violation.position < len(frames) else b""
+        assert violation.rule != "a frame of an unknown form", f"a check is missing: {shown!r}"
+        raise GrammarError(f"{violation.rule} (frame {violation.position}: {shown[:400]!r})")
+    return iter(sse.split(data, flush=False))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .accumulated import GrammarError
+from dragoman.stages.grammar.values import GrammarError
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .accumulated import require
+from dragoman.stages.grammar.checker import read_frame
+from dragoman.stages.grammar.values import require
 
 
 class Item(NamedTuple):
@@ -99,27 +100,8 @@ def _damaged(name: bytes, colon: bool, value: bytes) -> bool:
 
 
 def written(data: bytes) -> list[Item]:
-    """The items of a stream that *we* wrote, which must be tidy beyond what the grammar asks.
-
-    LF only, no BOM, each frame ended by its blank line, only `event`, `data` and comments (an `id:` line followed by a
-    lone comment crashes the OpenAI SDK's parser), at most one `event` line per frame and before its data, valid UTF-8.
-    """
-    require(b"\r" not in data, "a carriage return in our own output")
-    require(not data.startswith(b"\xef\xbb\xbf"), "a byte order mark in our own output")
+    """The items of a stream of Dragoman's, whose framing must be tidy beyond what the standard asks (`read_frame`)."""
     require(not data or data.endswith(b"\n\n"), f"the last frame lacks its blank line: {data[-80:]!r}")
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        require(False, f"not UTF-8: {error}")
-    for frame in data.split(b"\n\n")[:-1]:
-        require(frame, "a blank line that ends nothing")
-        lines = frame.split(b"\n")
-        if all(line.startswith(b":") for line in lines):
-            continue
-        if lines[0].startswith(b"event: "):
-            require(lines[0] != b"event: ", "an event line without a name")
-            lines = lines[1:]
-        require(lines, f"a frame without data: {frame!r}")
-        for line in lines:
-            require(line.startswith(b"data: "), f"a line that no frame of ours should have: {line!r}")
+    for frame in data[:-2].split(b"\n\n") if data else ():
+        read_frame(frame)
     return split(data, flush=False)

@@ -30,7 +30,9 @@ def unchanged_chat(row: Direction) -> bool:
 
 
 def judged(row: Direction, data: bytes) -> Accumulated:
-    return chat.check(data, include_usage=False) if unchanged_chat(row) else judge(row.client.dialect, data)
+    if unchanged_chat(row):
+        return chat.check(data, include_usage=False)
+    return judge(row.client.dialect, data, own=not row.passthrough)
 
 
 def fed(translation: Translation, data: list[bytes]) -> tuple[Any, bytes]:

@@ -14,10 +14,24 @@ from dragoman.dialects.chat.stop_and_usage import check_end
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.chat.stream.usage_remover import UsageRemover
-from dragoman.dialects.chat.stream.validator import ChatValidator
 from dragoman.dialects.chat.stream.writer import ChatWriter
 from dragoman.dialects.codec import Codec
 from dragoman.dialects.openai.error_envelope import write_failure
+from dragoman.losses import LossCode
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.grammar.chat import ChatGrammar
+
+
+def _grammar(context: ReplyContext) -> ChatGrammar:
+    losses = context.losses
+    return ChatGrammar(
+        include_usage=context.include_usage,
+        logprobs=context.logprobs,
+        stops=bool(context.stops or context.sent_stops),
+        usage_due=lambda: LossCode.USAGE_ESTIMATED not in losses.counts,
+        limit=context.limits.validated,
+    )
+
 
 CODEC = Codec(
     Dialect.CHAT,
@@ -28,7 +42,7 @@ CODEC = Codec(
     note_service,
     ChatReader,
     ChatWriter,
-    ChatValidator,
+    _grammar,
     ChatObserver,
     write_failure,
     model_paths=(("model",),),

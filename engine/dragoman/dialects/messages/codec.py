@@ -16,8 +16,15 @@ from dragoman.dialects.messages.request.write import write_request
 from dragoman.dialects.messages.stop_and_usage import check_end
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.dialects.messages.stream.reader import MessagesReader
-from dragoman.dialects.messages.stream.validator import MessagesValidator
 from dragoman.dialects.messages.stream.writer import MessagesWriter
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.grammar.messages import MessagesGrammar
+
+
+def _grammar(context: ReplyContext) -> MessagesGrammar:
+    overlapping = context.knobs.block_order == "interleave"
+    return MessagesGrammar(overlapping=overlapping, limit=context.limits.validated)
+
 
 CODEC = Codec(
     Dialect.MESSAGES,
@@ -28,7 +35,7 @@ CODEC = Codec(
     note_service,
     MessagesReader,
     MessagesWriter,
-    MessagesValidator,
+    _grammar,
     MessagesObserver,
     write_failure,
     model_paths=(("message", "model"),),

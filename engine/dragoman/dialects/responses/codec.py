@@ -14,8 +14,14 @@ from dragoman.dialects.responses.request.restore_reasoning import restore_reason
 from dragoman.dialects.responses.request.write import write_request
 from dragoman.dialects.responses.stream.observer import ResponsesObserver
 from dragoman.dialects.responses.stream.reader import ResponsesReader
-from dragoman.dialects.responses.stream.validator import ResponsesValidator
 from dragoman.dialects.responses.stream.writer import ResponsesWriter
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.grammar.responses import ResponsesGrammar
+
+
+def _grammar(context: ReplyContext) -> ResponsesGrammar:
+    return ResponsesGrammar(limit=context.limits.validated)
+
 
 CODEC = Codec(
     Dialect.RESPONSES,
@@ -26,7 +32,7 @@ CODEC = Codec(
     note_service,
     ResponsesReader,
     ResponsesWriter,
-    ResponsesValidator,
+    _grammar,
     ResponsesObserver,
     write_failure,
     model_paths=(("response", "model"),),

@@ -46,7 +46,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
             plain_end(self, event, out)
 
         monkeypatch.setitem(MessagesWriter.writes, BlockEnd, wrong_index)
-        return client, "a stop of a block that is not open (T-02)"
+        return client, "an event of a block that is not open (T-02)"
     plain_end_of_text = ResponsesWriter.writes[BlockEnd]
 
     def leaps(self: Any, event: BlockEnd, out: Any) -> None:

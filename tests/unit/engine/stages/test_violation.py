@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.stages.violation import SHOWN_MAX, Violation, masked
-from dragoman.wire.sse import Frame
+from dragoman.wire.sse import Frame, encode
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import VIOLATIONS_MAX, ViolationLog
-from support.verdicts import TEXT, golden_frames, validator
+from support.verdicts import TEXT, checker_of, golden_frames
 
 _NAMES = (
     "message_start",
@@ -85,15 +85,14 @@ def test_what_is_no_json_is_told_by_its_length() -> None:
 
 
 def test_only_the_first_breach_of_a_stream_is_told() -> None:
-    judge = validator(Dialect.MESSAGES)
+    judge = checker_of(Dialect.MESSAGES)
     frames = golden_frames("messages_from_chat/two_tools")
     for frame in [*frames[:4], b"data: {}\n\n", *frames[:4], frames[0]]:
         judge.feed(frame)
     judge.finish()
-    violation = judge.context.violation
+    violation = judge.violation
     assert violation is not None
-    expected = sum(b"content_block_delta" not in frame for frame in frames[:4])
-    assert (violation.position, violation.event, violation.frame) == (expected, "", "{}")
+    assert (violation.position, violation.event, violation.frame) == (4, "", "{}")
     assert violation.rule == "an event whose name is not its type: the SDK does not see it"
 
 
@@ -144,13 +143,13 @@ _JSON = st.recursive(
     payloads=st.lists(st.tuples(st.sampled_from(_NAMES), st.dictionaries(st.sampled_from(_KEYS), _JSON)), max_size=4)
 )
 def test_whatever_is_judged_nothing_is_raised(dialect: Dialect, payloads: list[tuple[str, dict[str, object]]]) -> None:
-    """Behind a sound beginning: a validator that raises would end the stream that it is to watch."""
+    """Behind a sound beginning: a judge that raises would end the stream."""
     frames = golden_frames(TEXT[dialect])
-    judge = validator(dialect)
+    judge = checker_of(dialect)
     for frame in frames[:4]:
         judge.feed(frame)
     for name, payload in payloads:
         event = "" if dialect is Dialect.CHAT else name
-        judge.feed([Frame(event, json.dumps({"type": name, "sequence_number": 4, **payload}).encode())])
+        judge.feed(encode(Frame(event, json.dumps({"type": name, "sequence_number": 4, **payload}).encode())))
         judge.over = False  # as if nothing had been wrong, to get further
     judge.finish()

@@ -101,7 +101,7 @@ def test_an_explanation_holds_the_exact_body_and_all_that_was_done() -> None:
         "losses_total": 1,
         "renames": {},
         "tools": {},
-        "stages": ["Parser", "ChatReader", "StopCutter", "MessagesWriter", "MessagesValidator"],
+        "stages": ["Parser", "ChatReader", "StopCutter", "MessagesWriter", "OutputValidator"],
         "stops": ["a"],
         "knobs": {"block_order": "sequential"},
         "warning": "a guess",

@@ -19,8 +19,7 @@ from dragoman_server.simulator.parse_request import read_responses
 from dragoman_server.simulator.render_responses import frames, whole_reply
 from dragoman_server.simulator.reply import Reply
 from dragoman_server.simulator.scenarios import SCRIPTS, scenario_for
-from oracles.grammar import open_responses
-from oracles.grammar.accumulated import GrammarError
+from oracles.grammar import GrammarError, open_responses
 from support.paths import STREAMS
 
 Json = dict[str, Any]

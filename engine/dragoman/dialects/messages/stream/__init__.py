@@ -1,2 +1,1 @@
-"""Messages streams: `reader.py` and `writer.py` translate, `observer.py` observes streams that are passed through,
-`validator.py` checks written streams."""
+"""Messages streams: `reader.py` and `writer.py` translate, `observer.py` observes streams that are passed through."""

@@ -68,10 +68,7 @@ _OWN: Final[Json] = {
     "usage": None,
     "completed_at": None,
 }
-"""Keys that the request cannot set. Without a store, `store` is False and there is no previous response.
-
-The validator's fast path needs the keys that only the last snapshot sets at the end of the object.
-"""
+"""Keys that the request cannot set. Without a store, `store` is False and there is no previous response."""
 
 _NUMERIC: Final = frozenset(
     ("max_output_tokens", "max_tool_calls", "parallel_tool_calls", "temperature", "top_logprobs", "top_p", "truncation")

@@ -1,7 +1,7 @@
 """Phases of a Responses stream, and the structural events that move its reader from one to the next.
 
 Deltas and other events within an item never change the phase; the order of the events of one item is checked by the
-reader's `ItemTable` and by the output validator.
+reader's `ItemTable`.
 """
 
 from __future__ import annotations

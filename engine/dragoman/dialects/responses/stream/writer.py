@@ -59,8 +59,6 @@ _BEGUN: Final = _CREATED + (
     b'event: response.in_progress\ndata: {"type":"response.in_progress","sequence_number":1,"response":%b}\n\n'
 )
 _END: Final = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n'
-_LONG: Final = 4096
-"""Bytes of a last event that is left to the encoder."""
 
 
 class ResponsesWriter(StreamWriter):
@@ -413,12 +411,9 @@ class ResponsesWriter(StreamWriter):
         self._emit_end("failed", dumps(response), out)
 
     def _emit_end(self, status: str, response: bytes, out: Frames) -> None:
-        """Write the last event. A long one is a frame, which the validator need not search for its end."""
-        if len(response) < _LONG:
-            name = status.encode()
-            out.append(_END % (name, name, self._sequence, response))
-        else:
-            self._emit(f"response.{status}", b'"response":' + response, out)
+        """Write the last event."""
+        name = status.encode()
+        out.append(_END % (name, name, self._sequence, response))
 
     writes: ClassVar[Writes] = {
         Start: _begin,

@@ -249,7 +249,7 @@ def test_T72_pings_are_comments() -> None:
 
 @given(event_streams(ANY))
 def test_every_stream_obeys_the_grammar_and_keeps_the_words(events: list[Event]) -> None:
-    result = chat.check(written(*events), include_usage=True, refused=True)
+    result = chat.check(written(*events), include_usage=True, stops=True)
     expected = canonical.check(events)
     # Chat has one text: blocks that overlap are in it as their texts arrive.
     texts = {event.index for event in events if isinstance(event, BlockStart) and event.kind == "text"}

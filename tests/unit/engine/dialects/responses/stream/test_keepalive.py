@@ -10,13 +10,13 @@ import pytest
 from dragoman import Dialect, Knobs, direction
 from dragoman.canonical.events import Ping
 from dragoman.dialects.responses.stream.keepalive import keepalive_frame, keepalive_payload
-from dragoman.dialects.responses.stream.validator import ResponsesValidator
 from dragoman.dialects.responses.stream.writer import ResponsesWriter
 from dragoman.knobs import DEFAULT_KNOBS
 from dragoman.reply_context import ReplyContext
 from oracles.grammar import sse
 from support.directions import translated
 from support.samples import messages_frame, text_stream
+from support.verdicts import verdict
 
 EVENTS = Knobs(heartbeats="event")
 COMMENT = b": keep-alive\n\n"
@@ -67,8 +67,4 @@ def test_a_heartbeat_before_the_response_is_a_comment() -> None:
 
 
 def test_a_validated_stream_may_have_them() -> None:
-    context = ReplyContext("m", knobs=EVENTS)
-    validator = ResponsesValidator(context)
-    out = play("chat", EVENTS, COMMENT)
-    validator.feed(out)
-    assert context.violation is None
+    assert verdict("responses", play("chat", EVENTS, COMMENT)) is None

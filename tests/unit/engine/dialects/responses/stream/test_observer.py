@@ -16,7 +16,7 @@ from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from dragoman.wire.sse import Encoder, Frame, Parser, encode
 from oracles.grammar import responses
-from oracles.grammar.responses_items import check_response
+from oracles.grammar.responses import check_response
 from support.mutations import mutated_json
 from support.paths import TRANSCRIPTS
 from support.responses_frames import (
@@ -191,7 +191,7 @@ def test_T23_our_error_repeats_the_snapshot_and_goes_on_counting(case: str) -> N
 def test_T23_a_cut_before_any_item_ends_in_the_grammar() -> None:
     data = encode_all((RECORDED / "text.sse").read_bytes(), 2)
     stage = Passthrough(Observer())
-    whole = responses.check(stage.feed(data) + stage.finish())
+    whole = responses.check(stage.feed(data) + stage.finish(), own=False)
     assert whole.error == {"code": "server_error", "message": FAILURE.message}
 
 
