@@ -1,12 +1,12 @@
-"""Count the instructions that features add to a request: the validator, the log, usage, a key, its limits, and all.
+"""Count the instructions that features add to a request: validation, the log, usage, a key, its limits, and all.
 
 python bench/micro/features_cost.py [--features bare,all] [--direction messages-chat]
 python bench/micro/features_cost.py --features default,uvicorn
 
 Each figure is that of one gateway under callgrind (`dragoman bench instructions`), in all its threads, in multiples of
-the first gateway's. `bare` is without the validator; metrics and receipts are always on. `start` is a stream of one
-delta, whose end comes in a read of its own. In `joined`, two deltas and the end come in one read. `uvicorn` is the
-default gateway as an ASGI application, in place of its own server.
+the first gateway's. `bare` validates no stream and `validated` each; metrics and receipts are always on. `start` is a
+stream of one delta, whose end comes in a read of its own. In `joined`, two deltas and the end come in one read.
+`uvicorn` is the default gateway as an ASGI application, in place of its own server.
 """
 
 from __future__ import annotations

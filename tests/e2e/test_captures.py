@@ -298,6 +298,7 @@ async def test_without_a_capture_nothing_is_recorded(tmp_path: Path, monkeypatch
     monkeypatch.setattr("dragoman_server.proxy.captured_exchange.RecordingTransport", made.append)
     monkeypatch.setattr("dragoman_server.observability.captures.captures.Recording", made.append)
     async with capturing(tmp_path) as entrance:
+        entrance.gateway.loaded.validation.share = 0.0  # a stream that is validated is recorded
         for headers in ({}, {"x-dragoman-capture": "0"}):
             _, status, _ = await ask(entrance, Dialect.CHAT, "messages/sim-text", stream=True, headers=headers)
             assert status == 200

@@ -32,8 +32,12 @@ CROSS = ((CHAT, MESSAGES), (MESSAGES, CHAT))
 def config_for(
     url: str, dialect: Dialect, *, timeouts: Timeouts | None = None, knobs: Any = None, **server: Any
 ) -> Config:
-    """One upstream that answers for every model name. Requests written by hand name the host `x`."""
+    """One upstream that answers for every model name. Requests written by hand name the host `x`.
+
+    All translated streams are validated, if `validate` is not given.
+    """
     server.setdefault("allowed_hosts", ("x",))
+    server.setdefault("validate", 1.0)
     return Config(
         providers={"up": Provider("up", dialect, url)},
         routes=[Route("*", "up", knobs=knobs or {})],

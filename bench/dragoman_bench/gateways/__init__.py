@@ -64,7 +64,7 @@ GATEWAYS: dict[str, Gateway] = _registry(
     ),
     Nginx(),
     Dragoman("dragoman", None, "this gateway, one worker, as configured by default"),
-    Dragoman("dragoman-bare", None, "the same without its validator", features="bare"),
+    Dragoman("dragoman-bare", None, "the same, no stream of which is validated", features="bare"),
     Dragoman(
         "dragoman-all",
         None,

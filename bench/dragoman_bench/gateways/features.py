@@ -55,7 +55,9 @@ DEFAULT = Features()
 def features(name: str) -> Features:
     """Return the features by their name, one of `NAMES`."""
     if name == "bare":
-        return Features("validate = false\n")
+        return Features("validate = 0\n")
+    if name == "validated":
+        return Features("validate = 1\n")
     if name == "log":
         return Features(log=True)
     if name == "usage":
@@ -69,5 +71,6 @@ def features(name: str) -> Features:
     return DEFAULT
 
 
-NAMES = ("bare", "default", "log", "usage", "key", "limits", "all")
-"""`bare` is without the validator; the others add a feature to the default; `all` has all of them, and prices."""
+NAMES = ("bare", "default", "validated", "log", "usage", "key", "limits", "all")
+"""`bare` validates no stream, `validated` all of them; the others add a feature to the default; `all` has the rest of
+them, and prices."""

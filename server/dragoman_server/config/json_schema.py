@@ -112,6 +112,10 @@ class _RecordingTable(Table):
         self._record(key, {"type": "number"})
         return None
 
+    def share(self, key: str) -> float | None:
+        self._record(key, {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1}, {"type": "boolean"}]})
+        return None
+
     def moment(self, key: str) -> float | None:
         # Editors pass dates of TOML to the schema as strings.
         self._record(key, {"type": "string"})

@@ -24,7 +24,7 @@ DESCRIPTIONS = {
     "server.stop_drain": "Seconds that open replies have to end when the gateway stops (default 10).",
     "server.transport": "How upstreams are reached: plain sockets, or aiohttp's client, which uses proxies.",
     "server.client_profiles": "Adjust knobs for known clients (default true).",
-    "server.validate": "Check translated streams against the grammar of the client's dialect (default true).",
+    "server.validate": "Share of translated streams that is checked for violations of the grammar (default 0.02).",
     "server.prefix_diagnostics": "Number of conversations to track for prompt-cache diagnostics; 0 = none.",
     "server.ui": "Serve the console, a page with live traffic, at /ui (default false).",
     "server.timeouts": "In seconds: the longest time for each step.",

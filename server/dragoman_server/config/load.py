@@ -117,7 +117,7 @@ def _server(table: Table) -> Server:
     allowed_hosts, cors_origins = table.texts("allowed_hosts"), table.texts("cors_origins")
     receipts = table.integer("receipts")
     workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
-    validate = table.boolean("validate")
+    validate = table.share("validate")
     prefix_diagnostics = table.integer("prefix_diagnostics")
     client_profiles, ui = table.boolean("client_profiles"), table.boolean("ui")
     names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay", "stop_drain")

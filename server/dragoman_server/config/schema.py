@@ -217,9 +217,10 @@ class Server:
     `workers` is the number of processes of `dragoman serve` (0: one for each core); after a reload, the old ones have
     `reload_drain` seconds for their open replies. A gateway that is to stop serves for `shutdown_delay` seconds more,
     and is not ready meanwhile; then open replies have `stop_drain` seconds. `transport` and `connections` concern
-    upstreams. With `validate`, translated streams are checked against the grammar of the client's dialect; with
-    `client_profiles`, known clients get the knobs that they need (`routing.client_profiles`). `prefix_diagnostics` is
-    the number of conversations whose prompt prefixes are tracked (`observability.prompt_cache`).
+    upstreams. `validate` is the share of the translated streams that are checked against the grammar of the client's
+    dialect (0: none), besides the first ones (`ValidationSample`). With `client_profiles`, known clients get the knobs
+    that they need (`routing.client_profiles`). `prefix_diagnostics` is the number of conversations whose prompt
+    prefixes are tracked (`observability.prompt_cache`).
 
     `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves at most
     `max_connections` connections (0: half of its limit of open files), at most `max_connections_per_address` of them
@@ -245,7 +246,7 @@ class Server:
     stop_drain: int = 10
     transport: str = "raw"
     connections: PoolOptions = field(default_factory=PoolOptions)
-    validate: bool = True
+    validate: float = 0.02
     client_profiles: bool = True
     prefix_diagnostics: int = 0
     backlog: int = 1024
@@ -271,6 +272,8 @@ class Server:
         yield from _origin_problems(self.cors_origins)
         if self.receipts < 0:
             yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
+        if not 0 <= self.validate <= 1:
+            yield "server.validate", f"expected a share from 0 to 1; got {self.validate:g}"
         if self.prefix_diagnostics < 0:
             yield "server.prefix_diagnostics", f"expected 0 (none) or more; got {self.prefix_diagnostics}"
         if self.backlog < 1:

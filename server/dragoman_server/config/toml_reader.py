@@ -221,6 +221,11 @@ class Table:
         value = self._get(key, float, int)
         return None if value is None else float(value)
 
+    def share(self, key: str) -> float | None:
+        """Return a share, from 0 to 1. A boolean is one as well: true is 1, false is 0."""
+        value = self._get(key, float, int, bool)
+        return None if value is None else float(value)
+
     def moment(self, key: str) -> float | None:
         """Return a date or a time of TOML in Unix seconds. Without an offset it is in UTC; a date is its beginning."""
         value = self._get(key, datetime, date)

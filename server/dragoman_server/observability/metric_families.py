@@ -151,11 +151,18 @@ CAPTURES = Family(
     " directory cannot be written).",
     ("outcome",),
 )
+OUTPUT_VALIDATED = Family(
+    "dragoman_output_validated_total",
+    Kind.COUNTER,
+    "Streams that were checked against the grammar of their client's dialect: between two dialects a share"
+    " (`server.validate`), within one all of them.",
+    ("client", "upstream"),
+)
 OUTPUT_VIOLATIONS = Family(
     "dragoman_output_violations_total",
     Kind.COUNTER,
-    "Streams that broke the grammar of their client's dialect; between two dialects that is a defect (please report"
-    " it), within one it is the upstream's.",
+    "Validated streams that broke the grammar of their client's dialect; between two dialects that is a defect (please"
+    " report it), within one it is the upstream's.",
     ("client", "upstream"),
 )
 LIMIT_REJECTIONS = Family(
@@ -285,6 +292,7 @@ FAMILIES = {
         MALFORMED,
         REJECTED,
         REFUSED_CONNECTIONS,
+        OUTPUT_VALIDATED,
         OUTPUT_VIOLATIONS,
         LIMIT_REJECTIONS,
         STORE_UP,

@@ -26,6 +26,7 @@ from dragoman_server.observability.metric_families import (
     MEMORY,
     OPEN_REQUESTS,
     OPEN_STREAMS,
+    OUTPUT_VALIDATED,
     OUTPUT_VIOLATIONS,
     SHORT,
     STARTED,
@@ -56,8 +57,8 @@ def kind_of(failure: Failure, *, own_key: bool) -> str:
 class Metrics:
     """The counters of one gateway. `clock` returns seconds from any origin, `now` Unix seconds.
 
-    `validate` is True if translated streams are validated; violations are then counted from 0. `gauges` are called for
-    each snapshot, to add numbers that are not counted but read.
+    `validate` is True if translated streams are validated, all or a share; they and their violations are then counted
+    from 0. `gauges` are called for each snapshot, to add numbers that are not counted but read.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class Metrics:
         self._endings = Endings(totals)
         self.gauges: list[Callable[[Totals], None]] = []
         self._violation_log = ViolationLog(clock)
-        self.count_violations(validate)
+        self._validated = totals.series(OUTPUT_VALIDATED)
+        self.count_validated(validate)
         for family, words in FROM_ZERO:
             for word in words:
                 totals.add(family, (word,), 0)
@@ -87,10 +89,11 @@ class Metrics:
             for kind in KEY_ERRORS:
                 self.totals.add(UPSTREAM_ERRORS, (provider, kind), 0)
 
-    def count_violations(self, validate: bool) -> None:
-        """Set the counts of violations to 0 in the directions that are validated. The others have none."""
+    def count_validated(self, validate: bool) -> None:
+        """Count streams and violations from 0 in the directions that are validated. The others have no counts."""
         for client, upstream in DIRECTIONS:
             if validate or client is upstream:
+                self.totals.add(OUTPUT_VALIDATED, (client, upstream), 0)
                 self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     @property
@@ -132,6 +135,8 @@ class Metrics:
             if failure is not None and failure.origin is FailureOrigin.PROXY:
                 self._count_own(failure)
             return
+        if translation.context.validated:
+            self._validated[client, translation.direction.upstream.dialect][0] += 1
         seconds = self.seconds(receipt) if receipt.duration is None else receipt.duration
         observe(counters.durations, seconds)
         facts = receipt.facts

@@ -21,7 +21,7 @@ from dragoman.aio import (
     ping_of,
 )
 from dragoman.gateway import is_secret
-from dragoman_server.observability.captures.captures import HEADER, Captures
+from dragoman_server.observability.captures.captures import HEADER, VIOLATION, Captures
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.recording_transport import RecordingTransport
 from dragoman_server.observability.known_secrets import configured_secrets
@@ -33,12 +33,30 @@ from dragoman_server.proxy.web_origins import may_capture
 
 def begin_recording(captures: Captures, request: web.Request, receipt: Receipt, caller: Caller) -> Recording | None:
     """Return the recording of a request that was admitted, or None if it is not captured."""
-    headers = request.headers
-    value = headers.get(HEADER)
+    value = request.headers.get(HEADER)
     admin = value is not None and may_capture(request, caller)
     reason = captures.reason(value, admin=admin, by_key=caller.key is not None and caller.key.capture)
-    if reason is None:
+    return _begin(captures, request, receipt, reason) if reason is not None else None
+
+
+def record_validated(
+    captures: Captures, request: web.Request, receipt: Receipt, caller: Caller, body: bytes
+) -> Recording | None:
+    """Return the recording of a stream that is validated, or None if it is not recorded.
+
+    It is kept only if the stream breaks the grammar of its client's dialect. `body` is the client's.
+    """
+    value = request.headers.get(HEADER)
+    if captures.declined(value, admin=value is not None and may_capture(request, caller)):
         return None
+    recording = _begin(captures, request, receipt, VIOLATION)
+    if recording is not None:
+        recording.received(body)
+    return recording
+
+
+def _begin(captures: Captures, request: web.Request, receipt: Receipt, reason: str) -> Recording | None:
+    headers = request.headers
     secrets, key = configured_secrets(), inbound_key(headers)
     if key is not None and is_secret(key):
         secrets += (key,)

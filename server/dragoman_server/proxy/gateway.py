@@ -463,6 +463,16 @@ class Gateway:
 
             receipt.capture = begin_recording(self.captures, request, receipt, caller)
 
+    def capture_validated(self, request: web.Request, receipt: Receipt, caller: Caller, body: bytes) -> None:
+        """Begin the recording of a stream that will be validated, if captures are on. `body` is the client's."""
+        translation = receipt.translation
+        if self.captures is None or receipt.capture is not None or translation is None or translation.passthrough:
+            return
+        if translation.stream and translation.context.validates():
+            from dragoman_server.proxy.captured_exchange import record_validated
+
+            receipt.capture = record_validated(self.captures, request, receipt, caller, body)
+
     def new_receipt(self, request: web.Request, endpoint: str = "", client: Dialect = Dialect.CHAT) -> Receipt:
         """Return the receipt of a request, which is counted as open. `endpoint` is that of a forwarded one."""
         receipt = Receipt(self.new_id(), client, int(self.now()), endpoint=endpoint)

@@ -33,7 +33,7 @@ class Instruments:
     """
 
     def __init__(self, config: Config, add_pools: Callable[[Totals], None], now: Callable[[], float]) -> None:
-        self.metrics = Metrics(now=now, validate=config.server.validate)
+        self.metrics = Metrics(now=now, validate=config.server.validate > 0)
         self.metrics.count_keys(config.providers)
         totals = self.metrics.totals
         self.load = LoadMonitor(totals, config.server.overload, lambda: self.metrics.open_requests)
@@ -62,7 +62,7 @@ class Instruments:
 
     def configure(self, config: Config) -> list[str]:
         """Use a new configuration. Returns the names of the tables whose change takes effect after a restart."""
-        self.metrics.count_violations(config.server.validate)
+        self.metrics.count_validated(config.server.validate > 0)
         self.metrics.count_keys(config.providers)
         self.load.configure(config.server.overload)
         self.usage.configure(config.price_table())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from dragoman import Dialect
-from dragoman.gateway import is_secret
+from dragoman.gateway import ValidationSample, is_secret
 from dragoman_server.accounts.usage.options import OFF
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
@@ -49,6 +50,7 @@ class LoadedConfig:
         "router",
         "upstream_warnings",
         "upstreams",
+        "validation",
         "web_origins",
     )
 
@@ -61,6 +63,8 @@ class LoadedConfig:
         self.client_profiles = ClientProfiles(config.server.client_profiles)
         self.upstream_warnings = UpstreamWarnings(config.providers)
         server = config.server
+        self.validation = ValidationSample(server.validate, random.random)
+        """Chooses the streams that are validated. A reload begins a new sample."""
         self.named_keys = config.named_keys
         self.requires_key = config.requires_key
         """True if every client must present a key."""

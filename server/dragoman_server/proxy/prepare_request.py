@@ -53,6 +53,7 @@ async def prepare_request(
         compactions=gateway.compactions if responses else None,
     )
     provider = target.provider
+    gateway.capture_validated(request, receipt, caller, body)
     if target.warning:
         log.warning("%s %s", receipt.request_id, target.warning)
     if gateway.usage.writes and not translation.context.input_estimate:  # a body that passes through

@@ -52,7 +52,8 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
         stream.reconfigure(errors="replace")  # without UTF-8, print question marks instead of failing
     terminal = Terminal(stream)
     config = simulated_config()
-    config = replace(config, server=replace(config.server, port=port, ui=True), state=StateOptions(kind="memory"))
+    server = replace(config.server, port=port, ui=True, validate=1.0)
+    config = replace(config, server=server, state=StateOptions(kind="memory"))
     config.check()
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:

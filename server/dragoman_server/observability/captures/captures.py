@@ -17,6 +17,8 @@ from dragoman_server.observability.captures.writer import CaptureWriter
 from dragoman_server.observability.metric_families import CAPTURES, Totals
 from dragoman_server.observability.receipts import Receipt
 
+VIOLATION = "violation"
+"""Reason of a recording that is kept only if its stream breaks the grammar of its client's dialect."""
 HEADER = "x-dragoman-capture"
 """Header of a request that is to be captured."""
 _FACTS = ("created", "endpoint", "client", "upstream", "model", "provider", "stream")
@@ -74,10 +76,14 @@ class Captures:
         """
         options = self.options
         if value is not None and admin and options.header:
-            return "header" if value.strip().lower() not in OFF_WORDS else None
+            return "header" if not self.declined(value, admin=admin) else None
         if by_key:
             return "key"
         return "share" if options.share and self._chance() < options.share else None
+
+    def declined(self, value: str | None, *, admin: bool) -> bool:
+        """Return whether a request asks for no capture of its exchange. The arguments are those of `reason`."""
+        return value is not None and admin and self.options.header and value.strip().lower() in OFF_WORDS
 
     def record(self, request_id: str, reason: str, secrets: tuple[str, ...], endpoint: str = "") -> Recording | None:
         """Return the recording of a new exchange, or None if too many are open or wait to be written.
@@ -85,7 +91,10 @@ class Captures:
         `endpoint` is the path of a forwarded endpoint below `/v1`, empty for others.
         """
         with self._lock:
-            if self._open >= self.options.open:
+            if reason == VIOLATION:
+                if self._open >= max(1, self.options.open // 2):  # the rest is for exchanges that are kept anyway
+                    return None
+            elif self._open >= self.options.open:
                 self._totals.add(CAPTURES, ("dropped",))
                 return None
             self._open += 1
@@ -93,6 +102,11 @@ class Captures:
         return Recording(request_id, reason, limit, self._clock, secrets, self._ended, endpoint)
 
     def _ended(self, recording: Recording, receipt: Receipt) -> None:
+        translation = recording.translation
+        if recording.reason == VIOLATION and (translation is None or translation.violation is None):
+            with self._lock:
+                self._open -= 1
+            return
         facts = json_loads(receipt.json())
         key = receipt.key.name if receipt.key is not None else None
         self._writer.put(recording, {**_summary(facts), "route": receipt.route, "key": key}, facts)

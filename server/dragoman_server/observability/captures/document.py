@@ -135,7 +135,6 @@ class CaptureDocument:
             "input_estimate": context.input_estimate,
             "request_usage": context.remove_usage,
             "own_key": context.own_key,
-            "validate": context.validate,
             "clock": readings.values if readings is not None else None,
             "masks": sorted(self._masks),
             "profile": asdict(context.profile),

@@ -115,7 +115,7 @@ class Recording:
 
     Args:
         request_id: The id of the exchange, which is that of the capture.
-        reason: Why it is captured: `header`, `key` or `share`.
+        reason: Why it is captured: `header`, `key`, `share` or `violation`.
         limit: The bytes that may be kept of all its bodies together.
         clock: Returns seconds.
         secrets: The texts to mask.

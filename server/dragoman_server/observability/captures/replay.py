@@ -132,7 +132,6 @@ def _translation(capture: Capture, facts: Mapping[str, Any]) -> Translation:
         limits=Limits(**_known(Limits, facts["limits"])),
         created=facts["created"],
         request_id=facts["request_id"],
-        validate=facts["validate"],
         clock=_clock(facts["clock"]),
         request_usage=facts.get("request_usage", False),
     )
