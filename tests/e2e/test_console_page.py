@@ -49,8 +49,8 @@ async def gateway(
 
 def body(client: Dialect, model: str, text: str = TEXT) -> Any:
     if client is Dialect.RESPONSES:
-        return {"model": model, "stream": True, "input": text}
-    more = {"max_tokens": 500, "top_k": 4} if client is Dialect.MESSAGES else {}
+        return {"model": model, "stream": True, "input": text, "max_output_tokens": 500}
+    more = {"max_tokens": 500, "top_k": 4} if client is Dialect.MESSAGES else {"max_completion_tokens": 500}
     return {"model": model, "stream": True, "messages": [{"role": "user", "content": text}], **more}
 
 
