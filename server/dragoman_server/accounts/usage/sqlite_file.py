@@ -51,21 +51,28 @@ class SqliteFile:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with _as_value_error(self._path):
             db = sqlite3.connect(self._path, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False)
-            # No write-ahead log: rows come in batches, and readers of the file need no other files.
-            db.execute("BEGIN IMMEDIATE")  # before the version is read: several workers open the file at once
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version > VERSION:
+            try:
+                self._migrate(db)
+            except BaseException:
                 db.close()
-                raise ValueError(f"{self._path} has schema version {version}, of a later Dragoman")
-            db.execute(_SCHEMA)
-            known = {column for _, column, *_ in db.execute("PRAGMA table_info(usage)")}
-            for column in COLUMNS:
-                if column not in known:  # the file is of an earlier version
-                    db.execute(f"ALTER TABLE usage ADD COLUMN {column} {_type_of(column)}")
-            db.execute("CREATE INDEX IF NOT EXISTS usage_by_time ON usage (time)")
-            db.execute(f"PRAGMA user_version = {VERSION}")
-            db.execute("COMMIT")
+                raise
         self._db = db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        """Bring the file to the current version of the schema. Raises ValueError if it has a later one."""
+        # No write-ahead log: rows come in batches, and readers of the file need no other files.
+        db.execute("BEGIN IMMEDIATE")  # before the version is read: several workers open the file at once
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise ValueError(f"{self._path} has schema version {version}, of a later Dragoman")
+        db.execute(_SCHEMA)
+        known = {column for _, column, *_ in db.execute("PRAGMA table_info(usage)")}
+        for column in COLUMNS:
+            if column not in known:  # the file is of an earlier version
+                db.execute(f"ALTER TABLE usage ADD COLUMN {column} {_type_of(column)}")
+        db.execute("CREATE INDEX IF NOT EXISTS usage_by_time ON usage (time)")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
 
     def write(self, rows: Sequence[UsageRow]) -> None:
         """Insert rows in one transaction. Raises ValueError."""

@@ -115,7 +115,8 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], StringIO
 async def test_the_line_of_a_request_is_what_a_record_would_be(
     form: str, logged: Callable[[str], StringIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time, "time", lambda: 1_795_255_200.25)
+    monkeypatch.setattr(time, "time", lambda: 1_795_255_200.5)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_795_255_200_500_000_000)  # of records since Python 3.13
     stream = logged(form)
     log_request(logging.WARNING, Facts("one"))
     logging.getLogger("dragoman").warning(Facts("one"))
