@@ -25,6 +25,7 @@ from dragoman_bench.upstream import serve
 from dragoman_bench.wire import MARK, PATHS, TERMINAL, Script, request
 from dragoman_server.config.load import load_config
 from dragoman_server.proxy.auth import inbound_key
+from support.programs import installed
 from support.waiting import until
 
 UPSTREAM = "http://127.0.0.1:9"
@@ -133,8 +134,8 @@ async def test_direct_is_the_upstream_itself(upstream: str) -> None:
     await started.stop()
 
 
-@pytest.mark.skipif(GATEWAYS["nginx"].missing() is not None, reason="nginx is not installed")
 async def test_nginx_passes_a_stream_on(upstream: str) -> None:
+    installed("nginx")
     assert re.fullmatch(r"\d+\.\d+\.\d+", GATEWAYS["nginx"].version())
     started = await GATEWAYS["nginx"].start(upstream, ("chat", "chat"), None)
     body = request("chat", Script(3, 1, 30).model)

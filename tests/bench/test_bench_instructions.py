@@ -20,6 +20,7 @@ from dragoman_bench.instructions.measure import FLOOR, GATEWAY, PASS, ROWS, Coun
 from dragoman_bench.instructions.saved import Row, Table, compare, listed
 from dragoman_bench.replies import reply
 from dragoman_bench.wire import request
+from support.programs import installed
 
 CHAT, ACROSS = ("chat", "chat"), ("messages", "chat")
 ROW = Row(1000, 800, 500)
@@ -227,8 +228,8 @@ def test_a_message_is_complete_by_its_length_or_its_last_chunk(data: bytes, *, c
     assert is_complete(data) is complete
 
 
-@pytest.mark.skipif(not callgrind.available(), reason=callgrind.MISSING)
 def test_counts_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed("valgrind")
     monkeypatch.setattr(measure, "_CHUNKS", 40)
     monkeypatch.setattr(measure, "_BLOCKS", 2)
     subject, output = Subject(FLOOR, ACROSS), list[str]()
@@ -239,7 +240,7 @@ def test_counts_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output[0].startswith("floor messages-chat: chunk ")
 
 
-@pytest.mark.skipif(not callgrind.available(), reason=callgrind.MISSING)
 def test_a_process_that_does_not_listen_is_an_error_with_its_log() -> None:
+    installed("valgrind")
     with pytest.raises(RuntimeError, match="No module named nosuch"):
         callgrind.CountedProcess("python3", "nosuch", (), free_port())

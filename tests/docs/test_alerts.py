@@ -7,7 +7,6 @@ for half an hour. The tests are skipped without `promtool` (Debian's package `pr
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -30,12 +29,13 @@ from support.exposed import Sample, read_exposition
 from support.gateways import Gate, gate, raw_exchange, until
 from support.named_keys import keyed, made
 from support.paths import ROOT
+from support.programs import installed
 from support.samples import dump, error_frame, reply, text_stream
 from support.sockets import Close, ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream
 
 CHAT, MESSAGES, _ = Dialect
 RULES = ROOT / "docs/deploy/prometheus-alerts.yml"
-PROMTOOL = shutil.which("promtool")
+PROMTOOL = installed("promtool")
 AT = {"job": "dragoman", "instance": "gateway:8080"}
 MINUTES = 30
 QUIET = 3
@@ -43,8 +43,6 @@ QUIET = 3
 OF_THE_MACHINE = ("dragoman_event_loop_lag", "dragoman_process_")
 """What depends on how busy the machine is."""
 FIRED = "count by (alertname, severity, provider) (ALERTS{alertstate='firing'})"
-
-pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian's package prometheus)")
 
 Alerts = frozenset[tuple[str, str, str]]
 """Names, severities and providers."""
@@ -90,7 +88,6 @@ def promtool(folder: Path, **test: Any) -> str:
     path = folder / "test.yml"
     tests = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [{"interval": "1m", **test}]}
     path.write_text(yaml.safe_dump(tests), "utf-8")
-    assert PROMTOOL is not None
     done = subprocess.run([PROMTOOL, "test", "rules", str(path)], capture_output=True, text=True, timeout=60)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 

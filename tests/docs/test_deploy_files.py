@@ -23,6 +23,7 @@ from dragoman_server.observability.metric_families import FAMILIES
 from support.deploy_files import DEPLOY, instructions
 from support.json_schemas import schema_problems
 from support.paths import ROOT
+from support.programs import installed
 
 KUBERNETES = DEPLOY / "kubernetes"
 YAML_FILES = sorted([*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")])
@@ -236,8 +237,7 @@ def test_the_unit_waits_for_open_streams_and_is_restricted() -> None:
 
 
 def test_systemd_knows_each_setting_of_the_unit(tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
+    installed("systemd-analyze")
     text = (DEPLOY / "dragoman.service").read_text("utf-8")
     path = tmp_path / "dragoman.service"
     path.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE))

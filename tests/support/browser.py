@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.programs import installed
+
 AXE = "axe-core@4.14.1"
 CACHE = Path(os.environ.get("DRAGOMAN_CLIENTS_DIR", "~/.cache/dragoman-clients")).expanduser()
 """Where packages for tests are kept, as those of the real clients are."""
@@ -22,10 +24,7 @@ SECONDS = 60.0
 
 def executable() -> str:
     """The browser's path."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("chromium is not installed: apt-get install chromium")
-    return found
+    return installed("chromium", "chromium-browser", "google-chrome")
 
 
 def axe_source() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from support.programs import installed
 
 
 def free_port() -> int:
@@ -78,8 +79,7 @@ class RedisServer:
 def redis_server(folder: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[RedisServer]:
     """A running server. Skips the test where redis-server or the package redis is missing."""
     pytest.importorskip("redis", reason="the extra redis is not installed")
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server is not installed (Debian: apt-get install redis-server)")
+    installed("redis-server")
     server = RedisServer(folder, options)
     server.start()
     try:
