@@ -295,7 +295,7 @@ async def test_the_application_s_own_provider_has_its_key_masked(tmp_path: Path)
 async def test_without_a_capture_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exchange is the usual one, on the gateway's own transport."""
     made: list[object] = []
-    monkeypatch.setattr("dragoman_server.proxy.captured_exchange.RecordingTransport", made.append)
+    monkeypatch.setattr("dragoman_server.proxy.captured_exchange.ObservedTransport", made.append)
     monkeypatch.setattr("dragoman_server.observability.captures.captures.Recording", made.append)
     async with capturing(tmp_path) as entrance:
         entrance.gateway.loaded.validation.share = 0.0  # a stream that is validated is recorded

@@ -50,6 +50,7 @@ from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.aio.translated_stream import TranslatedStream, stream
 from dragoman.aio.upstream.http11.transport import Http11Transport
 from dragoman.aio.upstream.interface import PushedResponse, Transport, Upload, UpstreamRequest, UpstreamResponse
+from dragoman.aio.upstream.observed_transport import CallObserver, ObservedTransport
 
 if TYPE_CHECKING:
     from dragoman.aio.downstream.aiohttp_internals import (
@@ -85,6 +86,7 @@ __all__ = (
     "AiohttpTransport",
     "AsgiServer",
     "BadVersion",
+    "CallObserver",
     "ClientGone",
     "ConnectionLimits",
     "Decompressor",
@@ -103,6 +105,7 @@ __all__ = (
     "LongJobs",
     "MaskedWebSocketResponse",
     "NumberedStream",
+    "ObservedTransport",
     "PlainResponse",
     "PoolOptions",
     "ProxyStream",

@@ -14,6 +14,7 @@ from dragoman.aio import (
     Downstream,
     DownstreamResponse,
     EventStream,
+    ObservedTransport,
     StreamTimers,
     Transport,
     UpstreamResponse,
@@ -21,9 +22,9 @@ from dragoman.aio import (
     ping_of,
 )
 from dragoman.gateway import is_secret
+from dragoman_server.observability.captures.attempt_recorder import AttemptRecorder
 from dragoman_server.observability.captures.captures import HEADER, VIOLATION, Captures
 from dragoman_server.observability.captures.recording import Recording
-from dragoman_server.observability.captures.recording_transport import RecordingTransport
 from dragoman_server.observability.known_secrets import configured_secrets
 from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.auth import Caller, inbound_key
@@ -74,7 +75,7 @@ class CapturedExchange(Exchange):
 
     def transport(self, inner: Transport) -> Transport:
         """Return a transport that records what it sends and receives."""
-        return RecordingTransport(inner, self.recording, self._current)
+        return ObservedTransport(inner, partial(AttemptRecorder, self.recording, self._current))
 
     def _current(self) -> tuple[Translation, str]:
         return self.translation, self.provider

@@ -17,12 +17,11 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman import Dialect, LossCode
-from dragoman.aio import Http11Transport, UpstreamRequest
+from dragoman import Dialect, DragomanError, LossCode
+from dragoman.aio import CallObserver, Http11Transport, ObservedTransport, UpstreamRequest
 from dragoman.wire import SSEFrame, SSEParser, json_loads
 from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
 from dragoman_server.cli.demo.next_steps import next_steps
-from dragoman_server.cli.demo.recording_transport import RecordingTransport
 from dragoman_server.cli.demo.scenes import NAMES, SCENES, Recording, Scene
 from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
@@ -58,12 +57,12 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
         config = replace(config, server=replace(config.server, port=0))
-    tee = RecordingTransport(Http11Transport())
-    async with running(config, pace=pace, upstream=tee) as up:
+    stage = Stage()
+    async with running(config, pace=pace, upstream=ObservedTransport(Http11Transport(), stage.observe)) as up:
         if taken:
             terminal.print(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
         up.gateway.console_answer({"kind": "record", "count": len(SCENES)})
-        problems = await _show(up, tee, terminal, pace)
+        problems = await _show(up, stage, terminal, pace)
         if not once:
             terminal.print(*next_steps(up.url))
             terminal.print("Ctrl-C stops it.", "", style="bold")
@@ -79,7 +78,7 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: float) -> int:
+async def _show(up: Running, stage: Stage, terminal: Terminal, pace: float) -> int:
     """Play all scenes. Returns the number of problems."""
     log = logging.getLogger("dragoman")
     level = log.level
@@ -96,7 +95,7 @@ async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: 
         async with aiohttp.ClientSession() as session:
             for number, scene in enumerate(SCENES, 1):
                 terminal.title(f"{number}/{len(SCENES)}  {scene.title}")
-                seen = await ScenePlayer(scene, terminal).play(session, up.url, tee)
+                seen = await ScenePlayer(scene, terminal).play(session, up.url, stage)
                 failed += _print_remarks(scene, seen, terminal)
                 if number < len(SCENES):
                     await asyncio.sleep(_READING_TIME * pace)
@@ -105,7 +104,20 @@ async def _show(up: Running, tee: RecordingTransport, terminal: Terminal, pace: 
     return failed
 
 
-class ScenePlayer:
+class Stage:
+    """The scene that is played: its `player` observes the requests to the upstream."""
+
+    def __init__(self) -> None:
+        self.player: ScenePlayer | None = None
+
+    def observe(self, call: UpstreamRequest) -> CallObserver | None:
+        """Show a request to the upstream, and return the observer of its reply."""
+        if self.player is not None:
+            self.player.sent(call)
+        return self.player
+
+
+class ScenePlayer(CallObserver):
     """Plays one scene: both sides report here, and simultaneous frames are drawn side by side."""
 
     def __init__(self, scene: Scene, terminal: Terminal) -> None:
@@ -116,14 +128,14 @@ class ScenePlayer:
         self._parsers = SSEParser(), SSEParser()
         self._rows: tuple[list[Line], list[Line]] = [], []
 
-    async def play(self, session: aiohttp.ClientSession, url: str, tee: RecordingTransport) -> Recording:
+    async def play(self, session: aiohttp.ClientSession, url: str, stage: Stage) -> Recording:
         """Send the client's request and draw the frames of both sides. Returns the recording."""
         scene, seen = self.scene, self.seen
         endpoint = f"{url}/v1/{scene.client.path}"
         if scene.before is not None:
             async with session.post(endpoint, json=scene.before) as response:
                 self._body = {**scene.body, "previous_response_id": (await response.json())["id"]}
-        tee.listener = self
+        stage.player = self
         try:
             async with session.post(endpoint, json=self._body) as response:
                 seen.status, seen.headers = response.status, response.headers
@@ -136,7 +148,7 @@ class ScenePlayer:
                     self._rows[0].append(line(f"HTTP {seen.status}", "red"))
                     self._rows[0].extend(line(row, "red") for row in self._wrapped(seen.body.decode()))
         finally:
-            tee.listener = None
+            stage.player = None
         self._flush()
         return seen
 
@@ -152,7 +164,7 @@ class ScenePlayer:
         self._flush()
         self._add(1, self.seen.upstream, data)
 
-    def cut(self) -> None:
+    def failed(self, _: DragomanError) -> None:
         """Draw that the upstream's connection failed."""
         self._flush()
         self.seen.cut = True

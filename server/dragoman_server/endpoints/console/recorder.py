@@ -6,13 +6,13 @@ without this module. A recorded stream pays for one more parser on each side.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
 
 from aiohttp import web
 
-from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
+from dragoman.aio import CallObserver, ObservedTransport, Transport, UpstreamRequest
 from dragoman.wire import Json, SSEParser
 from dragoman_server.endpoints.console.frame_shape import FrameShape, shape_of
 from dragoman_server.observability.receipts import Receipt
@@ -106,61 +106,28 @@ class Recorder:
         if len(self._recordings) >= RECORDINGS_MAX:
             del self._recordings[next(iter(self._recordings))]
         recording = self._recordings[receipt.request_id] = Recording(receipt.seconds)
-        exchange.record = partial(_recorded, recording=recording, side="sent")
-        return RecordedTransport(transport, recording)
+        exchange.record = partial(_recorded, recording=recording)
+        return ObservedTransport(transport, partial(_UpstreamSide, recording))
 
 
-class RecordedTransport:
-    """Sends by the transport `inner`, and records what is received."""
+class _UpstreamSide(CallObserver):
+    """Records the upstream's side of an exchange."""
 
-    def __init__(self, inner: Transport, recording: Recording) -> None:
-        self._inner = inner
+    def __init__(self, recording: Recording, call: UpstreamRequest) -> None:
+        recording.sizes["request"] = len(call.body)
         self._recording = recording
 
-    async def open(self, call: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
-        """Send a request and return its response."""
-        self._recording.sizes["request"] = len(call.body)
-        return RecordedResponse(await self._inner.open(call, timers), self._recording)
+    def received(self, data: bytes) -> None:
+        """Record a batch of a stream."""
+        self._recording.add("received", data)
 
-    async def open_upload(self, call: UpstreamRequest, upload: Upload, timers: StreamTimers) -> UpstreamResponse:
-        """Send a request with the body `upload`, which is not recorded."""
-        return await self._inner.open_upload(call, upload, timers)
-
-    async def close(self) -> None:
-        """Close the transport."""
-        await self._inner.close()
-
-
-class RecordedResponse:
-    """The response `inner`, recorded while it is read."""
-
-    def __init__(self, inner: UpstreamResponse, recording: Recording) -> None:
-        self._inner = inner
-        self._recording = recording
-        self.status: int = inner.status
-        self.headers: Mapping[str, str] = inner.headers
-        if (on_arrival := getattr(inner, "on_arrival", None)) is not None:
-            self.on_arrival = on_arrival
-
-    async def read(self, limit: int) -> bytes:
-        """Return the whole body. Raises UpstreamError and LimitExceeded."""
-        body = await self._inner.read(limit)
+    def read(self, body: bytes) -> None:
+        """Record the size of a whole reply."""
         self._recording.sizes["reply"] = len(body)
-        return body
-
-    def batches(self) -> AsyncGenerator[bytes, None]:
-        """Yield the body, one network read at a time."""
-        return _recorded(self._inner.batches(), self._recording, "received")
-
-    async def close(self) -> None:
-        """Close the response."""
-        await self._inner.close()
 
 
-async def _recorded(
-    source: AsyncGenerator[bytes, None], recording: Recording, side: str
-) -> AsyncGenerator[bytes, None]:
+async def _recorded(source: AsyncGenerator[bytes, None], recording: Recording) -> AsyncGenerator[bytes, None]:
     async with aclosing(source):
         async for data in source:
-            recording.add(side, data)
+            recording.add("sent", data)
             yield data

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from aiohttp import web
 from aiohttp.typedefs import LooseHeaders
 
 from dragoman import Translation
-from dragoman.aio import StreamTimers, Transport, UpstreamResponse
+from dragoman.aio import ObservedTransport, StreamTimers, Transport, UpstreamResponse
 from dragoman_server.endpoints.forward.reply import ForwardedReply, Sent
+from dragoman_server.observability.captures.attempt_recorder import AttemptRecorder
 from dragoman_server.observability.captures.recording import Recording, binary_type
-from dragoman_server.observability.captures.recording_transport import RecordingTransport
 from dragoman_server.observability.receipts import Receipt
 
 
@@ -22,7 +23,7 @@ def recording_transport(inner: Transport, receipt: Receipt, recording: Recording
         assert receipt.translation is not None
         return receipt.translation, receipt.provider or ""
 
-    return RecordingTransport(inner, recording, current, forwarded=True)
+    return ObservedTransport(inner, partial(AttemptRecorder, recording, current, forwarded=True))
 
 
 @dataclass(slots=True)
