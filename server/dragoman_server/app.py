@@ -33,6 +33,7 @@ from dragoman_server.proxy.error_response import (
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd, User
 from dragoman_server.proxy.request_body import handle_expect
+from dragoman_server.steps.admit import identify
 from dragoman_server.workers.drain import mark_last_reply
 
 log = logging.getLogger("dragoman")
@@ -94,7 +95,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     if gateway.config.server.resume.seconds:
         from dragoman_server.proxy.resumable.streams import ResumableStreams
 
-        gateway.resumable = resumable = ResumableStreams(gateway)
+        gateway.resumable = resumable = ResumableStreams(gateway.services, gateway.handler)
         chat, messages = resumable.endpoint(chat, Dialect.CHAT), resumable.endpoint(messages, Dialect.MESSAGES)
         responses = resumable.endpoint(responses, Dialect.RESPONSES)
     for path, endpoint in (
@@ -104,11 +105,11 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
         ("messages/count_tokens", counting.endpoint(lambda it: it.messages)),
         ("responses/input_tokens", counting.endpoint(lambda it: it.responses)),
         ("responses/compact", compacting.endpoint(lambda it: it.compact)),
-        *lazy_endpoints.forwarded(gateway).items(),
+        *gateway.forwarded.items(),
     ):
         for form in _FORMS:
             app.router.add_post(prefix + form.format(path), endpoint, expect_handler=handle_expect)
-    if gateway.stores:
+    if gateway.services.responses.stores:
         conversations = lazy_endpoints.conversations(gateway)
         for method, path, find in lazy_endpoints.CONVERSATIONS:
             app.router.add_route(method, prefix + path, conversations.endpoint(find))
@@ -125,7 +126,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     for form in _FORMS:
         app.router.add_get(prefix + form.format("responses"), websocket, allow_head=False)
     inspection, captures = lazy_endpoints.diagnostics(gateway), lazy_endpoints.captures(gateway)
-    models = ModelList(gateway)
+    models = ModelList(gateway.services)
     app.router.add_post(
         f"{prefix}/v1/dragoman/explain", inspection.endpoint(lambda it: it.explain), expect_handler=handle_expect
     )
@@ -156,8 +157,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
             await counting.create().warm()
         gateway.open()
         try:
-            await gateway.named_keys.open()
-            await gateway.open_stored()
+            await gateway.open_stores()
             yield
         finally:  # also if a store cannot be opened, and if the loop ends without a cleanup of the application
             if gateway.resumable is not None:
@@ -197,19 +197,19 @@ def _record_rejection(gateway: Gateway, request: web.Request, response: web.Stre
     failure = response.get(REJECTION)
     if failure is not None:
         own_id = response.headers.get(OWN_ID, "")
-        caller = partial(gateway.named_keys.name_in, request.headers)
-        gateway.rejections.record(request.method, request.path, response.status, failure, own_id, caller)
+        caller = partial(gateway.services.named_keys.name_in, request.headers)
+        gateway.services.rejections.record(request.method, request.path, response.status, failure, own_id, caller)
 
 
 def _add_not_implemented(app: web.Application, prefix: str, gateway: Gateway) -> None:
     async def stored(request: web.Request) -> web.Response:
         # They reveal nothing, but every path below /v1 requires the key, so that none is forgotten.
-        request_id = gateway.new_id()
+        request_id = gateway.services.new_id()
         try:
-            await gateway.identify(request)
+            await identify(gateway.services, request)
         except DragomanError as error:
             return error_response(Dialect.RESPONSES, error.failure, request_id)
-        return stored_objects(request_id, request, stores=gateway.stores)
+        return stored_objects(request_id, request, stores=gateway.services.responses.stores)
 
     for path in ("responses/{rest:.+}", "conversations", "conversations/{rest:.+}"):
         app.router.add_route("*", f"{prefix}/v1/{path}", stored)
@@ -219,7 +219,7 @@ def _add_cors(app: web.Application, gateway: Gateway, resources: set[AbstractRes
     """Allow the web pages of `server.cors_origins` to use these resources."""
 
     async def preflight(request: web.Request) -> web.Response:
-        return await gateway.cors.preflight(request, gateway.new_id())
+        return await gateway.cors.preflight(request, gateway.services.new_id())
 
     async def mark(request: web.Request, response: web.StreamResponse) -> None:
         if request.match_info.route.resource in resources:

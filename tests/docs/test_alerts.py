@@ -169,10 +169,10 @@ async def while_overloaded(entrance: Gate, key: str) -> None:
     config = entrance.gateway.config
     busy = replace(config, server=replace(config.server, overload=Overload(memory=1)))
     entrance.gateway.reconfigure(busy)
-    await until(lambda: entrance.gateway.load.reason() is not None)
+    await until(lambda: entrance.gateway.services.instruments.load.reason() is not None)
     await asking(5)(entrance, key)
     entrance.gateway.reconfigure(config)
-    await until(lambda: entrance.gateway.load.reason() is None)
+    await until(lambda: entrance.gateway.services.instruments.load.reason() is None)
 
 
 async def choose_fails(*_: Any) -> Any:
@@ -284,8 +284,8 @@ async def run(case: Case) -> tuple[dict[Sample, float], dict[Sample, float]]:
         async with gate(config, hooks=case.hooks) as entrance:
             before = await page(entrance)
             await case.traffic(entrance, key)
-            entrance.gateway.stopping = False
-            entrance.gateway.provider_health.compare(time.monotonic())
+            entrance.gateway.services.open_requests.stopping = False
+            entrance.gateway.services.instruments.provider_health.compare(time.monotonic())
             return before, await page(entrance)
 
 

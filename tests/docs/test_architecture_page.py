@@ -22,6 +22,11 @@ PAGE = ROOT / "docs/explanation/architecture.md"
 PACKAGES = (ROOT / "engine/dragoman", ROOT / "server/dragoman_server")
 _FILE = re.compile(r"`([a-z_0-9/]+(?:\.py|/))`")
 
+PASSED_ON = (
+    *("config/provider.py", "draft.py", "observability/metrics.py", "observability/receipts.py", "services.py"),
+    *("proxy/error_response.py", "proxy/exchange.py", "proxy/loaded_config.py", "proxy/upstream_calls.py"),
+)
+"""Files of the server that hold what a request reads or makes on its way, and that its table does not name."""
 Call = tuple[str, str]
 """A file below its package, and the function's name."""
 
@@ -135,6 +140,22 @@ async def test_a_delta_passes_the_files_of_the_page_and_no_others() -> None:
 async def test_a_request_and_its_reply_pass_the_files_of_the_page() -> None:
     everything = (await _traced("sim-text", stream=False))[0]
     _in_order([*_rows("A request"), *_rows("A whole reply")], everything)
+
+
+def _of_server(file: str) -> bool:
+    return (PACKAGES[1] / file).is_file()
+
+
+async def test_a_request_passes_the_servers_files_of_the_page_and_no_others() -> None:
+    """Up to its sending. Parts that are off, or that only pass a call on, are not in the table."""
+    section = PAGE.read_text("utf-8").partition("\n## A request\n")[2].partition("Each step gets")[0]
+    page = {file for file in _FILE.findall(section) if _of_server(file)}
+    everything = [file for file, _ in (await _traced("sim-text", stream=False))[0]]
+    sent = next(i for i, file in enumerate(everything) if _is_file("aio/upstream/http11/transport.py", file))
+    begun = everything.index("proxy/request_handler.py")
+    called = {file for file in everything[begun:sent] if _of_server(file)}
+    assert sorted(called - page) == sorted(PASSED_ON)
+    assert sorted(page - called) == []
 
 
 async def test_an_error_status_passes_the_files_of_the_page() -> None:

@@ -439,7 +439,7 @@ def test_the_end_of_the_loop_closes_a_gateway_that_a_request_has_opened() -> Non
             assert repr(gateway) == "<AsgiApplication not open>"
             seen.add(id(gateway.gateway))
             with pytest.raises(DragomanError, match="not open"):
-                _ = gateway.gateway.upstream.transport
+                _ = gateway.gateway.services.upstream.transport
     with TestClient(gateway) as client:
         assert client.get("/health").json()["status"] == "ok"
         assert repr(gateway) == "<AsgiApplication open>"

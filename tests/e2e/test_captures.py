@@ -89,8 +89,8 @@ async def ask(entrance: Gate, client: Dialect, model: str, *, stream: bool, **mo
 
 async def captured(entrance: Gate, capture_id: str) -> Capture:
     """The capture, once it was written."""
-    assert entrance.gateway.captures is not None
-    store = entrance.gateway.captures.store
+    assert entrance.gateway.services.instruments.captures is not None
+    store = entrance.gateway.services.instruments.captures.store
     found: list[Capture] = []
 
     def written() -> bool:
@@ -292,18 +292,36 @@ async def test_the_application_s_own_provider_has_its_key_masked(tmp_path: Path)
     assert key not in json.dumps([found.summary, found.exchange])
 
 
+async def test_a_response_in_the_background_is_captured_to_its_end(tmp_path: Path) -> None:
+    async with served(strict_simulator()) as (url, _):
+        capture = CaptureOptions(str(tmp_path / "captures"), share=1.0, texts=True)
+        config = replace(config_for(url, Dialect.CHAT), capture=capture, state=StateOptions(kind="memory"))
+        async with gate(config) as entrance:
+            body = {"model": "sim-text", "input": "Hi", "background": True}
+            async with entrance.post(Dialect.RESPONSES, body) as response:
+                assert response.status == 200
+                capture_id = response.headers["x-dragoman-request-id"]
+            found = await captured(entrance, capture_id)
+            captures = entrance.gateway.services.instruments.captures
+            assert captures is not None
+            assert len(captures.store.list()) == 1
+    assert (found.summary["ended"], found.summary["status"], found.summary["attempts"]) == ("completed", 200, 1)
+    assert json.loads(body_of(found.exchange["client"]["request"])) == body
+    assert b"response.completed" in captured_reply(found)
+
+
 async def test_without_a_capture_nothing_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exchange is the usual one, on the gateway's own transport."""
     made: list[object] = []
-    monkeypatch.setattr("dragoman_server.proxy.captured_exchange.ObservedTransport", made.append)
+    monkeypatch.setattr("dragoman_server.steps.capture.ObservedTransport", made.append)
     monkeypatch.setattr("dragoman_server.observability.captures.captures.Recording", made.append)
     async with capturing(tmp_path) as entrance:
-        entrance.gateway.loaded.validation.share = 0.0  # a stream that is validated is recorded
+        entrance.gateway.services.loaded.validation.share = 0.0  # a stream that is validated is recorded
         for headers in ({}, {"x-dragoman-capture": "0"}):
             _, status, _ = await ask(entrance, Dialect.CHAT, "messages/sim-text", stream=True, headers=headers)
             assert status == 200
-        assert entrance.gateway.captures is not None
-        assert entrance.gateway.captures.store.list() == []
+        assert entrance.gateway.services.instruments.captures is not None
+        assert entrance.gateway.services.instruments.captures.store.list() == []
     assert made == []
 
 

@@ -186,9 +186,9 @@ async def test_an_unknown_response_goes_where_it_went_before() -> None:
 async def test_a_response_that_is_not_stored_is_not_kept() -> None:
     async with scene(*two()) as it:
         await it.ask("question", store=False)
-        assert len(it.gate.gateway.routing.issuers) == 0
+        assert len(it.gate.gateway.services.routing.issuers) == 0
         await it.ask("question")
-        assert len(it.gate.gateway.routing.issuers) == 1
+        assert len(it.gate.gateway.services.routing.issuers) == 1
 
 
 async def test_clients_with_other_keys_do_not_share_what_is_known() -> None:
@@ -250,10 +250,12 @@ async def test_a_websocket_continues_a_response_of_another_connection() -> None:
 async def test_a_gateway_that_stores_responses_keeps_none_of_their_issuers() -> None:
     async with scene(*two(), state=StateOptions(kind="memory")) as it:
         await it.ask("question", store=True)
-        assert len(it.gate.gateway.routing.issuers) == 1  # `state = "upstream"` is the default of such providers
+        assert (
+            len(it.gate.gateway.services.routing.issuers) == 1
+        )  # `state = "upstream"` is the default of such providers
     async with scene(*two(), state=StateOptions(kind="memory")) as it:
         kept = {name: replace(each, state="gateway") for name, each in it.config.providers.items()}
         it.gate.gateway.reconfigure(replace(it.config, providers=kept))
         _, first = await it.ask("question", store=True)
-        assert len(it.gate.gateway.routing.issuers) == 0
+        assert len(it.gate.gateway.services.routing.issuers) == 0
         assert (await it.ask("more", previous_response_id=first))[0] == 200

@@ -73,7 +73,7 @@ async def test_T74_the_connection_of_a_whole_stream_is_used_again(client: Dialec
             asyncio.get_running_loop().call_later(0.01, late.set)
             assert judge(client, await entrance.stream(client)).text == TEXT
             await asyncio.wait_for(late.wait(), 1)
-            await until(lambda: not getattr(entrance.gateway.upstream._transport, "busy"))  # noqa: B009
+            await until(lambda: not getattr(entrance.gateway.services.upstream._transport, "busy"))  # noqa: B009
         assert server.connections == 1
 
 
@@ -202,9 +202,7 @@ async def test_300_concurrent_streams_stay_apart() -> None:
 def _looped(entrance: Gate, dialect: Dialect) -> None:
     """Point the gateway at itself, as a base URL inherited from the environment would."""
     provider = Provider("up", dialect, entrance.url)
-    config = replace(entrance.gateway.config, providers={"up": provider})
-    entrance.gateway.__init__(config)  # type: ignore[misc]
-    entrance.gateway.open()
+    entrance.gateway.reconfigure(replace(entrance.gateway.config, providers={"up": provider}))
 
 
 @DIRECTIONS
@@ -212,7 +210,6 @@ async def test_a_gateway_as_its_own_upstream_answers_an_error(client: Dialect, u
     ids = itertools.count()
     config = config_for("http://127.0.0.1:1", upstream)
     async with gate(config, new_id=lambda: f"req_{next(ids)}") as entrance:
-        await entrance.gateway.close()
         _looped(entrance, upstream)
         async with asyncio.timeout(3):
             status, told, _ = await entrance.refusal(client, stream=True)

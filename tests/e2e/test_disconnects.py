@@ -134,7 +134,7 @@ async def test_T74_many_abandoned_streams_leave_no_connection(cancelling: bool) 
             await asyncio.gather(*(abandon(number) for number in range(60)))
             streams = simulator[STREAMS]
             await until(lambda: streams.open == 0 and streams.abandoned == 60, 4)
-            await until(lambda: not getattr(entrance.gateway.upstream._transport, "busy"))  # noqa: B009
+            await until(lambda: not getattr(entrance.gateway.services.upstream._transport, "busy"))  # noqa: B009
 
 
 # --- slow readers ----------------------------------------------------------------------------------------------------

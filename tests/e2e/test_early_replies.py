@@ -163,7 +163,7 @@ async def test_a_client_that_leaves_behind_pings_cancels_the_upstream() -> None:
             await until(lambda: bool(server.requests))
             response.close()
             await until(lambda: not server.open)
-        await until(lambda: not entrance.gateway._open)
+        await until(lambda: not entrance.gateway.services.open_requests)
 
 
 async def test_a_stopping_gateway_tells_who_has_pings_only() -> None:

@@ -197,7 +197,7 @@ async def test_a_stream_that_fails_or_is_left_is_counted_as_far_as_it_came(clien
             assert response.status == 200
             await response.content.readany()
         await until(lambda: server.hangups > 0, 10)
-        await until(lambda: not entrance.gateway._open, 10)
+        await until(lambda: not entrance.gateway.services.open_requests, 10)
         assert (await spent(entrance, record))["daily_tokens"] > first
 
 
@@ -237,7 +237,7 @@ async def test_a_client_that_disconnects_before_the_reply_releases_its_request()
         await until(lambda: len(server.requests) == 1, 10)
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
-        await until(lambda: not entrance.gateway._open, 10)
+        await until(lambda: not entrance.gateway.services.open_requests, 10)
         async with entrance.post(CHAT, headers=bearer(key)) as response:
             assert response.status == 200
 

@@ -153,7 +153,13 @@ async def test_no_key_is_ever_shown(client: Dialect, upstream: Dialect, caplog: 
                 seen.append(f"{told} {answered}")
             _, told, _ = await entrance.refusal(client, b"{", headers=good)
             seen.append(str(told))
-        for printed in (config, config.providers, config.server, entrance.gateway.router, entrance.gateway.config):
+        for printed in (
+            config,
+            config.providers,
+            config.server,
+            entrance.gateway.services.router,
+            entrance.gateway.config,
+        ):
             seen += [repr(printed), str(printed)]
     assert len(server.requests) == 5
     everything = "\n".join([*seen, caplog.text, *(str(vars(record)) for record in caplog.records)])

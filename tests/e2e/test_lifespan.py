@@ -19,9 +19,8 @@ from support.stateful import with_state
 def gateway(path: Path) -> tuple[Gateway, list[str]]:
     """A gateway, and what was closed of it."""
     made = Gateway(with_state(config_for("http://127.0.0.1:9", CHAT), StateOptions(kind=SQLITE, path=str(path))))
-    assert made.stored is not None
     closed: list[str] = []
-    for name, part in (("stored", made.stored), ("upstream", made.upstream)):
+    for name, part in (("stored", made.services.responses), ("upstream", made.services.upstream)):
 
         async def close(name: str = name, inner: object = part.close) -> None:
             await inner()  # type: ignore[operator]

@@ -150,8 +150,8 @@ async def test_a_long_request_is_parsed_and_translated_in_turns_of_its_own(
 
         return run
 
-    monkeypatch.setattr("dragoman_server.proxy.resolve_request.parse_body", noted(parse_body))
-    monkeypatch.setattr("dragoman_server.proxy.resolve_request.translate", noted(translate))
+    monkeypatch.setattr("dragoman_server.steps.read.parse_body", noted(parse_body))
+    monkeypatch.setattr("dragoman_server.steps.translate.translate", noted(translate))
     script = [Send(streamed(Dialect.CHAT, "word"))]
     async with (
         asyncio.timeout(30),

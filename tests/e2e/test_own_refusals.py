@@ -173,13 +173,13 @@ async def test_a_refusal_is_the_gateways_own(
         gateway, sent = entrance.gateway, len(server.requests)
 
         async def change() -> None:
-            gateway.stopping = case.stopping
+            gateway.services.open_requests.stopping = case.stopping
             if config.server.overload != calm.server.overload:
                 gateway.reconfigure(config)
-                await until(lambda: gateway.load.reason() is not None)
+                await until(lambda: gateway.services.instruments.load.reason() is not None)
 
         assert await FORMS[form](entrance, key, change) == status
-        gateway.stopping = False
+        gateway.services.open_requests.stopping = False
         assert len(server.requests) == sent
         samples = read_exposition(exposition(gateway.metrics.alone()))
         receipts = [each for each in gateway.receipts.newest() if each.ended != "open"]

@@ -198,7 +198,7 @@ async def test_a_request_keeps_the_configuration_that_it_was_admitted_by() -> No
 
         asked = asyncio.create_task(ask())
         await begun.wait()
-        await until(lambda: bool(entrance.gateway.bodies._timers))
+        await until(lambda: bool(entrance.gateway.services.bodies._timers))
         entrance.gateway.reconfigure(config_for(after.url, CHAT, keys=("new",)))
         go_on.set()
         assert await asyncio.wait_for(asked, 30) == 200
@@ -218,7 +218,7 @@ async def test_an_open_stream_does_not_keep_the_old_configuration() -> None:
         await until(lambda: bool(server.requests))
         gateway = entrance.gateway
         await until(lambda: any(receipt.begun_at is not None for receipt in gateway.receipts._filed.values()))
-        old = weakref.ref(gateway.loaded)
+        old = weakref.ref(gateway.services.loaded)
         for number in range(3):
             gateway.reconfigure(config_for(server.url, CHAT, keys=(f"key {number}",)))
         gc.collect()
@@ -230,10 +230,10 @@ async def test_an_open_stream_does_not_keep_the_old_configuration() -> None:
 async def test_a_wrong_configuration_leaves_the_gateway_as_it_was() -> None:
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server, gate(config_for(server.url, CHAT)) as entrance:
         gateway = entrance.gateway
-        loaded = gateway.loaded
+        loaded = gateway.services.loaded
         with pytest.raises(ConfigError, match="unknown provider"):
             gateway.reconfigure(replace(gateway.config, routes=[Route("*", "nowhere")]))
-        assert gateway.loaded is loaded
+        assert gateway.services.loaded is loaded
         async with entrance.post(CHAT) as got:
             assert got.status == 200
 

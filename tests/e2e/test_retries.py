@@ -205,14 +205,14 @@ async def test_a_client_that_leaves_during_a_pause_ends_the_request(cancelling: 
         async with gate(config, handler_cancellation=cancelling) as entrance:
             gateway = entrance.gateway
             request = asyncio.create_task(status_of(entrance, stream=True))
-            await until(lambda: len(server.requests) == 1 and gateway.routing.clock())
+            await until(lambda: len(server.requests) == 1 and gateway.services.routing.clock())
             receipts = gateway.receipts._filed
             await until(lambda: receipts and next(iter(receipts.values())).attempts)
             request.cancel()
             await until(lambda: next(iter(receipts.values())).ended == "abandoned", 20)
-            await until(lambda: not gateway._open)
+            await until(lambda: not gateway.services.open_requests)
             assert not next(iter(receipts.values())).reached_upstream
-            assert gateway.routing.of(gateway.config.providers["up1"]).slots.taken == 0
+            assert gateway.services.routing.of(gateway.config.providers["up1"]).slots.taken == 0
         assert len(server.requests) == 1
 
 
@@ -269,7 +269,7 @@ async def test_keys_appear_nowhere() -> None:
             async with entrance.post(MESSAGES) as response:
                 assert response.status == 200
                 request_id = response.headers["x-dragoman-request-id"]
-            seen = [repr(config), repr(entrance.gateway.router.resolve("m", MESSAGES))]
+            seen = [repr(config), repr(entrance.gateway.services.router.resolve("m", MESSAGES))]
             for path in (f"/v1/dragoman/receipts/{request_id}", "/metrics"):
                 async with entrance.session.get(entrance.url + path) as page:
                     seen.append(await page.text())
@@ -291,7 +291,7 @@ async def test_requests_beyond_the_limit_wait_and_those_beyond_the_queue_are_ref
     async with ScriptedServer(held) as server:
         provider = Provider("up", MESSAGES, server.url, concurrent=2, queue=1, queue_seconds=20)
         async with gate(config_of(provider, attempts=1)) as entrance:
-            state = entrance.gateway.routing.of(provider)
+            state = entrance.gateway.services.routing.of(provider)
             streams = [asyncio.create_task(entrance.stream(MESSAGES)) for _ in range(2)]
             await until(lambda: len(server.requests) == 2)
             streams.append(asyncio.create_task(entrance.stream(MESSAGES)))
@@ -313,7 +313,7 @@ async def test_a_client_that_leaves_the_queue_makes_room() -> None:
     async with ScriptedServer([Wait(release), *GOOD]) as server:
         provider = Provider("up", MESSAGES, server.url, concurrent=1, queue=1, queue_seconds=20)
         async with gate(config_of(provider, attempts=1)) as entrance:
-            state = entrance.gateway.routing.of(provider)
+            state = entrance.gateway.services.routing.of(provider)
             first = asyncio.create_task(status_of(entrance))
             await until(lambda: len(server.requests) == 1)
             second = asyncio.create_task(status_of(entrance))
@@ -450,7 +450,7 @@ async def test_streams_are_counted_until_they_end(attempts: int) -> None:
     async with ScriptedServer(held) as server:
         provider = Provider("up", MESSAGES, server.url, concurrent=9)
         async with gate(config_of(provider, attempts=attempts)) as entrance:
-            state = entrance.gateway.routing.of(provider)
+            state = entrance.gateway.services.routing.of(provider)
             gc.collect()  # what other tests left in cycles
             async with entrance.post(MESSAGES, stream=True) as response:
                 await response.content.readany()
@@ -502,8 +502,10 @@ async def test_nothing_is_left_after_mixed_failures(seed: int) -> None:
 
             for _ in range(8):
                 await asyncio.gather(*(ask(random.choice((CHAT, MESSAGES))) for _ in range(25)))
-            states = [gateway.routing.of(provider) for provider in providers]
-            await until(lambda: not gateway._open and not any(state.slots.taken for state in states), 20)
+            states = [gateway.services.routing.of(provider) for provider in providers]
+            await until(
+                lambda: not gateway.services.open_requests and not any(state.slots.taken for state in states), 20
+            )
             assert [state.slots.waiting for state in states] == [0, 0]
             assert [state.busy for state in states] == [{}, {}]
             totals = gateway.metrics.totals

@@ -77,7 +77,7 @@ async def test_nothing_is_left_behind(upstream: Dialect) -> None:
                 ):
                     for _ in range(count):
                         tasks.create_task(one(session, busy))
-                await until(lambda: not gateway._open)
+                await until(lambda: not gateway.services.open_requests)
                 # Of each connection that is kept for later, both ends are here, and the simulator has a task for it.
                 # One task expires stored responses.
                 await until(lambda: len(asyncio.all_tasks()) <= before[0] + IDLE + 1)

@@ -392,7 +392,7 @@ async def test_the_store_in_memory_begins_with_the_first_client_that_needs_it() 
         for client in (Dialect.CHAT, Dialect.MESSAGES):
             async with entrance.post(client, model="sim-text") as response:
                 assert response.status == 200
-        assert entrance.gateway._stored is None
+        assert entrance.gateway.services.responses._stored is None
         async with entrance.post(Dialect.RESPONSES, model="sim-text") as response:
             assert (await response.json())["store"] is True
-        assert entrance.gateway._stored is not None
+        assert entrance.gateway.services.responses._stored is not None

@@ -160,7 +160,7 @@ async def test_what_aiohttp_has_read_behind_the_request_keeps_the_stream_with_it
             await played.begin(asked(client, encoded=b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)))
         else:
             await played.begin(asked(client) + (more if behind == "same" else more[:40]))
-        watch = next(iter(played.gate.gateway._open))
+        watch = next(iter(played.gate.gateway.services.open_requests))
         for _ in range(3):
             watch.on_tick(asyncio.get_running_loop().time())
         assert not played.lines.hijacked
@@ -209,7 +209,7 @@ async def test_a_client_that_hangs_up_on_a_taken_stream_cuts_the_upstream_and_is
         await played.taken()
         played.writer.close()
         await until(lambda: not played.lines.hijacked)
-        assert not played.gate.gateway._open
+        assert not played.gate.gateway.services.open_requests
         assert not played.lines.server.connections
         text = (await (await played.gate.session.get(played.gate.url + "/metrics")).text()).splitlines()
         (counted,) = [line for line in text if line.startswith("dragoman_requests_total{") and "abandoned" in line]
@@ -270,7 +270,7 @@ async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() 
             await until(lambda: any(line.writing_paused for line in lines.hijacked))
             await runner.cleanup()
             assert not lines.hijacked
-            assert not made._open
+            assert not made.services.open_requests
             writer.close()
 
 
@@ -293,9 +293,9 @@ async def test_a_client_that_does_not_read_is_reset_so_that_the_kernel_keeps_not
             client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
             try:
                 client.sendall(asked(MESSAGES) if taken else chunked)
-                await until(lambda: lines.hijacked if taken else made._open)
+                await until(lambda: lines.hijacked if taken else made.services.open_requests)
                 flowing.set()
-                await until(lambda: not made._open, seconds=10)
+                await until(lambda: not made.services.open_requests, seconds=10)
                 events = select.poll()
                 events.register(client, select.POLLIN)
                 await until(lambda: events.poll(0)[0][1] & select.POLLERR)

@@ -141,6 +141,6 @@ async def test_load_is_shed_by_turns() -> None:
         async with gate(config_for(server.url, CHAT)) as opened, speaking(opened.url) as client:
             assert text_of(await client.turn()) == TEXT
             opened.gateway.reconfigure(config)
-            await until(lambda: opened.gateway.load.reason() is not None)
+            await until(lambda: opened.gateway.services.instruments.load.reason() is not None)
             (error,) = await client.turn()
             assert (error["status"], error["headers"]["retry-after"]) == (503, "5")

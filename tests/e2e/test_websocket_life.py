@@ -30,7 +30,7 @@ async def test_an_idle_connection_is_closed() -> None:
         speaking(opened.url) as client,
     ):
         assert await client.closed() == GOING_AWAY
-        await until(lambda: not opened.gateway.websockets)
+        await until(lambda: not opened.gateway.services.websockets)
 
 
 async def test_a_connection_with_a_turn_is_not_idle() -> None:
@@ -130,7 +130,7 @@ async def test_connections_that_need_too_much_memory_are_closed() -> None:
             await client.turn(generate=False, input="x" * 15_000)
         assert await one.closed() == GOING_AWAY
         await two.turn(generate=False)
-        assert len(opened.gateway.websockets) == 1
+        assert len(opened.gateway.services.websockets) == 1
 
 
 # --- a gateway that stops ---------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ async def test_open_responses_may_finish_and_no_further_ones_begin() -> None:
         assert (await busy.rest())[-1]["type"] == "response.completed"
         assert await busy.closed() == GOING_AWAY
         await stopping
-        assert not opened.gateway.websockets
+        assert not opened.gateway.services.websockets
         assert len(server.requests) == 1
 
 

@@ -31,7 +31,7 @@ async def test_a_close_within_a_stream_cancels_the_upstream(upstream: Dialect, c
             await client.until("response.output_text.delta")
             await client.socket.close()
         await asyncio.wait_for(server.hung_up.wait(), 5)
-        await until(lambda: not opened.gateway.websockets)
+        await until(lambda: not opened.gateway.services.websockets)
         assert "abandoned" in await metrics(opened)
 
 
@@ -53,7 +53,7 @@ async def test_a_client_that_disconnects_cancels_the_upstream(cancelling: bool) 
         await client.until("response.output_text.delta")
         client.abort()
         await asyncio.wait_for(server.hung_up.wait(), 5)
-        await until(lambda: not opened.gateway.websockets)
+        await until(lambda: not opened.gateway.services.websockets)
 
 
 async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_dropped() -> None:
@@ -69,7 +69,7 @@ async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_dropped() 
         # aiohttp's client pauses the connection when it has 64 KiB that are not received.
         await asyncio.wait_for(server.stopped_reading.wait(), 10)
         await asyncio.wait_for(server.hung_up.wait(), 10)
-        await until(lambda: not opened.gateway.websockets)
+        await until(lambda: not opened.gateway.services.websockets)
 
 
 @EACH

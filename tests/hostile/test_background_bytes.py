@@ -17,7 +17,7 @@ import pytest
 
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.state_options import SQLITE, StateOptions
-from dragoman_server.proxy.background import BackgroundRun
+from dragoman_server.proxy.background_run import BackgroundRun
 from support.gateways import CHAT, Gate, config_for, gate
 from support.samples import chat_frame
 from support.sockets import ScriptedServer, Wait, stream
@@ -173,10 +173,3 @@ async def test_what_the_store_did_not_take_is_kept_and_counted(tmp_path: Path) -
         await until(lambda: all(run.finished.done() for run in runs(up)))
         assert up.gateway.background is not None
         assert held(up) == up.gateway.background._budget.used > SIZE
-
-
-async def test_receipts_keep_no_run(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as up:
-        await ended(up, await begin(up, streamed=True))
-        await until(lambda: all(run.finished.done() for run in runs(up)))
-        assert [receipt.background for receipt in up.gateway.receipts.newest()] == [None]

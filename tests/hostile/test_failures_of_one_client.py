@@ -99,7 +99,7 @@ async def test_failures_of_one_key_pause_only_this_key(status: int, path: str, a
         print(f"10 poisoned requests: {sent} at the provider, then a pause of their client")
         assert sent <= 5
         assert await it.attack("fine", client=1, path=path) == [200] * 10
-        assert it.entrance.gateway.routing.share is None
+        assert it.entrance.gateway.services.routing.share is None
 
 
 async def test_many_conversations_of_one_key_pause_only_this_key() -> None:

@@ -247,8 +247,8 @@ async def test_a_tree_is_read_in_parts(kind: str, tmp_path: Path, monkeypatch: p
 async def test_few_long_reads_run_at_once(tmp_path: Path) -> None:
     """Each needs memory for what it parses. A client has one at a time, so others wait for one of its at most."""
     async with gateway("memory", tmp_path) as state:
-        assert state.gate.gateway.stored is not None
-        history = state.gate.gateway.stored.history
+        assert state.gate.gateway.services.responses.stored is not None
+        history = state.gate.gateway.services.responses.stored.history
         running, most, begun, gate = [], 0, asyncio.Event(), asyncio.Event()
 
         async def read(owner: str, size: int = LONG_READ + 1) -> None:

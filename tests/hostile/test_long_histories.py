@@ -26,9 +26,9 @@ from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Route
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.endpoints import conversations, diagnostics, stored_responses
-from dragoman_server.endpoints.forward import request as forwarded
-from dragoman_server.proxy import attempts, background, item_references, long_bodies, resolve_request
-from dragoman_server.proxy import stored_responses as kept
+from dragoman_server.proxy import background, item_references, long_bodies
+from dragoman_server.steps import forward, read, translate
+from dragoman_server.steps import stored as kept
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import PATHS, dump, reply, request
 from support.sockets import ScriptedServer, answer
@@ -127,18 +127,18 @@ async def post(up: Gate, path: str, body: bytes) -> int:
 async def test_another_client_is_answered_while_a_history_of_25_mb_is_translated(
     client: Dialect, upstream: Dialect, held: Held
 ) -> None:
-    held.hold(resolve_request, "translate", lambda _, body, **__: is_long(body))
+    held.hold(translate, "translate", lambda _, body, **__: is_long(body))
     async with served(upstream=upstream) as up, another(held, up):
         assert await post(up, PATHS[client], history(client, 25_000_000)) == 200
 
 
 ENDPOINTS = {
-    "parsed": (PATHS[MESSAGES], resolve_request, "parse_body"),
-    "counted": ("/v1/messages/count_tokens", resolve_request, "translate"),
+    "parsed": (PATHS[MESSAGES], read, "parse_body"),
+    "counted": ("/v1/messages/count_tokens", translate, "translate"),
     "explained": ("/v1/dragoman/explain?from=messages", diagnostics, "parse_body"),
-    "explained, translated": ("/v1/dragoman/explain?from=messages", resolve_request, "translate"),
-    "forwarded, parsed": ("/v1/embeddings", forwarded, "parse_body"),
-    "forwarded": ("/v1/embeddings", forwarded, "forward"),
+    "explained, translated": ("/v1/dragoman/explain?from=messages", translate, "translate"),
+    "forwarded, parsed": ("/v1/embeddings", read, "parse_body"),
+    "forwarded": ("/v1/embeddings", forward, "forward"),
     "conversation": ("/v1/conversations", conversations, "parse_body"),
 }
 
@@ -182,7 +182,7 @@ async def test_it_is_so_for_a_response_in_the_background(name: str, held: Held) 
 
 
 async def test_it_is_so_for_the_next_provider(held: Held) -> None:
-    held.hold(attempts, "parse_body", lambda body, _: is_long(body))
+    held.hold(read, "parse_body", lambda body, _: is_long(body))
     async with ScriptedServer(answer(503, b"{}")) as failing, ScriptedServer(answer(200, dump(reply(CHAT)))) as works:
         config = config_for(works.url, CHAT)
         providers = {**config.providers, "failing": Provider("failing", CHAT, failing.url)}
@@ -252,7 +252,7 @@ async def test_it_is_so_for_a_long_reply(client: Dialect, place: Any, name: str,
 
 
 async def test_what_was_cancelled_changes_no_receipt(held: Held) -> None:
-    held.hold(resolve_request, "translate", lambda _, body, **__: is_long(body))
+    held.hold(translate, "translate", lambda _, body, **__: is_long(body))
     async with served() as up, another(held, up):
         asked = asyncio.create_task(post(up, PATHS[MESSAGES], history(MESSAGES, 1_000_000)))
         await held.begun.wait()

@@ -26,7 +26,7 @@ async def test_a_full_queue_has_room_for_another_client(others: int) -> None:
         provider = Provider("up", CHAT, server.url, concurrent=1, queue=queue, queue_seconds=20)
         config = Config(providers={"up": provider}, routes=[Route("*", targets=(RouteTarget("up"),), attempts=1)])
         async with gate(with_keys(config, *(record for _, record in keys))) as entrance:
-            slots = entrance.gateway.routing.of(provider).slots
+            slots = entrance.gateway.services.routing.of(provider).slots
 
             async def ask(client: int) -> int:
                 headers = {"authorization": f"Bearer {keys[client][0]}"}

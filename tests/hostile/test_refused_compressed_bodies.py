@@ -132,7 +132,7 @@ REFUSED = {
 async def test_nothing_of_a_refused_body_is_decompressed(case: str, embedded: bool, meter: Meter) -> None:
     request, headers, status = REFUSED[case]
     async with measured(meter, embedded=embedded) as up:
-        up.gateway.stopping = case == "stopping"
+        up.gateway.services.open_requests.stopping = case == "stopping"
         received = await answered(up.port, request, *headers, chunked="chunked" in case)
     assert received.startswith(b"HTTP/1.1 %d " % status), received[:100]
     print(f"{case}: {meter.total} bytes decompressed, {meter.most} in one turn")

@@ -39,7 +39,7 @@ async def close_code(*sent: bytes, early: bytes = b"") -> int:
                 raise AssertionError(f"a frame with opcode {opcode}")
             (code,) = struct.unpack("!H", await reader.readexactly(2))
         writer.close()
-        await until(lambda: not opened.gateway.websockets)
+        await until(lambda: not opened.gateway.services.websockets)
         return int(code)
 
 

@@ -69,7 +69,7 @@ async def _talk(entrance: Gate, server: ScriptedServer, client: Dialect, times: 
         async with ask(entrance, client, tools=[TOOL[client]]) as response:
             assert response.status == 200
             await response.read()
-        await until(lambda: not getattr(entrance.gateway.upstream._transport, "busy"))  # noqa: B009
+        await until(lambda: not getattr(entrance.gateway.services.upstream._transport, "busy"))  # noqa: B009
         server.requests.clear()
 
 

@@ -13,7 +13,7 @@ from dragoman.wire import json_loads
 from dragoman_server.observability.captures.document import CaptureDocument
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.store import Capture
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 from support.samples import request
 
 STREAM = {"content-type": "text/event-stream"}
@@ -62,7 +62,7 @@ def recorded(
 def capture_of(made: Recording, *, texts: bool = True, ended: str = "completed") -> Capture:
     """The capture of a recording, as it is read from its file."""
     receipt = Receipt("req_1", Dialect.CHAT, 7, model="m")
-    receipt.end(ended, 200)
+    receipt.complete(ended, 200)
     facts = {
         "created": 7,
         "client": "chat",

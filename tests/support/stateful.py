@@ -34,8 +34,8 @@ class Stateful:
     @property
     def store(self) -> Any:
         """The store, whose methods a test may replace."""
-        assert self.gate.gateway.stored is not None
-        return self.gate.gateway.stored._store
+        assert self.gate.gateway.services.responses.stored is not None
+        return self.gate.gateway.services.responses.stored._store
 
     def sent(self, number: int = -1) -> Any:
         """The body of a request that the upstream got."""

@@ -162,7 +162,7 @@ from dragoman_server.config import (
     WebSocketOptions,
 )
 from dragoman_server.observability.ended_exchange import EndedExchange
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 from support.samples import dump, error_frame, request, text_stream, tool_stream
 
 CANARY = "canary"

@@ -356,7 +356,7 @@ print(*sys.modules)
         *("dragoman_server.cli.check_config", "dragoman_server.cli.translate_files"),
         *("dragoman_server.cli.imports", "dragoman_server.cli.manage_keys", "dragoman_server.cli.replay_capture"),
         *("dragoman_server.endpoints.console", "dragoman_server.endpoints.stored_responses"),
-        *("dragoman_server.endpoints.captures", "dragoman_server.endpoints.forward"),
+        *("dragoman_server.endpoints.captures", "dragoman_server.proxy.forwarded_reply"),
         "dragoman_server.endpoints.diagnostics",
         *("dragoman_server.endpoints.websocket", "dragoman_server.observability.captures"),
         "dragoman_server.observability.metrics_export",

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import web
 
 from dragoman import DragomanError
-from dragoman.aio import DEFECT
 from dragoman.errors import FailureKind
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.list_limit import read_limit
-from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
-from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.error_ladder import answer_without_receipt
+from dragoman_server.proxy.error_response import OWN_ID, client_failure, infer_dialect
 from dragoman_server.proxy.web_origins import may_capture
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import identify
 
 if TYPE_CHECKING:
     from dragoman_server.observability.captures.store import CaptureStore
@@ -31,8 +31,8 @@ T = TypeVar("T")
 class CaptureEndpoints:
     """The endpoints of one gateway. They are for admins, and for programs of this machine if there are no keys."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def list(self, request: web.Request) -> web.Response:
         """`GET /v1/dragoman/captures?limit=…`: the summaries, the newest first."""
@@ -43,29 +43,26 @@ class CaptureEndpoints:
         return await self._answer(request, lambda store: _get(store, request.match_info["capture_id"]))
 
     async def _answer(self, request: web.Request, make: Callable[[CaptureStore], Json]) -> web.Response:
-        request_id, dialect = self._gateway.new_id(), infer_dialect(request)
+        request_id, dialect = self._services.new_id(), infer_dialect(request)
         try:
             store = await self._store(request)
             # In a thread, as the files may be large.
             body = await asyncio.to_thread(lambda: json_dumps(make(store)))
-        except DragomanError as error:
-            return error_response(dialect, error.failure, request_id)
-        except Exception:
-            log.exception("%s %s failed by a defect", request_id, request.path)
-            return error_response(dialect, replace(DEFECT), request_id)
+        except Exception as error:
+            return answer_without_receipt(request, dialect, error, request_id)
         return web.Response(body=body, headers={"content-type": "application/json", OWN_ID: request_id})
 
     async def _store(self, request: web.Request) -> CaptureStore:
         """Return the captures, if the client may read them. Raises DragomanError."""
-        caller = await self._gateway.identify(request)
+        caller = await identify(self._services, request)
         if not may_capture(request, caller):
             message = "captures need an admin's key; without keys, a program of this machine may read them"
             raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="admin_required"))
-        await self._gateway.count(caller.key, infer_dialect(request))
-        if self._gateway.captures is None:
+        await self._services.count(caller.key, infer_dialect(request))
+        if self._services.instruments.captures is None:
             message = "captures are off: set capture.directory in the configuration"
             raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
-        return self._gateway.captures.store
+        return self._services.instruments.captures.store
 
 
 def _list(store: CaptureStore, limit: str | None) -> Json:

@@ -22,10 +22,10 @@ from dragoman.wire import json_dumps
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure
-from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import READ_MAX
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_named, owner_of
+from dragoman_server.services import Services
 
 JSON, MERMAID = "json", "mermaid"
 NODES_MAX = 10_000
@@ -36,8 +36,8 @@ _CONTENT_TYPES = {JSON: "application/json", MERMAID: "text/plain"}
 class ConversationTree:
     """The endpoint. A client sees its own conversations; an admin those of the key that `?key=NAME` names, too."""
 
-    def __init__(self, gateway: Gateway, stored: StoredResponses) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, stored: StoredResponses) -> None:
+        self._services = services
         self._stored = stored
 
     async def get(self, request: web.Request) -> web.StreamResponse:
@@ -56,7 +56,7 @@ class ConversationTree:
             return await self._written(owner, tree, form)
 
         return await respond(
-            self._gateway, request, make, owner=_owner, content_type=_CONTENT_TYPES.get(form, _CONTENT_TYPES[JSON])
+            self._services, request, make, owner=_owner, content_type=_CONTENT_TYPES.get(form, _CONTENT_TYPES[JSON])
         )
 
     async def _written(self, owner: str, tree: list[Outline], form: str) -> bytes:

@@ -33,17 +33,17 @@ from dragoman.threads import (
 )
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.stored_responses import respond
-from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import check_size
 from dragoman_server.proxy.stored_responses import StoredResponses
+from dragoman_server.services import Services
 
 
 class ConversationEndpoints:
     """The endpoints of one gateway. A client sees its own conversations only; others are a 404 for it."""
 
-    def __init__(self, gateway: Gateway, stored: StoredResponses) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, stored: StoredResponses) -> None:
+        self._services = services
         self._stored = stored
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """By owner and id of a conversation: items are added one request after another, or all would find room."""
@@ -68,7 +68,7 @@ class ConversationEndpoints:
                     raise
             return json_dumps(Conversation([root]).as_json())
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}`: return a conversation, without its items."""
@@ -76,7 +76,7 @@ class ConversationEndpoints:
         async def make(owner: str, _: str) -> bytes:
             return json_dumps((await self._stored.history.head(owner, await self._members(owner, request))).as_json())
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def update(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations/{id}`: replace the metadata."""
@@ -89,7 +89,7 @@ class ConversationEndpoints:
             head.metadata = payload.get("metadata") or {}
             return json_dumps(head.as_json())
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """`DELETE /v1/conversations/{id}`: delete a conversation. Its responses stay, as in the API."""
@@ -100,7 +100,7 @@ class ConversationEndpoints:
                 raise conversation_not_found(node_id)
             return json_dumps(deleted_conversation(node_id))
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def list_items(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}/items`: return a page of the items."""
@@ -111,7 +111,7 @@ class ConversationEndpoints:
             async with self._stored.history.reading(owner, items.size):
                 return json_dumps(await items.page(page))
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def add_items(self, request: web.Request) -> web.StreamResponse:
         """`POST /v1/conversations/{id}/items`: add items, and return these."""
@@ -133,7 +133,7 @@ class ConversationEndpoints:
             shown = shown_input(change)
             return json_dumps(page_from(shown, len(shown)))
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def get_item(self, request: web.Request) -> web.StreamResponse:
         """`GET /v1/conversations/{id}/items/{item_id}`: return an item."""
@@ -141,7 +141,7 @@ class ConversationEndpoints:
         async def make(owner: str, _: str) -> bytes:
             return json_dumps(await self._item(owner, await self._members(owner, request), request))
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def delete_item(self, request: web.Request) -> web.StreamResponse:
         """`DELETE /v1/conversations/{id}/items/{item_id}`: delete an item, and return the conversation."""
@@ -153,7 +153,7 @@ class ConversationEndpoints:
             await self._stored.change(deleted_item(owner, head, *self._change(request_id, Change.DELETED), item_id))
             return json_dumps(head.as_json())
 
-        return await respond(self._gateway, request, make)
+        return await respond(self._services, request, make)
 
     async def _members(self, owner: str, request: web.Request, *, changes: bool = False) -> list[Outline]:
         """Return the members of a conversation that is to be read, or with `changes` to be changed."""
@@ -189,20 +189,20 @@ class ConversationEndpoints:
             raise
 
     async def _body(self, request: web.Request) -> bytes:
-        return await self._gateway.bodies.read(request)
+        return await self._services.bodies.read(request)
 
     def _payload(self, body: bytes) -> Json:
         return parse_body(body, self._limits()) if body else {}
 
     def _limits(self) -> Limits:
-        return self._gateway.config.server.limits
+        return self._services.config.server.limits
 
     def _change(self, request_id: str, kind: str) -> tuple[str, int]:
         """Return the id and the time of a change."""
         return change_id(request_id, kind), self._now()
 
     def _now(self) -> int:
-        return int(self._gateway.now())
+        return int(self._services.now())
 
 
 def _head(members: list[Outline]) -> ConversationHead:

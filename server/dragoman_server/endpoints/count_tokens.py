@@ -19,21 +19,26 @@ from hashlib import blake2b
 from aiohttp import web
 
 from dragoman import Dialect, Direction, DragomanError, Failure, Translation, UpstreamError
-from dragoman.aio import DEFECT, ClientGone, LongJobs, UpstreamRequest
+from dragoman.aio import LongJobs, UpstreamRequest
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import COUNT_ENDPOINTS, TokenCounter, quote
-from dragoman.wire import Json, json_dumps, json_loads
+from dragoman.wire import json_dumps, json_loads
 from dragoman_server.config.provider import Provider
+from dragoman_server.draft import Draft
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
-from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.auth import Caller, owner_at
-from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, client_failure, error_response, web_response
-from dragoman_server.proxy.exchange import add_loss_header
-from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.pipeline import counted as counted_steps
+from dragoman_server.pipeline import run_steps
+from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.error_ladder import answer_without_receipt
+from dragoman_server.proxy.error_response import OWN_ID, client_failure, web_response
 from dragoman_server.proxy.limits import counted
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.resolve_request import resolve_request
+from dragoman_server.proxy.reply_headers import add_loss_header
+from dragoman_server.receipt import Receipt
+from dragoman_server.scope import RequestScope
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import admit
 
 log = logging.getLogger("dragoman")
 
@@ -51,9 +56,6 @@ _ANSWER = 4096
 """Largest response of an upstream that is cached, in bytes."""
 _NO_ENDPOINT = frozenset((404, 405, 501))
 _TEMPORARY = frozenset((408, 429))
-
-_CAP = 128_000
-"""An output limit that is large enough for any thinking budget. It is not counted."""
 
 
 class CountSource(StrEnum):
@@ -88,8 +90,8 @@ class _Counted:
 class TokenCounts:
     """The two endpoints of one gateway. `clock` returns seconds from any origin."""
 
-    def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._services = services
         self._counter = TokenCounter()
         self._jobs = LongJobs()
         self._answers: TTLCache[bytes, _Counted] = TTLCache(KEPT, REMEMBERED, clock)
@@ -111,32 +113,31 @@ class TokenCounts:
         return await self._answer(request, Dialect.RESPONSES)
 
     async def _answer(self, request: web.Request, client: Dialect) -> web.Response:
-        request_id, how, provider = self._gateway.new_id(), CountSource.FAILED, ""
+        services, how, provider = self._services, CountSource.FAILED, ""
+        # No receipt is filed: counts have none.
+        scope = RequestScope(services, Receipt(services.new_id(), client, 0))
+        request_id = scope.receipt.request_id
         wanted: _CountRequest | None = None
-        gateway = self._gateway
         try:
-            caller = await gateway.admit(request)
-            async with counted(gateway.named_keys.accounts, caller.key, request_id, client):
-                wanted = await self._resolve(request, client, request_id, caller)
+            draft = await admit(scope, Draft(request, services.loaded, is_sent=False))
+            async with counted(services.named_keys.accounts, scope.caller.key, request_id, client):
+                draft = await run_steps(counted_steps(services, client), scope, draft)
+                wanted = _CountRequest(draft.target.provider, scope.translation, scope.caller.owner)
                 provider = wanted.provider.name
                 found = await self._count(request, wanted)
             how = found.how
             response = self._response(client, found, request_id)
-        except DragomanError as error:
-            if wanted is None or error.failure.origin is not FailureOrigin.UPSTREAM:
-                provider = ""  # an error of the gateway itself
-                response = error_response(client, error.failure, request_id)
+        except Exception as error:
+            failure = error.failure if isinstance(error, DragomanError) else None
+            if wanted is not None and failure is not None and failure.origin is FailureOrigin.UPSTREAM:
+                response = self._failed(wanted, failure, request_id)
             else:
-                response = self._failed(wanted, error.failure, request_id)
-        except (ClientGone, ConnectionError):
-            response = web.Response(status=CLIENT_GONE)
-        except Exception:
-            log.exception("%s %s failed by a defect", request_id, request.path)
-            response = error_response(client, replace(DEFECT), request_id)
+                if failure is not None:
+                    provider = ""  # an error of the gateway itself
+                response = answer_without_receipt(request, client, error, request_id)
         finally:
-            gateway.metrics.totals.add(COUNTS, (client, provider, how))
-        if wanted is not None:
-            add_loss_header(response.headers, wanted.translation.losses)
+            services.instruments.metrics.totals.add(COUNTS, (client, provider, how))
+        add_loss_header(response.headers, scope.receipt.losses)
         return response
 
     def _failed(self, wanted: _CountRequest, failure: Failure, request_id: str) -> web.Response:
@@ -145,7 +146,7 @@ class TokenCounts:
         # A copy: the upstream's own body would be returned, and servers without the endpoint have other envelopes.
         error = translation.error_of(replace(failure))
         response = web_response(error, translation.direction.client.dialect, request_id)
-        level, note = self._gateway.loaded.upstream_warnings.level(provider, failure)
+        level, note = self._services.loaded.upstream_warnings.level(provider, failure)
         model = quote(translation.upstream_model)
         log.log(level, "%s %s did not count tokens for %s (%s)%s", request_id, provider, model, failure.status, note)
         return response
@@ -156,22 +157,6 @@ class TokenCounts:
         if counted.by:
             headers[ESTIMATE] = counted.by
         return web.Response(body=body, content_type="application/json", headers=headers)
-
-    async def _resolve(self, request: web.Request, client: Dialect, request_id: str, caller: Caller) -> _CountRequest:
-        """Resolve the request as for sending. Raises DragomanError."""
-        gateway = self._gateway
-        receipt = Receipt(
-            request_id, client, 0, caller.owner, principal=caller.principal, key=caller.key
-        )  # not filed: counts have no receipts
-        resolved = await resolve_request(
-            *(request, receipt, gateway.loaded, gateway.bodies, gateway.hooks),
-            complete=_with_max_tokens,
-            clock=time.time,
-            issuers=gateway.routing.issuers,
-            stored=gateway.stored if client is Dialect.RESPONSES else None,
-            compactions=gateway.compactions if client is Dialect.RESPONSES else None,
-        )
-        return _CountRequest(resolved.target.provider, resolved.translation, caller.owner)
 
     async def _count(self, request: web.Request, wanted: _CountRequest) -> _Counted:
         knob, provider = wanted.translation.knobs.count_tokens, wanted.provider
@@ -236,8 +221,8 @@ class TokenCounts:
 
     async def _fetched(self, request: web.Request, wanted: _CountRequest, call: UpstreamRequest) -> _Counted:
         """Request the upstream's count."""
-        limit = self._gateway.config.server.limits.reply_body
-        status, headers, body = await self._gateway.upstream.fetch(call, limit, request)
+        limit = self._services.config.server.limits.reply_body
+        status, headers, body = await self._services.upstream.fetch(call, limit, request)
         endpoint, direction = COUNT_ENDPOINTS[wanted.provider.dialect], wanted.translation.direction
         if not 200 <= status < 300:
             failure = wanted.translation.error(status, body, headers).failure
@@ -254,11 +239,11 @@ class TokenCounts:
         return _Counted(tokens, CountSource.EXACT, answer=body if direction.passthrough else b"")
 
     def _call(self, request: web.Request, wanted: _CountRequest, body: bytes) -> UpstreamRequest:
-        gateway, provider, same = self._gateway, wanted.provider, wanted.translation.same_body
+        services, provider, same = self._services, wanted.provider, wanted.translation.same_body
         endpoint = COUNT_ENDPOINTS[provider.dialect]
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        headers = gateway.upstream_requests.headers(provider, request.headers, same_dialect=same)
-        timeouts = gateway.config.server.timeouts
+        headers = services.upstream_requests.headers(provider, request.headers, same_dialect=same)
+        timeouts = services.config.server.timeouts
         timeouts = replace(timeouts, first_byte=min(WAIT, timeouts.first_byte))
         return UpstreamRequest(provider.endpoint(endpoint.path, query), headers, body, False, timeouts)
 
@@ -279,13 +264,6 @@ class _UpstreamRefusal(UpstreamError):
     def __init__(self, failure: Failure, status: int) -> None:
         super().__init__(failure)
         self.status = status
-
-
-def _with_max_tokens(payload: Json, client: Dialect, provider: Provider) -> Json:
-    """Add `max_tokens`, which requests for counts do not need and the translation does."""
-    if client is not Dialect.MESSAGES or "max_tokens" in payload:
-        return payload
-    return {**payload, "max_tokens": provider.profile.max_output_tokens or _CAP}
 
 
 def _question(translation: Translation, provider: Provider) -> tuple[bytes, blake2b]:

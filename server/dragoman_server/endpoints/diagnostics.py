@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 
 from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect, DragomanError, Failure, builtin_profile
-from dragoman.aio import DEFECT
 from dragoman.errors import FailureKind
 from dragoman.gateway import VENDOR_PROFILES, parse_body
 from dragoman.wire import Json, json_dumps
 from dragoman_server.config.provider import VENDOR_URL, Provider
+from dragoman_server.draft import Draft
 from dragoman_server.endpoints.explain import explanation, guess_client
 from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
-from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX, Receipt
+from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX
+from dragoman_server.pipeline import explained, run_steps
 from dragoman_server.proxy.auth import Caller
-from dragoman_server.proxy.error_response import OWN_ID, client_failure, error_response, infer_dialect
+from dragoman_server.proxy.error_ladder import answer_without_receipt
+from dragoman_server.proxy.error_response import OWN_ID, client_failure, infer_dialect
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.hooks import chosen
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.proxy.resolve_request import translate_request
+from dragoman_server.receipt import Receipt
 from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import Target
+from dragoman_server.scope import RequestScope
+from dragoman_server.steps.admit import identify
+from dragoman_server.steps.route import chosen_target
 
 log = logging.getLogger("dragoman")
 
@@ -37,6 +40,7 @@ class Diagnostics:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._services = gateway.services
 
     async def receipt(self, request: web.Request) -> web.Response:
         """`GET /v1/dragoman/receipts/{request_id}`."""
@@ -61,16 +65,12 @@ class Diagnostics:
         make: Callable[[web.Request, Caller], Awaitable[bytes]],
         content_type: str = "application/json",
     ) -> web.Response:
-        request_id = self._gateway.new_id()
+        request_id = self._services.new_id()
         try:
-            body = await make(request, await self._gateway.identify(request))
-        except _ExplainError as error:
-            return error_response(error.client, error.failure, request_id)
-        except DragomanError as error:
-            return error_response(asked, error.failure, request_id)
-        except Exception:
-            log.exception("%s %s failed by a defect", request_id, request.path)
-            return error_response(asked, replace(DEFECT), request_id)
+            body = await make(request, await identify(self._services, request))
+        except Exception as error:
+            dialect = error.client if isinstance(error, _ExplainError) else asked
+            return answer_without_receipt(request, dialect, error, request_id)
         return web.Response(body=body, headers={"content-type": content_type, OWN_ID: request_id})
 
     async def _metrics(self, request: web.Request, caller: Caller) -> bytes:
@@ -106,10 +106,10 @@ class Diagnostics:
 
     async def explained(self, request: web.Request, caller: Caller) -> tuple[bytes, Json]:
         """Return the body of a request to `explain`, and the explanation. Raises DragomanError."""
-        await self._gateway.count(caller.key, infer_dialect(request))
+        await self._services.count(caller.key, infer_dialect(request))
         limits = self._gateway.config.server.limits
         source = _dialect("from", request.query["from"]) if "from" in request.query else None
-        body = await self._gateway.bodies.read(request)
+        body = await self._services.bodies.read(request)
         payload = await compute(len(body), partial(parse_body, body, limits), caller.owner, request)
         client = source or guess_client(payload)
         try:
@@ -120,37 +120,25 @@ class Diagnostics:
     async def _explained(
         self, request: web.Request, caller: Caller, client: Dialect, body: bytes, payload: Json
     ) -> Json:
-        loaded, choose = self._gateway.loaded, self._gateway.hooks.choose
-        to, model, target = request.query.get("to"), read_model(payload), None
+        to, model = request.query.get("to"), read_model(payload)
+        scope = RequestScope(self._services, Receipt("", client, 0, client_profile=self._client_profile(request)))
+        scope.admitted(caller)
+        draft = Draft(request, self._services.loaded, is_sent=False, body=body, payload=payload)
         caller.require_model(model)
-        if to is None and choose is not None:
-            target = await chosen(choose, request, model, client, caller.principal, loaded.router)
-        if target is None:
-            target = self._target(to, model, client)
-        receipt = Receipt("", client, 0, caller.owner, client_profile=self._client_profile(request), key=caller.key)
-        step, stored, compactions = None, None, self._gateway.compactions
-        if client is Dialect.RESPONSES:
-            stored = self._gateway.stored
-            step = compactions.step(request, payload, target, stores=stored is not None)
-            payload = step.payload if step is not None else payload
-        if stored is not None and stored.serves(client, target):
-            limit = loaded.config.server.limits.request_body
-            payload, body = await stored.prepare(request, receipt, payload, body, limit)
-        if compactions.encrypts and client is Dialect.RESPONSES:
-            payload, body = compactions.decrypted(receipt, payload, body)
-        if step is not None:
-            target, payload, body = await compactions.run(step, request, receipt, loaded, target, payload, body)
-        resolved = await translate_request(request, receipt, loaded, target, body, payload)
-        if to is not None and to not in loaded.config.providers:
-            profile = VENDOR_PROFILES[target.provider.dialect]
-            return explanation(resolved.translation, profile=profile, client_profile=receipt.client_profile)
-        return explanation(resolved.translation, target.provider, target.warning, client_profile=receipt.client_profile)
+        target = await chosen_target(scope, draft, model) if to is None else None
+        draft.target = target or self._target(to, model, client)
+        draft = await run_steps(explained(self._services, client), scope, draft)
+        translation, profile, provider = scope.translation, scope.receipt.client_profile, draft.target.provider
+        if to is not None and to not in draft.loaded.config.providers:
+            vendor = VENDOR_PROFILES[provider.dialect]
+            return explanation(translation, profile=vendor, client_profile=profile)
+        return explanation(translation, provider, draft.target.warning, client_profile=profile)
 
     def _client_profile(self, request: web.Request) -> str | None:
         """Return the client profile to assume: the one that the query names, else that of the request."""
         name = request.query.get("client")
         if name is None:
-            found = self._gateway.loaded.client_profiles.recognise(request.headers)
+            found = self._services.loaded.client_profiles.recognise(request.headers)
             return found.name if found is not None else None
         if name not in BY_NAME:
             raise ClientRequestError("client", f"expected one of {', '.join(BY_NAME)}; got {name[:100]!a}")
@@ -158,7 +146,7 @@ class Diagnostics:
 
     def _target(self, to: str | None, model: str, client: Dialect) -> Target:
         """Return the target of the request, or one of the provider or the dialect that `to` names."""
-        config, router = self._gateway.config, self._gateway.router
+        config, router = self._gateway.config, self._services.router
         if to is None:
             return router.resolve(model, client)
         provider = config.providers.get(to)

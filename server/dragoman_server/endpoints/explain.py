@@ -15,7 +15,7 @@ from dragoman import ClientRequestError, Dialect, Translation
 from dragoman.gateway import DEFAULT_KNOBS
 from dragoman.wire import Json, json_loads
 from dragoman_server.config.provider import Provider
-from dragoman_server.observability.receipts import loss_rows
+from dragoman_server.receipt import loss_rows
 
 
 def explanation(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from aiohttp import web
 
-from dragoman_server.config.forwarded_endpoints import FORWARDED
-from dragoman_server.proxy.gateway import Endpoint, Gateway
+from dragoman_server.proxy.gateway import Gateway
 
 if TYPE_CHECKING:
     from dragoman_server.endpoints.captures import CaptureEndpoints
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from dragoman_server.endpoints.conversations import ConversationEndpoints
     from dragoman_server.endpoints.count_tokens import TokenCounts
     from dragoman_server.endpoints.diagnostics import Diagnostics
-    from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
     from dragoman_server.endpoints.stored_responses import ResponsesEndpoints
     from dragoman_server.endpoints.websocket.endpoint import ResponsesWebSocket
     from dragoman_server.proxy.compaction import Compactions
+    from dragoman_server.proxy.request_handler import Endpoint
 
 T = TypeVar("T")
 
@@ -61,8 +60,8 @@ def conversations(gateway: Gateway) -> LazyEndpoints[ConversationEndpoints]:
     def create() -> ConversationEndpoints:
         from dragoman_server.endpoints.conversations import ConversationEndpoints
 
-        assert gateway.stored is not None
-        return ConversationEndpoints(gateway, gateway.stored)
+        assert gateway.services.responses.stored is not None
+        return ConversationEndpoints(gateway.services, gateway.services.responses.stored)
 
     return LazyEndpoints(create)
 
@@ -73,8 +72,8 @@ def conversation_tree(gateway: Gateway) -> LazyEndpoints[ConversationTree]:
     def create() -> ConversationTree:
         from dragoman_server.endpoints.conversation_tree import ConversationTree
 
-        assert gateway.stored is not None
-        return ConversationTree(gateway, gateway.stored)
+        assert gateway.services.responses.stored is not None
+        return ConversationTree(gateway.services, gateway.services.responses.stored)
 
     return LazyEndpoints(create)
 
@@ -96,7 +95,7 @@ def captures(gateway: Gateway) -> LazyEndpoints[CaptureEndpoints]:
     def create() -> CaptureEndpoints:
         from dragoman_server.endpoints.captures import CaptureEndpoints
 
-        return CaptureEndpoints(gateway)
+        return CaptureEndpoints(gateway.services)
 
     return LazyEndpoints(create)
 
@@ -112,36 +111,20 @@ def diagnostics(gateway: Gateway) -> LazyEndpoints[Diagnostics]:
     return LazyEndpoints(create)
 
 
-def forwarded(gateway: Gateway) -> Mapping[str, Endpoint]:
-    """Return the handlers of the forwarded endpoints, by path below `/v1`."""
-
-    def create() -> ForwardedEndpoints:
-        from dragoman_server.endpoints.forward.endpoint import ForwardedEndpoints
-
-        return ForwardedEndpoints(gateway)
-
-    endpoints = LazyEndpoints(create)
-
-    def handler(path: str) -> Endpoint:
-        return endpoints.endpoint(lambda it: it.paths[path])
-
-    return {path: handler(path) for path in FORWARDED}
-
-
 def token_counts(gateway: Gateway) -> LazyEndpoints[TokenCounts]:
     """Return the endpoints that count tokens."""
 
     def create() -> TokenCounts:
         from dragoman_server.endpoints.count_tokens import TokenCounts
 
-        return TokenCounts(gateway)
+        return TokenCounts(gateway.services)
 
     return LazyEndpoints(create)
 
 
 def compactions(gateway: Gateway) -> LazyEndpoints[Compactions]:
     """Return the endpoint that compacts conversations."""
-    return LazyEndpoints(lambda: gateway.compactions)
+    return LazyEndpoints(lambda: gateway.services.responses.compactions)
 
 
 def websocket(gateway: Gateway) -> LazyEndpoints[ResponsesWebSocket]:

@@ -8,35 +8,36 @@ from dragoman import Dialect, DragomanError
 from dragoman.wire import json_dumps
 from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
 from dragoman_server.proxy.error_response import OWN_ID, error_response, infer_dialect
-from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import admit_request
 
 
 class ModelList:
     """The two endpoints of one gateway."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def get(self, request: web.Request) -> web.Response:
         """Return the models that the client's key may use, or the one that the path names.
 
         The dialect is that of the request's headers.
         """
-        gateway, client, name = self._gateway, infer_dialect(request), request.match_info.get("name")
-        headers, loaded, messages = request.headers, gateway.loaded, client is Dialect.MESSAGES
+        services, client, name = self._services, infer_dialect(request), request.match_info.get("name")
+        headers, loaded, messages = request.headers, services.loaded, client is Dialect.MESSAGES
         try:
-            caller = await gateway.admit(request)
-            await gateway.count(caller.key, client)
+            caller = await admit_request(services, request)
+            await services.count(caller.key, client)
             if name:
                 caller.require_model(name)
-                model = gateway.known_models.one(loaded, name, client, headers)
+                model = services.known_models.one(loaded, name, client, headers)
                 body = anthropic_model(model) if messages else openai_model(model)
             else:
                 owner = caller.owner or request.remote or ""
-                models = await gateway.known_models.all(loaded, client, headers, owner)
+                models = await services.known_models.all(loaded, client, headers, owner)
                 if (key := caller.key) is not None and key.models:
                     models = [model for model in models if key.permits(model.name)]
                 body = anthropic_models(models, request.query) if messages else openai_models(models)
         except DragomanError as error:
-            return error_response(client, error.failure, gateway.new_id())
-        return web.Response(body=json_dumps(body), content_type="application/json", headers={OWN_ID: gateway.new_id()})
+            return error_response(client, error.failure, services.new_id())
+        return web.Response(body=json_dumps(body), content_type="application/json", headers={OWN_ID: services.new_id()})

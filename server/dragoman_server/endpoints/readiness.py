@@ -34,7 +34,7 @@ class Readiness:
         reasons, warnings = self.state()
         if "strict" in request.query:
             strict = _STRICT
-            if not gateway.config.providers.keys() <= gateway.provider_health.unreachable():
+            if not gateway.config.providers.keys() <= gateway.services.instruments.provider_health.unreachable():
                 strict -= {ALL_DOWN}  # the errors of one client must not remove the gateway from its balancer
             reasons += [warning for warning in warnings if warning in strict]
             warnings = [warning for warning in warnings if warning not in strict]
@@ -54,14 +54,14 @@ class Readiness:
         warnings: list[str] = []
         if gateway.leaving:
             reasons.append(DRAINING)
-        if (exceeded := gateway.load.reason(1)) is not None:
+        if (exceeded := gateway.services.instruments.load.reason(1)) is not None:
             reasons.append(exceeded)
-        if gateway.named_keys.unavailable:
+        if gateway.services.named_keys.unavailable:
             # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
-            closed = config.store.on_failure == CLOSED or not gateway.named_keys.keys_known
+            closed = config.store.on_failure == CLOSED or not gateway.services.named_keys.keys_known
             (reasons if closed else warnings).append(STORE)
-        if gateway.store_unavailable:
+        if gateway.services.responses.unavailable:
             warnings.append(STATE)  # requests that name no stored response are answered
-        if down := gateway.provider_health.down() & config.providers.keys():
+        if down := gateway.services.instruments.provider_health.down() & config.providers.keys():
             warnings.append(ALL_DOWN if len(down) == len(config.providers) else SOME_DOWN)
         return reasons, warnings

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, Dialect, DragomanError
-from dragoman.aio import DEFECT, ClientGone
+from dragoman import ClientRequestError, Dialect
 from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.endpoints.issued_responses import forward_to_issuer, issuer_of_request
 from dragoman_server.endpoints.not_implemented import stored_objects
 from dragoman_server.proxy.auth import Caller
-from dragoman_server.proxy.background import BackgroundRun
-from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID, error_response
+from dragoman_server.proxy.background_run import BackgroundRun
+from dragoman_server.proxy.error_ladder import answer_without_receipt
+from dragoman_server.proxy.error_response import OWN_ID
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import identify
 
 log = logging.getLogger("dragoman")
 _NOT_STREAMED = (
@@ -44,10 +45,11 @@ class ResponsesEndpoints:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._services = gateway.services
 
     @property
     def _stored(self) -> StoredResponses:
-        stored = self._gateway.stored
+        stored = self._services.responses.stored
         assert stored is not None
         return stored
 
@@ -56,15 +58,15 @@ class ResponsesEndpoints:
 
         `what` follows the id in the path.
         """
-        gateway = self._gateway
+        services = self._services
 
         async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
-            provider = issuer_of_request(gateway, request, caller)
+            provider = issuer_of_request(services, request, caller)
             if provider is not None:
-                return await forward_to_issuer(gateway, request, caller, provider, request_id, what)
-            return stored_objects(request_id, request) if not gateway.stores else None
+                return await forward_to_issuer(services, request, caller, provider, request_id, what)
+            return stored_objects(request_id, request) if not services.responses.stores else None
 
-        return await respond(gateway, request, make, elsewhere=elsewhere)
+        return await respond(services, request, make, elsewhere=elsewhere)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Return a stored response, or one that runs in the background; with `stream`, its events."""
@@ -156,7 +158,7 @@ def _own(_: web.Request, caller: Caller) -> str:
 
 
 async def respond(
-    gateway: Gateway,
+    services: Services,
     request: web.Request,
     make: Make,
     *,
@@ -166,22 +168,17 @@ async def respond(
 ) -> web.StreamResponse:
     """Return the bytes, or the response, that `make` returns, unless `elsewhere` returns a response.
 
-    A DragomanError becomes its error response.
+    An exception becomes its error response.
     """
-    request_id = gateway.new_id()
+    request_id = services.new_id()
     try:
-        caller = await gateway.identify(request)
-        await gateway.count(caller.key, Dialect.RESPONSES)
+        caller = await identify(services, request)
+        await services.count(caller.key, Dialect.RESPONSES)
         if elsewhere is not None and (response := await elsewhere(caller, request_id)) is not None:
             return response
         body = await make(owner(request, caller), request_id)
-    except DragomanError as error:
-        return error_response(Dialect.RESPONSES, error.failure, request_id)
-    except (ClientGone, ConnectionError):
-        return web.Response(status=CLIENT_GONE)
-    except Exception:
-        log.exception("%s %s failed by a defect", request_id, request.path)
-        return error_response(Dialect.RESPONSES, replace(DEFECT), request_id)
+    except Exception as error:
+        return answer_without_receipt(request, Dialect.RESPONSES, error, request_id)
     if isinstance(body, web.StreamResponse):
         return body
     headers = {Dialect.RESPONSES.request_id_header: request_id, OWN_ID: request_id}

@@ -13,7 +13,7 @@ from typing import Any
 from dragoman import Dialect, DragomanError, Failure, Losses, Translation, Usage
 from dragoman.errors import FailureKind, FailureOrigin, LimitExceeded, UpstreamTimeout, UpstreamUnreachable
 from dragoman.gateway import quote, redact
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 
 OWN_ERRORS = (LimitExceeded, UpstreamTimeout, UpstreamUnreachable)
 """Errors of upstreams whose messages are Dragoman's own, so they can be logged and shown."""
@@ -137,20 +137,24 @@ def request_line(
     summary: str,
     ended: str,
     status: int,
+    duration: float,
     *,
     error: Failure | None = None,
     cause: str = "",
     note: str = "",
 ) -> RequestLine:
-    """Return the line of a request that has just ended. Its receipt must still have its translation."""
+    """Return the line of a request that has just ended. Its receipt must still have its translation.
+
+    `duration` is in seconds since the request arrived.
+    """
     translation = receipt.translation
     if translation is not None:
         receipt.keep_facts(translation)
     return RequestLine(
         receipt,
         translation,
-        receipt.seconds(),
-        receipt.trace.trace_id if receipt.trace is not None else None,
+        duration,
+        receipt.trace_id,
         summary,
         ended,
         status,

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dragoman_server.observability.metric_families import FAMILIES, Family, Kind, Series
+from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prometheus import number
-from dragoman_server.proxy.gateway import Gateway
+
+
+class HasMetrics(Protocol):
+    """A gateway, by its counters."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The counters."""
+        ...
 
 
 class GatewayCollector(Collector):
@@ -22,7 +32,7 @@ class GatewayCollector(Collector):
     Numbers are read when the registry is, in any thread. A registry can have one gateway.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: HasMetrics) -> None:
         self._gateway = gateway
 
     def describe(self) -> Iterable[Metric]:

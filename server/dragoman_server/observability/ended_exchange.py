@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect, Failure, LossCode, Usage
 from dragoman.gateway import short_repr
 from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
-from dragoman_server.observability.receipts import CostOf, Receipt
+from dragoman_server.receipt import Receipt
 
 if TYPE_CHECKING:
     from decimal import Decimal
+
+CostOf = Callable[[Usage, str, "str | None"], "Decimal | None"]
+"""Returns the cost of tokens at an upstream's model of a provider, if it is known."""
 
 
 @dataclass(slots=True)
@@ -40,11 +43,8 @@ class EndedExchange:
 
     @classmethod
     def of(cls, receipt: Receipt, failure: Failure | None, cost_of: CostOf) -> EndedExchange:
-        """Return the end of a receipt's exchange. `failure` is that of the gateway, if any.
-
-        `cost_of` returns the cost of tokens at an upstream's model of a provider, if it is known.
-        """
-        duration = receipt.seconds() if receipt.duration is None else receipt.duration
+        """Return the end of a receipt's exchange. `failure` is that of the gateway, if any."""
+        duration = receipt.duration
         first_event = None if receipt.begun_at is None else receipt.begun_at - receipt.opened_at
         translation, facts = receipt.translation, receipt.facts
         if translation is None or facts is None:

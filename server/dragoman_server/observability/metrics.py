@@ -35,8 +35,8 @@ from dragoman_server.observability.metric_families import (
     Totals,
     observe,
 )
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import KEY_ERRORS, ViolationLog
+from dragoman_server.receipt import Receipt
 
 REASON_KINDS = {
     "protocol": "upstream_protocol",
@@ -102,8 +102,7 @@ class Metrics:
         return sum(int(value[0]) for value in self._open_requests.values())
 
     def opened(self, receipt: Receipt) -> None:
-        """Count a request that has arrived. Its receipt reports its further course."""
-        receipt.metrics = self
+        """Count a request that has arrived."""
         receipt.opened_at = self._clock()
         self._opened[receipt.endpoint or receipt.client][0] += 1
 
@@ -137,7 +136,7 @@ class Metrics:
             return
         if translation.context.validated:
             self._validated[client, translation.direction.upstream.dialect][0] += 1
-        seconds = self.seconds(receipt) if receipt.duration is None else receipt.duration
+        seconds = receipt.duration
         observe(counters.durations, seconds)
         facts = receipt.facts
         if facts is not None and (usage := facts.usage) is not None:

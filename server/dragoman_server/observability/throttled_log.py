@@ -15,7 +15,7 @@ from dragoman import Failure
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import Violation, quote, redact
 from dragoman_server.config.provider import Auth, Provider
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 
 log = logging.getLogger("dragoman")
 WARNING_INTERVAL: Final = 60.0

@@ -1,5 +1,4 @@
-"""One proxied request, from the client's headers to the end of the reply.
+"""The gateway: its parts, which all requests share, and the handling of one request from its sending to its end.
 
-It imports `config`, `routing` and `observability`; `endpoints`, `workers` and `app.py` import it.
-Start with `gateway.py`, then `resolve_request.py` and `exchange.py`.
+The steps before that are in `steps`. Start with `request_handler.py`, then `pipeline.py`, `scope.py` and `exchange.py`.
 """

@@ -11,35 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from aiohttp import web
 
 from dragoman import ClientRequestError, DragomanError, Failure
-from dragoman.aio import (
-    StreamTimers,
-    Transport,
-    UpstreamRequest,
-    UpstreamResponse,
-    first_failure,
-    open_proxy_stream,
-)
+from dragoman.aio import StreamTimers, UpstreamResponse
 from dragoman.errors import FailureKind, FailureOrigin, UpstreamStatusError
 from dragoman.gateway import conversation_digest, parse_body
 from dragoman_server.config.provider import Auth
+from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import kind_of
-from dragoman_server.observability.receipts import AttemptRow, Receipt
 from dragoman_server.proxy.auth import owner_at
-from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.limits import estimate_by_size
-from dragoman_server.proxy.loaded_config import LoadedConfig
-from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.resolve_request import translate_request
-from dragoman_server.proxy.upstream_request import UpstreamRequests
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
+from dragoman_server.receipt import AttemptRow, Receipt
 from dragoman_server.routing.backoff import backoff, retry_hints
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.outcomes import (
@@ -57,6 +46,7 @@ from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.response_issuers import issuer_of
 from dragoman_server.routing.router import Target
 from dragoman_server.routing.routing_state import RoutingState, overloaded
+from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
 
@@ -69,122 +59,109 @@ class AttemptResult(NamedTuple):
     error: DragomanError | None = None
 
 
+class Reply(Protocol):
+    """Makes the client's reply from an upstream's response."""
+
+    async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
+        """Read a whole reply, or a stream up to its first event. Returns the failure if that is an error."""
+        ...
+
+    async def drop(self) -> None:
+        """Close a stream that has begun, as another attempt follows."""
+        ...
+
+    def answer(
+        self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
+    ) -> Coroutine[Any, Any, web.StreamResponse]:
+        """Return the client's response, and complete the receipt."""
+        ...
+
+
+Translate = Callable[[RequestScope, Draft, Target], Awaitable[None]]
+"""Translates the client's own request again, for this target, and builds the request to its upstream."""
+
+
 class Attempts:
     """The attempts of one request.
 
     Args:
-        request: The client's request, and `body` its body, which is kept while further attempts are possible.
-        receipt: The receipt, which gets a row for each attempt.
-        exchange: The exchange, which gets the translation of each attempt.
-        loaded: The configuration that the request began with.
-        target: The target, with its plan; `ranking` are the plan's candidates in the order of this request.
-        candidate: The candidate for which the request was translated.
-        routing: The state of the providers.
-        transport: Sends the requests, which `requests` builds.
-        now: Returns Unix seconds.
-        estimates: True if the usage of a body that passes through is estimated.
-        conversation: The digest of the conversation, if it is known; else it is computed when it is needed.
+        scope: The request. Its receipt gets a row for each attempt.
+        draft: The request as it was prepared for the first attempt. Its body is kept while further ones are possible.
+        reply: Gets the response of each attempt.
+        translate: Prepares the draft for another attempt.
     """
 
     __slots__ = (
-        "_body",
         "_candidate",
-        "_conversation",
-        "_estimates",
-        "_exchange",
-        "_loaded",
-        "_now",
+        "_draft",
         "_owner",
         "_party",
         "_plan",
         "_ranking",
-        "_receipt",
         "_repeats",
-        "_request",
-        "_requests",
+        "_reply",
         "_routing",
+        "_scope",
         "_target",
-        "_transport",
+        "_translate",
         "_tried",
         "_waited",
     )
 
-    def __init__(
-        self,
-        request: web.Request,
-        body: bytes,
-        receipt: Receipt,
-        exchange: Exchange,
-        loaded: LoadedConfig,
-        target: Target,
-        ranking: list[Candidate],
-        candidate: Candidate,
-        routing: RoutingState,
-        transport: Transport,
-        requests: UpstreamRequests,
-        now: Callable[[], float],
-        *,
-        estimates: bool,
-        conversation: bytes | None = None,
-    ) -> None:
-        assert target.plan is not None
-        self._request = request
-        self._body = body
-        self._receipt = receipt
-        self._exchange = exchange
-        self._loaded = loaded
-        self._target = target
-        self._plan = target.plan
-        self._ranking = ranking
-        self._candidate = candidate
-        self._routing = routing
-        self._transport = transport
-        self._requests = requests
-        self._now = now
-        self._estimates = estimates
-        self._conversation = conversation
-        self._owner = owner_at(target.provider, receipt.owner, request.headers)
-        self._party = party_of(self._owner, conversation)
+    def __init__(self, scope: RequestScope, draft: Draft, reply: Reply, translate: Translate) -> None:
+        assert draft.target.plan is not None
+        assert draft.candidate is not None
+        assert draft.ranking is not None
+        self._scope = scope
+        self._draft = draft
+        self._reply = reply
+        self._translate = translate
+        self._target = draft.target
+        self._plan = draft.target.plan
+        self._ranking = draft.ranking
+        self._candidate = draft.candidate
+        self._routing = scope.services.routing
+        self._owner = owner_at(draft.target.provider, scope.receipt.owner, draft.request.headers)
+        self._party = party_of(self._owner, draft.conversation)
         self._tried: dict[Candidate, Outcome] = {}
         self._repeats = 0
         self._waited = 0.0
 
-    async def open(self, call: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
+    async def open(self, timers: StreamTimers) -> UpstreamResponse:
         """Send the request until it is answered, or no further attempt is possible.
 
         Returns the response of the last attempt, with its first event read if it is a stream. Raises DragomanError for
         the last attempt's failure, or if no place at a provider became free.
         """
-        routing, receipt = self._routing, self._receipt
+        routing, receipt = self._routing, self._scope.receipt
         while True:
             candidate = self._candidate
             await self._enter(timers)
             if len(receipt.attempts) + 1 >= self._plan.attempts:
-                self._body = b""  # it may be large, and is not translated again
-            result = await self._attempt(call, timers)
+                self._draft.body = b""  # it may be large, and is not translated again
+            result = await self._attempt(timers)
             if result.outcome is ANSWERED:
-                _at_end(receipt, partial(routing.free, candidate))
+                self._scope.at_end(partial(_free, routing, candidate))
                 break
             routing.free(candidate)
             try:
-                following = await self._following(result.outcome)
+                pause = await self._following(result.outcome)
             except BaseException:
                 if result.response is not None:
                     await self._drop(result.response)
                 raise
-            if following is None:
+            if pause is None:
                 break
             self._report_failed(result, candidate)
             if result.response is not None:
                 await self._drop(result.response)
-            call, pause = following
             if pause > 0.0:
                 self._waited += pause
                 await wait_with_timers(timers, pause, asyncio.get_running_loop().create_future())
             timers.restart()
-            if receipt.trace is not None:
-                candidate = self._candidate
-                call = receipt.trace.start_attempt(call, candidate.provider, candidate.upstream_model)
+            if (trace := self._scope.trace) is not None:
+                provider, model = self._candidate.provider, self._candidate.upstream_model
+                self._draft.call = trace.start_attempt(self._draft.call, provider, model)
         response, error = result.response, result.error
         del result
         if error is not None:
@@ -225,29 +202,29 @@ class Attempts:
 
     def _know_conversation(self) -> None:
         """Add the conversation to the party, if that was not needed before."""
-        receipt = self._receipt
-        if self._conversation is None and self._body:
-            payload = parse_body(self._body, self._loaded.config.server.limits)
-            self._conversation = conversation_digest(receipt.client, payload, receipt.owner)
-            self._party = party_of(self._owner, self._conversation)
+        draft, receipt = self._draft, self._scope.receipt
+        if draft.conversation is None and draft.body:
+            payload = parse_body(draft.body, self._draft.loaded.config.server.limits)
+            draft.conversation = conversation_digest(receipt.client, payload, receipt.owner)
+            self._party = party_of(self._owner, draft.conversation)
 
     def _no_place(self) -> DragomanError:
         self._routing.totals.add(ATTEMPTS, (self._candidate.provider.name, QUEUED_OUT.word))
         self._record(QUEUED_OUT, 0.0)
         return overloaded()
 
-    async def _attempt(self, call: UpstreamRequest, timers: StreamTimers) -> AttemptResult:
+    async def _attempt(self, timers: StreamTimers) -> AttemptResult:
         """Send the request once, and record the outcome. Raises what is no failure of the upstream."""
         routing, candidate = self._routing, self._candidate
         began = routing.clock()
         try:
-            result = await self._send(call, timers)
+            result = await self._send(timers)
         except DragomanError as error:
             if error.failure.origin is not FailureOrigin.UPSTREAM:
                 self._abandon(began)
                 raise
             own_key = candidate.provider.auth is Auth.CONFIGURED
-            hints = retry_hints(error.failure.headers, self._now())
+            hints = retry_hints(error.failure.headers, self._scope.services.now())
             # Without the traceback, whose frames would keep the request until a garbage collection.
             cause = error.with_traceback(None)
             result = AttemptResult(outcome_of_failure(error.failure, hints, own_key=own_key), error=cause)
@@ -265,26 +242,20 @@ class Attempts:
         self._record(ABANDONED, self._routing.clock() - began)
         self._routing.free(self._candidate)
 
-    async def _send(self, call: UpstreamRequest, timers: StreamTimers) -> AttemptResult:
+    async def _send(self, timers: StreamTimers) -> AttemptResult:
         """Send the request, and read up to the first event of a stream, or a whole reply."""
         own_key = self._candidate.provider.auth is Auth.CONFIGURED
-        response = await self._transport.open(call, timers)
+        response = await self._draft.send(timers)
         try:
-            if not 200 <= response.status < 300:
-                hints = retry_hints(response.headers, self._now())
-                return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
-            translation = self._exchange.translation
-            if not translation.stream:
-                self._exchange.whole = await self._exchange.read_whole(response)
-                return AttemptResult(ANSWERED, response)
-            stream = await open_proxy_stream(translation, response, timers)
-            self._exchange.stream = stream
-            failure = first_failure(stream)
-            if failure is None:
-                return AttemptResult(ANSWERED, response)
-            # The first event is an error that would be forwarded as it is.
-            hints = retry_hints(response.headers, self._now())
-            return AttemptResult(outcome_of_failure(failure, hints, own_key=own_key), response)
+            if 200 <= response.status < 300:
+                failure = await self._reply.begin(response, timers)
+                if failure is None:
+                    return AttemptResult(ANSWERED, response)
+                # The first event is an error that would be forwarded as it is.
+                hints = retry_hints(response.headers, self._scope.services.now())
+                return AttemptResult(outcome_of_failure(failure, hints, own_key=own_key), response)
+            hints = retry_hints(response.headers, self._scope.services.now())
+            return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
         except UpstreamStatusError as error:
             error.failure.headers.update(
                 (name, value)
@@ -299,9 +270,7 @@ class Attempts:
 
     async def _drop(self, response: UpstreamResponse) -> None:
         """Close the response of an attempt that another one follows."""
-        stream, self._exchange.stream = self._exchange.stream, None
-        if stream is not None:
-            await stream.batches.aclose()
+        await self._reply.drop()
         await response.close()
 
     def _report_failed(self, result: AttemptResult, candidate: Candidate) -> None:
@@ -309,17 +278,17 @@ class Attempts:
         failure = result.error.failure if result.error is not None else _failure_of(result.outcome)
         kind = kind_of(failure, own_key=candidate.provider.auth is Auth.CONFIGURED)
         self._routing.totals.add(UPSTREAM_ERRORS, (candidate.provider.name, kind))
-        if (trace := self._receipt.trace) is not None:
+        if (trace := self._scope.trace) is not None:
             trace.fail_attempt(failure)
 
     # --- the next attempt --------------------------------------------------------------------------------------------
 
-    async def _following(self, outcome: Outcome) -> tuple[UpstreamRequest, float] | None:
-        """Return the next attempt's request and the pause before it, or None if there is to be none."""
+    async def _following(self, outcome: Outcome) -> float | None:
+        """Prepare the next attempt. Returns the pause before it, or None if there is to be none."""
         self._tried[self._candidate] = outcome
         if outcome.scope is Scope.NOWHERE:
             return None
-        if len(self._receipt.attempts) >= self._plan.attempts:
+        if len(self._scope.receipt.attempts) >= self._plan.attempts:
             self._routing.deny("attempts")
             return None
         reason = "candidates"
@@ -327,12 +296,12 @@ class Attempts:
             # A provider that works is not in an outage that retries could make worse.
             if not self._routing.budget.spend(self._owner, free=self._routing.works(candidate)):
                 reason = "budget"
-            elif (call := await self._translated(candidate)) is not None:
-                return call, 0.0
-        reason, again = await self._again(reason)
-        if again is None:
+            elif await self._turn_to(candidate):
+                return 0.0
+        reason, pause = await self._again(reason)
+        if pause is None:
             self._routing.deny(reason)
-        return again
+        return pause
 
     def _fresh(self, outcome: Outcome) -> list[Candidate]:
         """Return the candidates that may do better than the present one, which has failed."""
@@ -348,8 +317,8 @@ class Attempts:
             ]
         return found
 
-    async def _again(self, reason: str) -> tuple[str, tuple[UpstreamRequest, float] | None]:
-        """Return the request to a candidate that was tried, and the pause before it; or None and the reason."""
+    async def _again(self, reason: str) -> tuple[str, float | None]:
+        """Prepare the request to a candidate that was tried. Returns the pause before it, or None and the reason."""
         routing, options = self._routing, self._routing.options
         pauses = []
         for candidate, outcome in self._tried.items():
@@ -364,38 +333,30 @@ class Attempts:
         if not routing.budget.spend(self._owner):
             return "budget", None
         self._repeats += 1
-        call = await self._translated(candidate)
-        return reason, (call, pause) if call is not None else None
+        return reason, pause if await self._turn_to(candidate) else None
 
-    async def _translated(self, candidate: Candidate) -> UpstreamRequest | None:
-        """Translate the client's request for a candidate. Returns None if its dialect cannot express it."""
-        receipt, loaded, provider = self._receipt, self._loaded, candidate.provider
+    async def _turn_to(self, candidate: Candidate) -> bool:
+        """Translate the client's request for a candidate. Returns False if its dialect cannot express it."""
+        scope, receipt, provider = self._scope, self._scope.receipt, candidate.provider
+        before = receipt.translation, receipt.provider
         target = self._target._replace(provider=provider, upstream_model=candidate.upstream_model)
-        before, name = self._candidate, receipt.provider
-        self._candidate = candidate
         try:
-            request, body = self._request, self._body
-            parse = partial(parse_body, body, loaded.config.server.limits)
-            payload = await compute(len(body), parse, receipt.owner, request)
-            resolved = await translate_request(request, receipt, loaded, target, body, payload, clock=self._now)
-            call = self._requests.build(self._request, resolved.translation, provider, loaded)
+            await self._translate(scope, self._draft, target)
         except ClientRequestError as error:
             self._tried[candidate] = UNTRANSLATABLE
             log.debug("%s provider %s cannot get this request: %s", receipt.request_id, provider.name, error)
-            self._candidate, receipt.provider = before, name
-            receipt.translation = self._exchange.translation
-            return None
-        context = resolved.translation.context
-        if self._estimates and not context.input_estimate:
-            context.input_estimate = estimate_by_size(resolved.translation.body)
-        exchange = self._exchange
-        exchange.translation, exchange.provider = resolved.translation, provider.name
-        if exchange.expected is not None:
-            exchange.expected.issuer = issuer_of(candidate)
-        return call
+            receipt.translation, receipt.provider = before
+            return False
+        self._candidate = candidate
+        context = scope.translation.context
+        if scope.services.instruments.usage.writes and not context.input_estimate:
+            context.input_estimate = estimate_by_size(scope.translation.body)
+        if scope.expected is not None:
+            scope.expected.issuer = issuer_of(candidate)
+        return True
 
     def _record(self, outcome: Outcome, seconds: float) -> None:
-        receipt, candidate = self._receipt, self._candidate
+        receipt, candidate = self._scope.receipt, self._candidate
         row = AttemptRow(
             candidate.provider.name,
             candidate.upstream_model,
@@ -429,14 +390,6 @@ def _failure_of(outcome: Outcome) -> Failure:
     return Failure(_KINDS.get(status, FailureKind.API), "", status)
 
 
-def _at_end(receipt: Receipt, call: Callable[[], None]) -> None:
-    """Call a function when a request has ended, after what is called then already."""
-    receipt.settle = partial(_settled, receipt.settle, call)
-
-
-def _settled(before: Callable[[Receipt], None] | None, call: Callable[[], None], receipt: Receipt) -> None:
-    try:
-        if before is not None:
-            before(receipt)
-    finally:
-        call()
+def _free(routing: RoutingState, candidate: Candidate, _: Receipt, failure: Failure | None) -> None:
+    """Leave the place at a candidate, at the end of the request that it has answered."""
+    routing.free(candidate)

@@ -1,168 +1,44 @@
 """Responses that run in the background: they go on when their client leaves, and can be read, followed and cancelled.
 
 A run is an exchange like any other, with a log in place of the client's connection. Its request is handled twice: the
-first time until it is known that it asks for this (`RunInBackground`), the second time in a task of its own.
+first time until it is known that it asks for this (`Draft.background`), the second time in a task of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from dragoman import Dialect, DragomanError, Failure
-from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, StreamTimers, without_connection
+from dragoman import DragomanError, Failure
+from dragoman.aio import LogBudget, without_connection
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.threads import (
-    StoredRequest,
-    cancelled_response,
-    failed_response,
-    lagging_event,
-    queued_response,
-    response_id,
-    response_not_found,
-    terminal_event,
-)
+from dragoman.threads import cancelled_response, failed_response, response_id, response_not_found, terminal_event
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.state_options import StateOptions
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.draft import Draft
+from dragoman_server.proxy.background_run import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
-from dragoman_server.proxy.exchange import OpenStream, event_stream
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.resolve_request import CLIENT_REQUEST, RunInBackground
+from dragoman_server.proxy.reply_headers import event_stream
+from dragoman_server.proxy.request_keys import CLIENT_REQUEST
 from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
-Answer = Callable[[web.Request, OpenStream, Dialect, Receipt], Coroutine[Any, Any, web.StreamResponse]]
-"""Handles a request whose stream is sent to what `open_stream` returns."""
+Answer = Callable[[web.Request, RequestScope], Coroutine[Any, Any, web.StreamResponse]]
+"""Handles a request whose stream is sent to what the scope's `open_stream` returns."""
 _DROPPED = ("content-length", "content-encoding", "transfer-encoding", "expect", "connection")
 """Headers about a body that has been read, and about its connection."""
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
-_PING = b": ping\n\n"
 _KEPT = 64
 """Most runs of a client that have ended, and whose events are kept."""
 _SHARE = 4
 """The part of all bytes that the runs of one client may hold before it can begin no other: a fourth."""
-
-
-class BackgroundRun:
-    """One response that runs, or has run, in the background: its last state, and the log of its events.
-
-    `streamed` is True if it was requested with `stream`: only then its events may be read, and are kept. `request`,
-    `state` and events are counted in `budget`.
-    """
-
-    def __init__(self, request: StoredRequest, limit: int, budget: LogBudget, *, streamed: bool) -> None:
-        self.request: StoredRequest | None = request
-        self.streamed = streamed
-        self.log = EventLog(limit if streamed else 0, budget)
-        self.task: asyncio.Task[web.StreamResponse] | None = None
-        self.accepted = False
-        """True once the request was translated."""
-        self.state = b""
-        """The last state, as JSON; empty once the store has it."""
-        self._budget = budget
-        self._counted = 0
-        self._count()
-        self.ended = False
-        """True once `state` is final."""
-        loop = asyncio.get_running_loop()
-        self.finished: asyncio.Future[None] = loop.create_future()
-        """Done once the final state is stored."""
-        self._ready: asyncio.Future[None] = loop.create_future()
-        self._timers: StreamTimers | None = None
-
-    @property
-    def held(self) -> int:
-        """The bytes of its request, its state and its events."""
-        return self._counted + self.log.size
-
-    def accept(self, receipt: Receipt) -> None:
-        """Record that the request was translated, and is about to be sent."""
-        assert receipt.translation is not None
-        self.accepted = True
-        self._set_state(queued_response(receipt.translation.context))
-        if not self.streamed:
-            self.settle()
-
-    def open_stream(self, timers: StreamTimers, _: dict[str, str]) -> Downstream:
-        """Return the log as the receiver of the stream."""
-        self.settle()
-        self._timers = timers
-        return LoggedStream(self.log, timers, self._on_event)
-
-    def _on_event(self, event: str, data: bytes) -> None:
-        if event == "response.in_progress":
-            self._set_state(json_loads(data)["response"])
-        elif event in _ENDS and not self.ended:
-            self.end(json_loads(data)["response"])
-
-    def end(self, state: Json) -> None:
-        """Set the final state. It is stored, also that of a response that has failed."""
-        self.ended = True
-        self._set_state({**state, "store": True})
-
-    def release(self, *, stored: bool) -> None:
-        """Free the request, and the state unless only this run has it."""
-        self.request = None
-        if stored:
-            self.state = b""
-        self._count()
-
-    def forget(self) -> None:
-        """Free everything."""
-        self.log.clear()
-        self.release(stored=True)
-
-    def _set_state(self, state: Json) -> None:
-        self.state = json_dumps(state)
-        self._count()
-
-    def _count(self) -> None:
-        size = len(self.state) + (len(self.request.input) if self.request is not None else 0)
-        self._budget.spend(size - self._counted)
-        self._counted = size
-
-    def stop(self) -> None:
-        """End the exchange as if its client had disconnected."""
-        if self._timers is not None:
-            self._timers.expire(ClientGone())
-        elif self.task is not None:
-            self.task.cancel()
-
-    async def settled(self) -> None:
-        """Wait until the client can be answered: accepted, begun, or failed."""
-        await asyncio.shield(self._ready)
-
-    def settle(self) -> None:
-        """Let the client be answered."""
-        if not self._ready.done():
-            self._ready.set_result(None)
-
-    async def follow(self, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
-        """Yield the events after this number until the end.
-
-        A comment is yielded when there was no event for `heartbeat` seconds.
-        """
-        number = after + 1
-        while True:
-            await self.log.wait(number, heartbeat)
-            if number < self.log.first:
-                event = json_dumps(lagging_event(number))
-                yield b"event: error\ndata: %b\n\n" % event
-                return
-            if number < self.log.end:
-                data, number = self.log.read(number), self.log.end
-                yield data
-            elif self.log.closed:
-                return
-            else:
-                yield _PING
 
 
 class BackgroundRuns:
@@ -208,18 +84,21 @@ class BackgroundRuns:
             limit = "state.background_total_bytes"
             raise _no_room(f"the responses that run in the background hold too much memory ({limit}); try again later")
 
-    async def begin(self, receipt: Receipt, wanted: RunInBackground) -> web.StreamResponse:
-        """Begin a run, and return the response to its request."""
-        payload = wanted.payload
-        request = wanted.request.get(CLIENT_REQUEST, wanted.request)
+    async def begin(self, scope: RequestScope, draft: Draft) -> web.StreamResponse:
+        """Begin the run of a request, and return the response to the request."""
+        assert draft.background is not None
+        receipt, payload = scope.receipt, draft.payload
+        request = draft.request.get(CLIENT_REQUEST, draft.request)
         streamed = payload.get("stream") is True
-        run = BackgroundRun(wanted.stored, self._options.background_bytes, self._budget, streamed=streamed)
-        receipt.background = run
-        run.task = asyncio.get_running_loop().create_task(self._run(run, request, payload, receipt))
+        run = BackgroundRun(draft.background, self._options.background_bytes, self._budget, streamed=streamed)
+        draft.payload, draft.body = {}, b""
+        scope.run, scope.open_stream = run, run.open_stream
+        run.task = asyncio.get_running_loop().create_task(self._run(run, request, payload, scope))
+        del payload
         run.task.add_done_callback(lambda _: run.settle())
         key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
         self._runs[key] = run
-        task = asyncio.get_running_loop().create_task(self._finish(run, key, receipt))
+        task = asyncio.get_running_loop().create_task(self._finish(run, key, scope))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await run.settled()
@@ -233,17 +112,17 @@ class BackgroundRuns:
         return web.Response(body=state, content_type="application/json", headers=ids)
 
     async def _run(
-        self, run: BackgroundRun, request: web.Request, payload: Json, receipt: Receipt
+        self, run: BackgroundRun, request: web.Request, payload: Json, scope: RequestScope
     ) -> web.StreamResponse:
         """Answer the request. Neither the client's connection nor `payload` is kept meanwhile."""
         headers = CIMultiDict(request.headers)
         for name in _DROPPED:
             headers.popall(name, None)
         assert run.request is not None
-        body = await compute(len(run.request.input), partial(_streamed, payload), receipt.owner, request)
+        body = await compute(len(run.request.input), partial(_streamed, payload), scope.receipt.owner, request)
         copy = without_connection(request, headers, body)
         del request, payload, body
-        return await self._answer(copy, run.open_stream, Dialect.RESPONSES, receipt)
+        return await self._answer(copy, scope)
 
     async def send(self, request: web.Request, run: BackgroundRun, after: int, request_id: str) -> web.StreamResponse:
         """Send the events of a run after this number, and those to come. A client that leaves ends nothing."""
@@ -277,12 +156,12 @@ class BackgroundRuns:
                 run.task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _finish(self, run: BackgroundRun, key: tuple[str, str], receipt: Receipt) -> None:
+    async def _finish(self, run: BackgroundRun, key: tuple[str, str], scope: RequestScope) -> None:
         """Store the last state of a run that was not stored, and forget the run after a while."""
         assert run.task is not None
         await asyncio.wait((run.task,))
-        receipt.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
-        receipt.background = None  # receipts are kept longer
+        receipt = scope.receipt
+        scope.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
         failed, stored = _failed(run), True
         if not run.accepted or (failed is not None and run.streamed):  # the client got the error
             run.forget()

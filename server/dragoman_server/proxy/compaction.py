@@ -23,11 +23,10 @@ from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.compaction_options import SHARE
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import UPSTREAM, StateOptions
-from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.draft import CompactionStep, Draft, Turn
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.resolve_request import CONTINUED
-from dragoman_server.proxy.upstream_request import COMPACT
+from dragoman_server.proxy.request_keys import COMPACT, CONTINUED
+from dragoman_server.receipt import Receipt
 from dragoman_server.routing.router import Target
 
 Row = tuple[LossCode, tuple[str | int, ...], str]
@@ -51,35 +50,11 @@ _CONVERSATIONS: Final = 1024
 """Most conversations whose failures are kept, as clients choose their number."""
 
 
-class CompactingTurn(NamedTuple):
-    """The reply of a request whose input was replaced."""
-
-    reply: StoredReply
-
-    def relocate(self, error: ClientRequestError) -> None:
-        """Leave the error as it is: the input was checked before."""
-
-
-class CompactionStep(NamedTuple):
-    """The compaction of one request. `payload` is the request without what asks for it.
-
-    `threshold` is the number of tokens from which on it is compacted before its reply; 0 for a request to compact, for
-    which `whole` is True at the endpoint of its own. `gate` is True if the gateway decided by itself.
-    """
-
-    payload: Json
-    threshold: int = 0
-    whole: bool = False
-    gate: bool = False
-
-
 class _Request(NamedTuple):
-    """A request whose conversation is to be compacted before its reply. `size` is the number of bytes of `payload`."""
+    """A request whose conversation is to be compacted before its reply. `size` is the number of bytes of its JSON."""
 
-    incoming: web.Request
     receipt: Receipt
-    loaded: LoadedConfig
-    payload: Json
+    draft: Draft
     size: int
 
 
@@ -127,21 +102,22 @@ class Compactions:
         if triggered:
             left["input"] = given[:-1]
         if whole:
-            return CompactionStep({**left, "stream": False, "store": False}, whole=True)
+            return CompactionStep({**left, "stream": False, "store": False}, payload, whole=True)
         if triggered:
-            return CompactionStep(left)
+            return CompactionStep(left, payload)
         window = self._window(payload.get("model"), target)
         if managed and (threshold := _threshold(payload[_MANAGEMENT], int(window * (self._options.share or SHARE)))):
-            return CompactionStep(left, threshold)
+            return CompactionStep(left, payload, threshold)
         if gated and window:
-            return CompactionStep(payload, int(window * self._options.share), gate=True)
+            return CompactionStep(payload, payload, int(window * self._options.share), gate=True)
         return None
 
-    def decrypted(self, receipt: Receipt, payload: Json, body: bytes) -> tuple[Json, bytes]:
-        """Return a request whose compacted histories can be read, as an object and as bytes."""
+    def decrypt(self, receipt: Receipt, draft: Draft) -> None:
+        """Make the compacted histories of a request readable."""
         assert self._cipher is not None
-        readable = self._cipher.decrypted(payload, _owner(receipt))
-        return (payload, body) if readable is payload else (readable, json_dumps(readable))
+        readable = self._cipher.decrypted(draft.payload, _owner(receipt))
+        if readable is not draft.payload:
+            draft.payload, draft.body = readable, json_dumps(readable)
 
     def _held(self, wrapped: str, owner: str) -> str:
         """Return a history as clients hold it."""
@@ -152,83 +128,72 @@ class Compactions:
         windows = [self._options.window(str(model), provider) for provider in _providers(target)]
         return min(filter(None, windows), default=0)
 
-    async def run(
-        self,
-        step: CompactionStep,
-        incoming: web.Request,
-        receipt: Receipt,
-        loaded: LoadedConfig,
-        target: Target,
-        payload: Json,
-        body: bytes,
-    ) -> tuple[Target, Json, bytes]:
-        """Return the target, and the request that is sent in place of `payload`, as an object and as bytes.
+    async def run(self, step: CompactionStep, receipt: Receipt, draft: Draft) -> None:
+        """Replace the request by the one that is sent in its place.
 
-        `payload` is that of the step, with the whole conversation as its input; `body` is that of the client, or
-        `payload` if it was changed. Raises DragomanError.
+        Its payload is that of the step, with the whole conversation as its input; its body is the client's, or that of
+        the payload if it was changed. Raises DragomanError.
         """
         if not step.threshold:
             if self._options.model:
-                target = loaded.router.resolve(self._options.model, Dialect.RESPONSES)
-            payload = await self._summary_request(step, receipt, loaded, target, payload, len(body))
-            return target, payload, json_dumps(payload)
+                draft.target = draft.loaded.router.resolve(self._options.model, Dialect.RESPONSES)
+            await self._ask_for_summary(step, receipt, draft)
+            return
         if not step.gate:
-            body = json_dumps(payload)
+            draft.body = json_dumps(draft.payload)
         # A token is a byte at least. An explanation calls no model, and an invalid request is rejected later.
-        given: Any = payload.get("input")
-        if len(body) >= step.threshold and receipt.metrics is not None and type(given) in (str, list):
-            request = _Request(incoming, receipt, loaded, payload, len(body))
+        size, given = len(draft.body), draft.payload.get("input")
+        if size >= step.threshold and draft.is_sent and type(given) in (str, list):
+            request = _Request(receipt, draft, size)
             changed = await (self._gate if step.gate else self._manage)(request, step.threshold)
             if changed is not None:
-                return target, changed, json_dumps(changed)
-        return target, payload, body
+                draft.payload, draft.body = changed, json_dumps(changed)
 
-    async def _summary_request(
-        self, step: CompactionStep, receipt: Receipt, loaded: LoadedConfig, target: Target, payload: Json, size: int
-    ) -> Json:
-        """Return the request for the summary of a conversation, and let its reply be that of a request to compact."""
+    async def _ask_for_summary(self, step: CompactionStep, receipt: Receipt, draft: Draft) -> None:
+        """Request the summary of a conversation, and let its reply be that of a request to compact."""
         from dragoman.threads import compacted_response, plan  # imported here: few gateways need it
 
+        payload = draft.payload
         model = self._options.model or payload["model"]
-        room = int(self._window(model, target) * SHARE)
-        compaction = await compute(size, lambda: plan(_checked(payload, receipt, loaded), room=room), receipt.owner)
-        reply = _reply_of(receipt)
+        room = int(self._window(model, draft.target) * SHARE)
+        compaction = await compute(len(draft.body), lambda: plan(_checked(draft), room=room), receipt.owner)
+        reply = _reply_of(draft)
         reply.evicted, reply.stream = compaction.rows, payload.get("stream") is True
         wrap, owner = compaction.wrapped_window if step.whole else compaction.wrapped, _owner(receipt)
         reply.summarised = lambda summary: self._held(wrap(summary, model), owner)
         if step.whole:
             reply.shaped = partial(compacted_response, compaction.window())
-        return compaction.request(model)
+        draft.payload = compaction.request(model)
+        draft.body = json_dumps(draft.payload)
 
     async def _manage(self, request: _Request, threshold: int) -> Json | None:
         """Compact all of a request's input, and let its reply begin with the item. Returns None if nothing is done."""
         from dragoman.threads import own_items
 
-        items = own_items(request.payload)
+        payload = request.draft.payload
+        items = own_items(payload)
         wrapped, rows = await self._compacted(request, items, items, threshold)
         if rows:
-            reply = _reply_of(request.receipt)
+            reply = _reply_of(request.draft)
             reply.compaction = self._held(wrapped, _owner(request.receipt)) if wrapped else ""
             reply.evicted = rows
-        return {**request.payload, "input": [_item(wrapped)]} if wrapped else None
+        return {**payload, "input": [_item(wrapped)]} if wrapped else None
 
     async def _gate(self, request: _Request, threshold: int) -> Json | None:
         """Compact what a request continues, and store the item before its own input. Returns None if nothing is done.
 
         A response that is not stored would be compacted again with each request that continues the same one.
         """
-        from dragoman_server.proxy.stored_responses import StoredTurn
-
-        turn, given = request.receipt.turn, request.payload["input"]
-        if not isinstance(turn, StoredTurn) or turn.reply.keep is None:
+        turn, given = request.draft.turn, request.draft.payload["input"]
+        if turn is None or turn.request is None or turn.reply.keep is None:
             return None
         before, own = given[: turn.items], given[turn.items :]
         wrapped, turn.reply.evicted = await self._compacted(request, before, given, threshold)
         if not wrapped:
             return None
         turn.request.begin_with(_item(self._held(wrapped, _owner(request.receipt))))
-        request.receipt.turn = turn._replace(items=1)
-        return {**request.payload, "input": [_item(wrapped), *own]}
+        request.draft.turn = turn._replace(items=1)
+        return {**request.draft.payload, "input": [_item(wrapped), *own]}
 
     async def _compacted(
         self, request: _Request, items: list[Any], whole: list[Any], threshold: int
@@ -238,7 +203,7 @@ class Compactions:
         `whole` is the input of the request, of which the items are the beginning.
         """
         job = partial(_planned, request, items, whole, threshold)
-        total, compaction, wrapped = await compute(request.size, job, request.receipt.owner, request.incoming)
+        total, compaction, wrapped = await compute(request.size, job, request.receipt.owner, request.draft.request)
         if total < threshold or wrapped:
             return wrapped, compaction.rows if compaction is not None else ()
         if compaction is None:
@@ -251,9 +216,9 @@ class Compactions:
 
     async def _summarised(self, request: _Request, items: list[Any]) -> str:
         """Return the wrapped history of these items with a summary; empty if that failed."""
-        incoming, receipt = request.incoming, request.receipt
-        model, now = str(request.payload["model"]), asyncio.get_running_loop().time()
-        place = model, conversation_digest(Dialect.RESPONSES, request.payload, receipt.owner)
+        incoming, receipt, payload = request.draft.request, request.receipt, request.draft.payload
+        model, now = str(payload["model"]), asyncio.get_running_loop().time()
+        place = model, conversation_digest(Dialect.RESPONSES, payload, receipt.owner)
         if now - self._failed.get(place, -PAUSE) < PAUSE:
             return ""
         asked = {"model": model, "input": [*items, {"type": _TRIGGER}], "store": False}
@@ -284,33 +249,33 @@ def _planned(
     """
     from dragoman.threads import evict, input_tokens, is_worth, plan
 
-    total = input_tokens({**request.payload, "input": whole})
+    payload = request.draft.payload
+    total = input_tokens({**payload, "input": whole})
     if total < threshold:
         return total, None, ""
-    _checked(request.payload, request.receipt, request.loaded)
+    _checked(request.draft)
     compaction = evict(items, total, threshold)
     if compaction is not None:
-        return total, compaction, compaction.wrapped("", str(request.payload["model"]))
+        return total, compaction, compaction.wrapped("", str(payload["model"]))
     compaction = plan(items)
     return total, compaction if is_worth(compaction, items, threshold) else None, ""
 
 
-def _checked(payload: Json, receipt: Receipt, loaded: LoadedConfig) -> list[Any]:
+def _checked(draft: Draft) -> list[Any]:
     """Return the items of a request. Raises ClientRequestError if they cannot be translated."""
     from dragoman.threads import checked_items
 
     try:
-        return checked_items(payload, loaded.config.server.limits)
+        return checked_items(draft.payload, draft.loaded.config.server.limits)
     except ClientRequestError as error:
-        if receipt.turn is not None:
-            receipt.turn.relocate(error)
+        if draft.turn is not None:
+            draft.turn.relocate(error)
         raise
 
 
-def _reply_of(receipt: Receipt) -> StoredReply:
-    """Return the parameters of the reply, which the receipt has from now on."""
-    turn = CompactingTurn(receipt.turn.reply if receipt.turn is not None else StoredReply({}))
-    receipt.turn = turn
+def _reply_of(draft: Draft) -> StoredReply:
+    """Return the parameters of the reply, which the draft has from now on. Its input was checked, and is replaced."""
+    draft.turn = turn = Turn(draft.turn.reply if draft.turn is not None else StoredReply({}))
     return turn.reply
 
 

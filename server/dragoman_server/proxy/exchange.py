@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from aiohttp import web
-from multidict import istr
 
-from dragoman import Dialect, DragomanError, Failure, Losses, Translation, UpstreamError
+from dragoman import DragomanError, Failure, UpstreamError
 from dragoman.aio import (
-    DEFECT,
-    ClientGone,
     Downstream,
     DownstreamResponse,
-    EventStream,
     ProxyStream,
     SlicedResponse,
     StreamTimers,
     UpstreamResponse,
+    first_failure,
     keep_reply,
     open_proxy_stream,
     ping_of,
@@ -29,52 +26,53 @@ from dragoman.aio import (
 )
 from dragoman.errors import FailureKind
 from dragoman.gateway import quote
-from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
 from dragoman_server.observability.logs import log_request
-from dragoman_server.observability.receipts import Receipt, ended_by
-from dragoman_server.observability.throttled_log import UpstreamWarnings
 from dragoman_server.proxy.early_response import EarlyResponse
+from dragoman_server.proxy.error_ladder import failure_of
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
-from dragoman_server.routing.response_issuers import ExpectedResponse
+from dragoman_server.proxy.recorded_reply import RecordedDownstream, record_stream
+from dragoman_server.proxy.reply_headers import add_loss_header, event_stream
+from dragoman_server.receipt import ended_by
 from dragoman_server.routing.router import listed
+from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
-LOSS_HEADER = "x-dragoman-loss"
-OpenStream = Callable[[StreamTimers, dict[str, str]], Downstream]
-"""Returns what the stream of an exchange with these timers is sent to. It may add to the headers of the response."""
 _NO_HEADERS: Mapping[str, str] = {}
-Record = Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
-"""Returns the batches that it is called with, and records them."""
 STREAM_STATUS = 200
 """The status of every streamed response."""
 
 
-@dataclass(slots=True)
 class Exchange:
-    """One translated request. `answer` builds the client's response and completes the receipt."""
+    """The reply to one translated request. `answer` builds the client's response and completes the receipt."""
 
-    client: Dialect
-    translation: Translation
-    provider: str
-    receipt: Receipt
-    upstream_warnings: UpstreamWarnings
-    early: EarlyResponse | None = None
-    limits: Mapping[str, str] = field(default_factory=dict)
-    """Headers with the rate limits of the client's key. They replace the upstream's, which are the gateway's own."""
-    stream: ProxyStream | None = None
-    """The upstream's stream, if its first event was read already (`proxy.attempts`)."""
-    whole: bytes | None = None
-    """The client's body of a reply that is not streamed, if it was read already (`proxy.attempts`)."""
-    record: Record | None = None
-    """Records the batches of a stream that are sent, if it is recorded (`proxy.stream_recorder`)."""
-    open_stream: OpenStream | None = None
-    """Replaces the response to the request as the receiver of the stream."""
-    models_at: Callable[[str, KeyRecord | None], Sequence[str]] | None = None
-    """Returns the models that the provider of a name lists, and that a key permits, for the error of an unknown one."""
-    expected: ExpectedResponse | None = None
-    """The response that the upstream is to store, if a later request that continues it must go to the same one."""
+    __slots__ = ("_early", "_scope", "_stream", "_whole")
+
+    def __init__(self, scope: RequestScope) -> None:
+        self._scope = scope
+        self._early: EarlyResponse | None = None
+        self._stream: ProxyStream | None = None
+        """The upstream's stream, once it has begun."""
+        self._whole: bytes | None = None
+        """The client's body of a reply that is not streamed, once it was read."""
+
+    async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
+        """Read and translate a whole reply, or a stream up to its first event.
+
+        Returns the failure if the first event is an error that would be forwarded as it is. Raises DragomanError.
+        """
+        if self._scope.translation.stream:
+            self._stream = stream = await open_proxy_stream(self._scope.translation, answer, timers)
+            return first_failure(stream)
+        self._whole = await self._read_whole(answer)
+        return None
+
+    async def drop(self) -> None:
+        """Close a stream that has begun, as another attempt follows."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            await stream.batches.aclose()
 
     def answer(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers
@@ -83,13 +81,13 @@ class Exchange:
 
         Raises DragomanError for a failure before the response has begun.
         """
+        scope = self._scope
         if log.isEnabledFor(logging.DEBUG):
-            seconds = self.receipt.seconds()
-            log.debug("%s upstream answered %d after %.3f s", self.receipt.request_id, answer.status, seconds)
+            log.debug("%s upstream answered %d after %.3f s", scope.receipt.request_id, answer.status, scope.seconds())
         if not 200 <= answer.status < 300:
             return self._upstream_error(answer)
         headers = self._headers(answer)
-        if not self.translation.stream:
+        if not scope.translation.stream:
             return self._whole_reply(answer, headers)
         return self._streamed_reply(request, answer, timers, headers)
 
@@ -97,169 +95,163 @@ class Exchange:
         self, request: web.Request, opening: Awaitable[UpstreamResponse], timers: StreamTimers, seconds: float
     ) -> web.StreamResponse:
         """Await the upstream's response, then handle it as `answer` does. After `seconds`, start without it."""
-        early = self.early = EarlyResponse(lambda: self._downstream(request, self._own_headers(), timers), seconds)
+        early = self._early = EarlyResponse(lambda: self._downstream(request, self._own_headers(), timers), seconds)
         try:
             answer = await opening
-            self.translation.body = b""
+            self._scope.translation.body = b""
             try:
                 return await self.answer(request, answer, timers)
             finally:
                 await answer.close()
-        except (ClientGone, ConnectionError):
-            raise
         except Exception as error:
-            client = await early.take()
-            if client is None:
+            failure = failure_of(error)
+            client = await early.take() if failure is not None else None
+            if failure is None or client is None:
                 raise
             if not isinstance(error, DragomanError):
-                log.exception("%s failed by a defect", self.receipt.request_id)
-            failure = error.failure if isinstance(error, DragomanError) else replace(DEFECT)
+                log.exception("%s failed by a defect", self._scope.receipt.request_id)
             return await self._fail_started(client, failure)
         finally:
             early.stop()
 
     async def _started(self) -> Downstream | None:
         """Return the response that was started before the upstream's response arrived, or None."""
-        return await self.early.take() if self.early is not None else None
+        return await self._early.take() if self._early is not None else None
 
     async def _fail_started(self, client: Downstream, failure: Failure) -> web.StreamResponse:
         """Send an error in a response of which only the headers were sent."""
-        failure = self.translation.error_of(failure).failure
-        return await self._write_to_started(client, self.translation.error_stream(failure))
-
-    async def _write_to_started(self, client: Downstream, body: bytes) -> web.StreamResponse:
-        """Send the whole body of a response of which only the headers were sent."""
-        self._finish_receipt("answered without a stream", "completed", STREAM_STATUS)
+        translation, recording = self._scope.translation, self._scope.recording
+        body = translation.error_stream(translation.error_of(failure).failure)
+        if recording is not None:
+            recording.wrote(body)
+        self._finish("answered without a stream", "completed", STREAM_STATUS)
         await client.end(body)
         client.close()
         return client.response or web.StreamResponse()
 
     async def _whole_reply(self, answer: UpstreamResponse, headers: dict[str, str]) -> web.StreamResponse:
         """Translate a reply that is not streamed."""
-        written = self.whole if self.whole is not None else await self.read_whole(answer)
+        translation = self._scope.translation
+        written = self._whole if self._whole is not None else await self._read_whole(answer)
         self._note_issuer()
-        if (stored := self.translation.context.stored) is not None:
+        if (stored := translation.context.stored) is not None:
             written = await keep_reply(stored, written)
-        self._finish_receipt("completed", "completed", answer.status)
-        return self._json_response(answer, written, headers)
+        add_loss_header(headers, translation.losses)
+        response = SlicedResponse(status=answer.status, body=written, content_type="application/json", headers=headers)
+        if (recording := self._scope.recording) is not None:
+            recording.replied(response.status, response.headers, written)
+        self._finish("completed", "completed", answer.status)
+        return response
 
-    async def read_whole(self, answer: UpstreamResponse) -> bytes:
+    async def _read_whole(self, answer: UpstreamResponse) -> bytes:
         """Read and translate a reply that is not streamed. Raises DragomanError."""
-        translation = self.translation
+        translation = self._scope.translation
         body = await answer.read(translation.context.limits.reply_body)
         if len(body) <= LONG_BODY:
             return translation.reply(body, answer.headers)
-        return await compute(len(body), partial(translation.reply, body, answer.headers), self.receipt.owner)
-
-    def _json_response(self, answer: UpstreamResponse, body: bytes, headers: dict[str, str]) -> web.Response:
-        add_loss_header(headers, self.translation.losses)
-        return SlicedResponse(status=answer.status, body=body, content_type="application/json", headers=headers)
+        return await compute(len(body), partial(translation.reply, body, answer.headers), self._scope.receipt.owner)
 
     async def _upstream_error(self, answer: UpstreamResponse) -> web.StreamResponse:
         """Translate an error status. A body that is in the client's envelope already is passed through."""
-        translation = self.translation
+        scope, receipt = self._scope, self._scope.receipt
+        translation, provider = scope.translation, receipt.provider or ""
         try:
             body = await answer.read(translation.context.limits.reply_body)
         except UpstreamError:
             body = b""  # the status is what matters: clients decide by it whether to retry
         error = translation.error(answer.status, body, answer.headers)
         failure = error.failure
-        if (
-            failure.kind is FailureKind.NOT_FOUND
-            and self.models_at is not None
-            and not translation.direction.passthrough
-        ):
-            names = self.models_at(self.provider, self.receipt.key)
+        if failure.kind is FailureKind.NOT_FOUND and not translation.direction.passthrough:
+            names = scope.services.known_models.names_at(provider, receipt.key)
             if names and translation.upstream_model not in names:
-                failure = replace(failure, message=f"{failure.message}; {self.provider} has the models {listed(names)}")
+                failure = replace(failure, message=f"{failure.message}; {provider} has the models {listed(names)}")
                 error = translation.error_of(failure)
         if (started := await self._started()) is not None:
             return await self._fail_started(started, failure)
-        response = web_response(error, self.client, self.receipt.request_id)
-        response.headers.update(self.limits)
+        response = web_response(error, receipt.client, receipt.request_id)
+        response.headers.update(scope.rate_headers)
         add_loss_header(response.headers, translation.losses)
-        self._finish_receipt(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
+        if scope.recording is not None:
+            scope.recording.replied_whole(response)
+        self._finish(f"refused with {answer.status} ({failure.kind})", "refused", response.status)
         return response
 
     async def _streamed_reply(
         self, request: web.Request, answer: UpstreamResponse, timers: StreamTimers, headers: dict[str, str]
     ) -> web.StreamResponse:
         answer.headers = _NO_HEADERS
-        stream = self.stream or await open_proxy_stream(self.translation, answer, timers)
+        scope = self._scope
+        stream = self._stream or await open_proxy_stream(scope.translation, answer, timers)
         self._note_issuer()
-        if self.record is not None:
-            stream.batches = self.record(stream.batches)
+        if scope.recording is not None:
+            record_stream(stream, scope.recording)
+        if scope.record is not None:
+            stream.batches = scope.record(stream.batches)
         downstream = await self._started()
-        self.receipt.begin()
+        scope.begun()
         if downstream is None:
-            add_loss_header(headers, self.translation.losses)
+            add_loss_header(headers, scope.translation.losses)
             downstream = self._downstream(request, headers, timers)
         del headers, request  # an open stream must not keep them in memory
         how = "abandoned"  # a client that disconnects cancels this; the receipt must be completed all the same (T-75)
         try:
             how = await send_proxy_stream(downstream, stream, timers)
         finally:
-            self._finish_receipt(how, how, STREAM_STATUS)
+            self._finish(how, how, STREAM_STATUS)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
     def _note_issuer(self) -> None:
         """Keep the provider that issued the response, before the client learns the response's id."""
-        if self.expected is not None:
-            self.expected.issued(self.translation.response_id)
-            self.expected = None
+        scope = self._scope
+        if scope.expected is not None:
+            scope.expected.issued(scope.translation.response_id)
+            scope.expected = None
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
-        if self.open_stream is not None:
-            return self.open_stream(timers, headers)
-        ping = ping_of(self.client, self.translation.context.knobs.heartbeats)
-        return DownstreamResponse(request, event_stream(headers), timers, ping)
+        scope, recording = self._scope, self._scope.recording
+        if scope.open_stream is not None:
+            downstream = scope.open_stream(timers, headers)
+            if recording is not None:
+                recording.replied(STREAM_STATUS, headers)
+            return downstream
+        response = event_stream(headers)
+        ping = ping_of(scope.receipt.client, scope.translation.context.knobs.heartbeats)
+        if recording is None:
+            return DownstreamResponse(request, response, timers, ping)
+        recording.replied(STREAM_STATUS, headers)
+        return RecordedDownstream(request, response, timers, ping, recording)
 
     def _own_headers(self) -> dict[str, str]:
         """Return the headers that do not depend on the upstream's response."""
-        own = self.receipt.request_id
-        headers = {self.client.request_id_header: own, OWN_ID: own, **self.limits}
-        add_loss_header(headers, self.translation.losses)
+        receipt = self._scope.receipt
+        own = receipt.request_id
+        headers = {receipt.client.request_id_header: own, OWN_ID: own, **self._scope.rate_headers}
+        add_loss_header(headers, self._scope.translation.losses)
         return headers
 
     def _headers(self, answer: UpstreamResponse) -> dict[str, str]:
-        headers = self.translation.reply_headers(answer.headers, rate_limits=not self.limits)
-        headers[OWN_ID] = self.receipt.request_id
-        if self.limits:
-            headers.update(self.limits)
+        scope = self._scope
+        headers = scope.translation.reply_headers(answer.headers, rate_limits=not scope.rate_headers)
+        headers[OWN_ID] = scope.receipt.request_id
+        if scope.rate_headers:
+            headers.update(scope.rate_headers)
         return headers
 
-    def _finish_receipt(self, how: str, ended: str, status: int) -> None:
+    def _finish(self, how: str, ended: str, status: int) -> None:
         """Log the request's line and complete the receipt."""
-        context = self.translation.context
-        losses, failure = context.losses, context.failure
+        scope, receipt, translation = self._scope, self._scope.receipt, self._scope.translation
+        losses, failure = translation.context.losses, translation.context.failure
         if failure is not None and ended != "refused":
             ended = ended_by(failure)
             how = f"{ended} in the stream ({error_word(failure)})"
         level, note = logging.INFO, ""
         if failure is not None:
-            level, note = self.upstream_warnings.level(self.provider, failure)
+            level, note = scope.warnings.level(receipt.provider, failure)
         if log.isEnabledFor(level):
-            summary = f"{direction_text(self.translation)} {how}"
-            log_request(level, request_line(self.receipt, summary, ended, status, error=failure, note=note))
+            summary = f"{direction_text(translation)} {how}"
+            line = request_line(receipt, summary, ended, status, scope.seconds(), error=failure, note=note)
+            log_request(level, line)
             if log.isEnabledFor(logging.DEBUG):
                 for code, path, done in losses.rows:
-                    log.debug("%s loss %s at %s: %s", self.receipt.request_id, code, quote(path), quote(done))
-        self.receipt.end(ended, status)
-
-
-def add_loss_header(headers: MutableMapping[str, str], losses: Losses | None) -> None:
-    """Add the codes and counts of the losses so far."""
-    if losses:
-        headers[LOSS_HEADER] = losses.header()
-
-
-# The response's multidict would convert plain strings into this type for each response.
-_CONTENT_TYPE, _CACHE_CONTROL, _ACCEL = istr("Content-Type"), istr("Cache-Control"), istr("X-Accel-Buffering")
-
-
-def event_stream(headers: dict[str, str]) -> EventStream:
-    """Return a response that is an event stream. Its headers are added to `headers`."""
-    headers[_CONTENT_TYPE] = "text/event-stream; charset=utf-8"
-    headers[_CACHE_CONTROL] = "no-cache"
-    headers[_ACCEL] = "no"  # nginx would otherwise buffer the stream
-    return EventStream(headers=headers)
+                    log.debug("%s loss %s at %s: %s", receipt.request_id, code, quote(path), quote(done))
+        scope.end(ended, status)

@@ -28,8 +28,8 @@ from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal, User_co
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import HOOK
+from dragoman_server.receipt import Receipt
 from dragoman_server.routing.router import Router
 from dragoman_server.routing.router import Target as RoutedTarget
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dragoman_server.observability.captures.captures import Captures
     from dragoman_server.observability.metrics_export import MetricsExport
     from dragoman_server.observability.tracing.tracer import Tracer
+    from dragoman_server.proxy.stream_recorder import StreamRecorder
 
 
 class Instruments:
@@ -59,6 +60,8 @@ class Instruments:
             from dragoman_server.observability.metrics_export import create_metrics_export
 
             self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
+        self.recorder: StreamRecorder | None = None
+        """Records single streams. A console sets it while it records some."""
 
     def configure(self, config: Config) -> list[str]:
         """Use a new configuration. Returns the names of the tables whose change takes effect after a restart."""

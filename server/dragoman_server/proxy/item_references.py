@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dragoman import ClientRequestError
 from dragoman.errors import LimitExceeded
@@ -13,9 +13,7 @@ from dragoman.threads import Node, find_items, item_not_stored, response_of, wit
 from dragoman.wire import Json, json_dumps
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import READ_MAX
-
-if TYPE_CHECKING:
-    from dragoman_server.proxy.stored_responses import StoredResponses
+from dragoman_server.proxy.stored_responses import StoredResponses
 
 
 async def with_stored_items(

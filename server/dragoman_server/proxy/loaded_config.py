@@ -93,6 +93,21 @@ class LoadedConfig:
         return (*known, key) if key is not None and is_secret(key) else known
 
 
+class CurrentConfig:
+    """The configuration of new requests, which `Gateway.reconfigure` replaces."""
+
+    __slots__ = ("loaded",)
+
+    def __init__(self, loaded: LoadedConfig) -> None:
+        self.loaded = loaded
+
+    def learn_output_limit(self, name: str, model: str, limit: int) -> None:
+        """Keep the largest output limit of a model at the provider `name`, in tokens."""
+        provider = self.loaded.config.providers.get(name)
+        if provider is not None:
+            self.loaded.output_limits.add(provider, model, limit)
+
+
 def with_fixed(running: Config, new: Config) -> tuple[Config, list[str]]:
     """Return `new` with the fixed settings of `running`, and the paths of the fixed settings that differ."""
     changed: list[str] = []

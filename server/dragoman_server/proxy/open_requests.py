@@ -21,6 +21,8 @@ class OpenRequests:
 
     def __init__(self) -> None:
         self._timers: set[StreamTimers] = set()
+        self.stopping = False
+        """True once the gateway stops: no further requests are admitted."""
         self._idle: asyncio.Event | None = None
         """Set when no request is open, or when that is no longer waited for; made when it is waited for."""
 

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from dragoman import UpstreamError
 from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.gateway import lower_cap, quote, read_error
-from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.read_response import ReadResponse
+from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
 REFUSALS = frozenset((400, 413, 422))
 """Statuses of a refused output cap."""
-Learn = Callable[[str, str, int], None]
-"""Keeps the largest output limit of a provider's model, in tokens."""
 
 
 class OutputCapTransport:
-    """Wraps the transport `inner` for the requests of one exchange.
+    """Wraps the transport `inner` for the upstream requests of one request of a client.
 
     A request that is refused with an error that names a lower output cap is sent once more with that cap.
     """
 
-    __slots__ = ("_exchange", "_inner", "_learn")
+    __slots__ = ("_inner", "_scope")
 
-    def __init__(self, inner: Transport, exchange: Exchange, learn: Learn) -> None:
+    def __init__(self, inner: Transport, scope: RequestScope) -> None:
         self._inner = inner
-        self._exchange = exchange
-        self._learn = learn
+        self._scope = scope
 
     async def open(self, request: UpstreamRequest, timers: StreamTimers) -> UpstreamResponse:
         """Send the request and return the response. Raises DragomanError."""
@@ -49,8 +45,7 @@ class OutputCapTransport:
         self, request: UpstreamRequest, timers: StreamTimers, response: UpstreamResponse
     ) -> UpstreamResponse:
         """Return the response to the request with the cap that a refusal names, or the refusal."""
-        exchange = self._exchange
-        translation = exchange.translation
+        receipt, translation = self._scope.receipt, self._scope.translation
         context, dialect = translation.context, translation.direction.upstream.dialect
         try:
             body = await response.read(context.limits.reply_body)
@@ -58,15 +53,15 @@ class OutputCapTransport:
             body = b""  # the exchange reports the status alone
         failure = read_error(dialect, response.status, body, response.headers, secrets=context.secrets)
         job = partial(lower_cap, request.body, failure.message, context.losses)
-        lowered = await compute(len(request.body), job, exchange.receipt.owner)
+        lowered = await compute(len(request.body), job, receipt.owner)
         if lowered is None:
             return ReadResponse(response, body)
         await response.close()
         sent, most, of_model = lowered
         if of_model:
-            self._learn(exchange.provider, translation.upstream_model, most)
-        request_id, model = exchange.receipt.request_id, quote(translation.upstream_model)
-        log.info("%s %s takes at most %d output tokens; the request is sent again", request_id, model, most)
+            self._scope.services.current.learn_output_limit(receipt.provider or "", translation.upstream_model, most)
+        model = quote(translation.upstream_model)
+        log.info("%s %s takes at most %d output tokens; the request is sent again", receipt.request_id, model, most)
         timers.restart()
         return await self._inner.open(replace(request, body=sent), timers)
 

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from dragoman import ClientRequestError
 from dragoman.errors import LimitExceeded
 from dragoman.threads import (
     ConversationHead,
+    Node,
     Outline,
     Section,
     StoredItems,
@@ -31,9 +32,6 @@ from dragoman.threads import (
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.store_health import unavailable
 
-if TYPE_CHECKING:
-    from dragoman_server.proxy.stored_responses import StoredResponses
-
 LONG_READ = 1024**2
 LONG_READS = 2
 """Reads of more than `LONG_READ` bytes at a time, one for each owner: each needs several times as much memory."""
@@ -41,10 +39,26 @@ READ_MAX = 256 * 1024**2
 """Bytes of stored responses that are read for one request. A history has less: replies repeat settings of requests."""
 
 
+class NodeReader(Protocol):
+    """Reads nodes of stored conversations. Its methods raise DragomanError (503)."""
+
+    async def path(self, owner: str, response_id: str) -> list[Outline]:
+        """Return the responses up to this one; none if one of them is not stored."""
+        ...
+
+    async def members(self, owner: str, conversation_id: str) -> list[Outline]:
+        """Return the nodes of a conversation without its branches."""
+        ...
+
+    async def nodes(self, owner: str, outlines: Sequence[Outline]) -> list[Node]:
+        """Return these nodes, without those that were deleted meanwhile."""
+        ...
+
+
 class StoredHistory:
     """The items of `stored`. A conversation has at most `max_chain` responses and changes."""
 
-    def __init__(self, stored: StoredResponses, max_chain: int) -> None:
+    def __init__(self, stored: NodeReader, max_chain: int) -> None:
         self._stored = stored
         self._max_chain = max_chain
         self._long_reads = asyncio.Semaphore(LONG_READS)

@@ -11,16 +11,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from aiohttp import web
-
-from dragoman import ClientRequestError, Dialect, DragomanError, Failure, LossCode
-from dragoman.errors import FailureKind, FailureOrigin, LimitExceeded
-from dragoman.gateway import StoredReply
+from dragoman import Dialect, DragomanError, Failure, LossCode
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.threads import (
     MemoryStore,
     Node,
@@ -29,21 +25,13 @@ from dragoman.threads import (
     Store,
     StoredRequest,
     StoreError,
-    check_outputs,
     new_node,
-    references,
-    relocate,
-    with_history,
 )
-from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
-from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.long_bodies import LONG_BODY, compute
-from dragoman_server.proxy.resolve_request import CONTINUED, RunInBackground
 from dragoman_server.proxy.store_health import StoreHealth, unavailable
 from dragoman_server.proxy.stored_history import StoredHistory
 from dragoman_server.routing.router import Target
@@ -55,19 +43,6 @@ EXPIRE_EVERY = 3600.0
 RETRY_EVERY = 1.0
 """Seconds between two attempts to reach a store that failed."""
 _MEMBERS_DEPTH = 2
-
-
-class StoredTurn(NamedTuple):
-    """The use of the store by one `request`. `items` is the number of input items before its own."""
-
-    reply: StoredReply
-    request: StoredRequest
-    items: int
-
-    def relocate(self, error: ClientRequestError) -> None:
-        """Let an error name a field of the client's own request."""
-        if self.request.parent is not None:
-            relocate(error, self.request, self.items)
 
 
 class StoredResponses:
@@ -118,76 +93,6 @@ class StoredResponses:
             return _serves(target.provider)
         return any(_serves(candidate.provider) for candidate in target.plan.candidates)
 
-    async def prepare(
-        self, incoming: web.Request, receipt: Receipt, payload: Json, body: bytes, limit: int
-    ) -> tuple[Json, bytes]:
-        """Return the request `incoming` with the whole conversation as its input, as an object and as bytes.
-
-        It has that already if it is continued on a connection (`CONTINUED`). The receipt gets the `turn` by which the
-        reply is stored. At most `limit` bytes are returned. Raises DragomanError.
-        """
-        if places := references(payload):
-            from dragoman_server.proxy.item_references import with_stored_items  # imported here: few clients send any
-
-            owner = owner_of(receipt.owner, receipt.key)
-            payload = await with_stored_items(self, owner, payload, places, limit)
-            body = self._written(payload, limit)
-        if len(body) <= LONG_BODY:
-            request = StoredRequest.read(payload)
-        else:
-            request = await compute(len(body), partial(StoredRequest.read, payload), receipt.owner, incoming)
-        background = payload.get("background") is True
-        if background:
-            self._check_background(incoming, receipt, payload, request)
-            payload = {key: value for key, value in payload.items() if key != "background"}
-            job = partial(self._written, payload, limit)
-            body = await compute(len(body), job, receipt.owner, incoming)
-        if request is None:
-            return payload, body
-        owner, items = owner_of(receipt.owner, receipt.key), 0
-        if request.parent is not None:
-            before, size = await self.history.of_request(owner, request, limit)
-            items, payload = len(before), with_history(payload, before)
-            check_outputs(payload, items)
-            job = partial(self._written, payload, limit)
-            body = await compute(size + len(body), job, receipt.owner, incoming)
-        fields = request.reply_fields(store=request.store)
-        # The length first: most requests carry nothing, and a key that is missing costs an exception.
-        if len(incoming) > 0 and (continued := incoming.get(CONTINUED)) is not None:
-            fields["previous_response_id"] = continued.previous
-            given = payload["input"]
-            items = len(given) - continued.own
-            request = await self.history.below(owner, request.after(continued.previous, given[items:])) or request
-        # Without the receipt, which would be in a reference cycle.
-        keep = partial(self._keep, owner, receipt.request_id, receipt.created, request) if request.store else None
-        if background:
-            fields["background"] = True
-        reply = StoredReply(fields, keep)
-        receipt.turn = StoredTurn(reply, request, items)
-        return payload, body
-
-    @staticmethod
-    def _written(payload: Json, limit: int) -> bytes:
-        body = json_dumps(payload)
-        if len(body) > limit:
-            raise LimitExceeded("request_body", limit, upstream=False)
-        return body
-
-    def _check_background(
-        self, incoming: web.Request, receipt: Receipt, payload: Json, request: StoredRequest | None
-    ) -> None:
-        """Raise RunInBackground for a request of a client, and DragomanError for one that cannot run there."""
-        if self.check_background is None:
-            message = "responses do not run in the background of this gateway; use `stream`"
-            raise ClientRequestError("background", message)
-        if request is None or not request.store:
-            raise ClientRequestError("background", "needs `store: true`: the response is read when it has ended")
-        if receipt.background is None and receipt.metrics is not None:  # not for an explanation
-            self.check_background(owner_of(receipt.owner, receipt.key))
-            raise RunInBackground(incoming, payload, request)
-
-    # --- the store ---------------------------------------------------------------------------------------------------
-
     async def path(self, owner: str, response_id: str) -> list[Outline]:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
         return await self._read("path", lambda: self._store.path_outline(owner, response_id)) or []
@@ -230,7 +135,7 @@ class StoredResponses:
         except StoreError as error:
             raise unavailable(error) from None
 
-    def _keep(
+    def keep(
         self,
         owner: str,
         request_id: str,
@@ -239,6 +144,7 @@ class StoredResponses:
         reply: bytes,
         losses: Mapping[LossCode, int],
     ) -> Awaitable[bool]:
+        """Store a reply before its end is sent. The result is whether the store has it."""
         work = self._put(new_node(owner, request_id, created, request, reply, losses), request_id)
         # A task: the end of a stream is not sent from one, and could not wait with a timeout. Memory does not wait.
         return work if self._options.kind == MEMORY else asyncio.get_running_loop().create_task(work)

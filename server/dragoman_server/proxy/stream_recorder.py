@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
 from aiohttp import web
 
-from dragoman.aio import Transport
-from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.exchange import Exchange
+from dragoman.aio import CallObserver, UpstreamRequest
+
+Record = Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
+"""Returns the batches that it is called with, and records them."""
+
+
+class StreamRecording(Protocol):
+    """The recording of both sides of one stream."""
+
+    def observe(self, call: UpstreamRequest) -> CallObserver:
+        """Return what records the upstream's side."""
+        ...
+
+    def sent(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """Yield the batches that are sent to the client, and record them."""
+        ...
 
 
 class StreamRecorder(Protocol):
     """Decides which requests are recorded. It is set only while it may record some."""
 
-    def attach(self, request: web.Request, receipt: Receipt, exchange: Exchange, transport: Transport) -> Transport:
-        """Return the transport for a request. If it is recorded, that transport and `exchange.record` report it."""
+    def begin(self, request: web.Request, request_id: str, clock: Callable[[], float]) -> StreamRecording | None:
+        """Return the recording of a request; None if it is not recorded. `clock` returns seconds since it arrived."""
         ...

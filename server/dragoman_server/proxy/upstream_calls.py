@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from aiohttp import web
 
@@ -12,7 +11,6 @@ from dragoman.aio import (
     Http11Transport,
     StreamTimers,
     Transport,
-    Upload,
     UpstreamRequest,
     UpstreamResponse,
 )
@@ -22,9 +20,6 @@ from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.routing.upstream_models import BODY_MAX
-
-Send = Callable[[UpstreamRequest, StreamTimers], Coroutine[Any, Any, UpstreamResponse]]
-"""Sends a request upstream and returns the response, as `Transport.open` does."""
 
 
 class UpstreamCalls:
@@ -64,25 +59,16 @@ class UpstreamCalls:
 
     @asynccontextmanager
     async def opened(
-        self,
-        call: UpstreamRequest,
-        request: web.Request,
-        upload: Upload | None = None,
-        send: Send | None = None,
-        transport: Transport | None = None,
+        self, call: UpstreamRequest, request: web.Request
     ) -> AsyncIterator[tuple[UpstreamResponse, StreamTimers]]:
-        """Send a request, with the body `upload` if there is one, and close its response at the end of the block.
+        """Send a request, and close its response at the end of the block.
 
-        `request` is the client's; `stop` waits for the block. `send` takes the place of the transport, and `transport`
-        that of the gateway's own. Raises UpstreamError, and what `upload` and `send` raise.
+        `request` is the client's; `stop` waits for the block. Raises UpstreamError.
         """
-        transport = transport or self.transport
+        transport = self.transport
         timers = self._open.add(request, call.timeouts)
         try:
-            if upload is None:
-                answer = await (send or transport.open)(call, timers)
-            else:
-                answer = await transport.open_upload(call, upload, timers)
+            answer = await transport.open(call, timers)
             try:
                 yield answer, timers
             finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from aiohttp import web
 
@@ -12,9 +11,8 @@ from dragoman.aio import UpstreamRequest
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.proxy.auth import outbound_headers
 from dragoman_server.proxy.loaded_config import LoadedConfig
+from dragoman_server.proxy.request_keys import COMPACT
 
-COMPACT: Final = web.RequestKey("dragoman.compact", bool)
-"""Set for requests to `POST /v1/responses/compact`. A body that passes through goes to the upstream's own endpoint."""
 SENDER = "x-dragoman-sender"
 """Header with a random value of the gateway, by which it recognises a request of its own that came back to it."""
 

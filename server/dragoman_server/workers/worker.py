@@ -138,7 +138,7 @@ class Worker:
                 await self._accept(runner)
                 if not self._stop.is_set() and runner.connections is not None:
                     drain.begin(runner.connections)
-                    gateway.websockets.leave()
+                    gateway.services.websockets.leave()
                     if not await self._drain_connections(drain, runner.connections):
                         await gateway.stop(0.0)
             finally:

@@ -12,22 +12,23 @@ from dragoman import DragomanError
 from dragoman.errors import FailureKind
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure
-from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.web_origins import is_loopback, is_same_origin, plain_host
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import identify
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 """Headers of proxies, whose clients may be anywhere."""
 
 
-async def check_access(gateway: Gateway, request: web.Request) -> Caller:
+async def check_access(services: Services, request: web.Request) -> Caller:
     """Return the client of a request to the console. Raises DragomanError (401, 403) if it may not use it."""
     _check_own_page(request)
-    caller = await gateway.identify(request)
+    caller = await identify(services, request)
     caller.require_admin()
     if caller.principal is not None:
         if not caller.principal.admin:
             raise _forbidden("this user may not open the console: the hook `authorize` returns admin = False for it")
-    elif not gateway.config.requires_key:
+    elif not services.config.requires_key:
         _check_local(request)
     return caller
 

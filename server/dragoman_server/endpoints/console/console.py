@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from aiohttp import web
 
-from dragoman import Dialect, DragomanError
-from dragoman.aio import DEFECT
+from dragoman import Dialect
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.console.access import check_access
 from dragoman_server.endpoints.console.exchange_view import exchange_view, own_view
@@ -19,7 +17,7 @@ from dragoman_server.endpoints.console.playground import Playground
 from dragoman_server.endpoints.console.recorder import NEXT_MAX, Recorder
 from dragoman_server.endpoints.console.rows import RowFilter
 from dragoman_server.endpoints.console.static_files import StaticFiles
-from dragoman_server.proxy.error_response import error_response
+from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import handle_expect
 
@@ -36,8 +34,9 @@ class Console:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._services = gateway.services
         self._files = StaticFiles()
-        self._recorder = Recorder(gateway)
+        self._recorder = Recorder(gateway.services.instruments)
         self._playground = Playground(gateway, self._recorder)
         self.live = LiveTable(gateway)
 
@@ -93,14 +92,10 @@ class Console:
 
         async def guarded(request: web.Request) -> web.StreamResponse:
             try:
-                await check_access(self._gateway, request)
+                await check_access(self._services, request)
                 return await endpoint(request)
-            except DragomanError as error:
-                failure = error.failure
-            except Exception:
-                log.exception("%s %s failed by a defect", request.method, request.path)
-                failure = replace(DEFECT)
-            return error_response(Dialect.CHAT, failure, self._gateway.new_id())
+            except Exception as error:
+                return answer_without_receipt(request, Dialect.CHAT, error, self._services.new_id())
 
         return guarded
 
@@ -111,7 +106,7 @@ class Console:
         return await self.live.snapshot(RowFilter.read(request.query))
 
     async def _exchange(self, request: web.Request) -> Json:
-        captures = self._gateway.captures
+        captures = self._services.instruments.captures
         store = captures.store if captures is not None else None
         return await exchange_view(self._gateway, self._recorder, request.match_info["request_id"], store)
 

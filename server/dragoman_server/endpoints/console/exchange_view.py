@@ -44,10 +44,10 @@ def own_view(gateway: Gateway, recorder: Recorder, request_id: str) -> Json | No
     if receipt is None:
         return None
     facts = receipt.facts
-    cost = gateway.usage.cost(facts.usage, facts.upstream_model) if facts is not None else None
+    cost = gateway.services.instruments.usage.cost(facts.usage, facts.upstream_model) if facts is not None else None
     recording = recorder.get(request_id)
     view: dict[str, Any] = {
-        "row": row_of(receipt),
+        "row": row_of(receipt, gateway.metrics.seconds),
         "receipt": orjson.Fragment(receipt.json()),
         "cost": str(cost) if cost is not None else None,
         "recording": recording.json() if recording is not None else None,

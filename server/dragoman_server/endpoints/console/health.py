@@ -13,6 +13,7 @@ from typing import Any
 
 from dragoman.wire import Json
 from dragoman_server.endpoints.console.rows import SCAN_MAX
+from dragoman_server.observability.ended_exchange import CostOf
 from dragoman_server.observability.metric_families import (
     BREAKERS_OPEN,
     CPU,
@@ -36,8 +37,8 @@ from dragoman_server.observability.metric_families import (
     Family,
     Totals,
 )
-from dragoman_server.observability.receipts import CostOf, Receipt
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.receipt import Receipt
 
 KEYS_MAX = 50
 """Most keys in the table of tokens by key."""
@@ -81,7 +82,7 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
     because it was not there, `cooling` while keys of it pause in this process, `working` if it got any request, else
     `unused`. Requests that the gateway rejected are no requests to a provider.
     """
-    routing = gateway.routing
+    routing = gateway.services.routing
     errors = _by_label(totals, UPSTREAM_ERRORS, 0)
     requests: Counter[str] = Counter()
     for (_, name, _, ended, _), value in totals.series(REQUESTS).items():
@@ -117,7 +118,7 @@ def provider_states(gateway: Gateway, totals: Totals) -> list[Json]:
 
 def own_keys(gateway: Gateway) -> Json:
     """Return tokens and cost by key, of the receipts that this worker keeps."""
-    return {"keys": keys_of(gateway.receipts.newest(), gateway.usage.cost)}
+    return {"keys": keys_of(gateway.receipts.newest(), gateway.services.instruments.usage.cost)}
 
 
 def keys_of(receipts: Iterable[Receipt], cost_of: CostOf) -> list[Json]:

@@ -114,4 +114,5 @@ class LiveTable:
     def own_rows(self, wanted: RowFilter, known: Known = frozenset()) -> Json:
         """Return the newest rows of this worker, and the number of its open requests."""
         gateway = self._gateway
-        return {"open": gateway.metrics.open_requests, "rows": newest_rows(gateway.receipts.newest(), wanted, known)}
+        rows = newest_rows(gateway.receipts.newest(), wanted, gateway.metrics.seconds, known)
+        return {"open": gateway.metrics.open_requests, "rows": rows}

@@ -17,6 +17,7 @@ from dragoman_server.endpoints.console.request_diff import BODY_MAX, request_dif
 from dragoman_server.endpoints.diagnostics import Diagnostics
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.steps.admit import identify
 
 
 class Playground:
@@ -24,6 +25,7 @@ class Playground:
 
     def __init__(self, gateway: Gateway, recorder: Recorder) -> None:
         self._gateway = gateway
+        self._services = gateway.services
         self._recorder = recorder
         self._diagnostics = Diagnostics(gateway)
 
@@ -32,7 +34,7 @@ class Playground:
 
         The query is that of `POST /v1/dragoman/explain`. `diff` is null if a body is too long to be compared.
         """
-        caller = await self._gateway.identify(request)
+        caller = await identify(self._services, request)
         body, explained = await self._diagnostics.explained(request, caller)
         sent = orjson.dumps(explained["body"])
         diff: Any = None

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from functools import partial
 
 from aiohttp import web
 
-from dragoman.aio import CallObserver, ObservedTransport, Transport, UpstreamRequest
+from dragoman.aio import CallObserver, UpstreamRequest
 from dragoman.wire import Json, SSEParser
 from dragoman_server.endpoints.console.frame_shape import FrameShape, shape_of
-from dragoman_server.observability.receipts import Receipt
-from dragoman_server.proxy.exchange import Exchange
-from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.instruments import Instruments
 
 _RECORD = web.RequestKey("dragoman.console.record", bool)
 """Marks a request of the playground."""
@@ -57,6 +54,17 @@ class Recording:
         if frames:
             self.batches.append((side, round(self._clock(), 4), len(data), [shape_of(frame) for frame in frames]))
 
+    def observe(self, call: UpstreamRequest) -> CallObserver:
+        """Return what records the upstream's side."""
+        return _UpstreamSide(self, call)
+
+    async def sent(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """Yield the batches that are sent to the client, and record them."""
+        async with aclosing(batches):
+            async for data in batches:
+                self.add("sent", data)
+                yield data
+
     def json(self) -> Json:
         """Return the recording."""
         return {"batches": self.batches, "dropped": self.dropped, "sizes": self.sizes}
@@ -65,8 +73,8 @@ class Recording:
 class Recorder:
     """The recordings of one gateway, by the ids of their requests. It is the gateway's recorder while it is needed."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
         self._remaining = 0
         """The number of next requests to record."""
         self._expected = 0
@@ -91,23 +99,22 @@ class Recorder:
             self._set()
 
     def _set(self) -> None:
-        self._gateway.recorder = self if self._remaining or self._expected else None
+        self._instruments.recorder = self if self._remaining or self._expected else None
 
     def get(self, request_id: str) -> Recording | None:
         """Return the recording of a request, or None."""
         return self._recordings.get(request_id)
 
-    def attach(self, request: web.Request, receipt: Receipt, exchange: Exchange, transport: Transport) -> Transport:
-        """Return the transport for a request, as `StreamRecorder` requires."""
+    def begin(self, request: web.Request, request_id: str, clock: Callable[[], float]) -> Recording | None:
+        """Return the recording of a request, as `StreamRecorder` requires."""
         if _RECORD not in request:
             if not self._remaining:
-                return transport
+                return None
             self.record_next(self._remaining - 1)
         if len(self._recordings) >= RECORDINGS_MAX:
             del self._recordings[next(iter(self._recordings))]
-        recording = self._recordings[receipt.request_id] = Recording(receipt.seconds)
-        exchange.record = partial(_recorded, recording=recording)
-        return ObservedTransport(transport, partial(_UpstreamSide, recording))
+        recording = self._recordings[request_id] = Recording(clock)
+        return recording
 
 
 class _UpstreamSide(CallObserver):
@@ -124,10 +131,3 @@ class _UpstreamSide(CallObserver):
     def read(self, body: bytes) -> None:
         """Record the size of a whole reply."""
         self._recording.sizes["reply"] = len(body)
-
-
-async def _recorded(source: AsyncGenerator[bytes, None], recording: Recording) -> AsyncGenerator[bytes, None]:
-    async with aclosing(source):
-        async for data in source:
-            recording.add("sent", data)
-            yield data

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
 from dragoman.wire import Json
-from dragoman_server.observability.receipts import TEXT_MAX, Receipt
+from dragoman_server.receipt import TEXT_MAX, Receipt
 
 ROWS_MAX = 200
 """Most rows of one answer."""
@@ -74,14 +74,18 @@ class RowFilter:
         return any(name is not None and wanted in name.lower() for name in (*names, _key_name(receipt)))
 
 
-def newest_rows(receipts: Iterable[Receipt], wanted: RowFilter, known: Known = frozenset()) -> list[Json]:
+def newest_rows(
+    receipts: Iterable[Receipt], wanted: RowFilter, seconds_of: Callable[[Receipt], float], known: Known = frozenset()
+) -> list[Json]:
     """Return the rows of the selected receipts. `receipts` has the newest first.
 
-    Rows that are `known` have only the members that still change.
+    Rows that are `known` have only the members that still change. `seconds_of` is that of `row_of`.
     """
     scanned = islice(receipts, SCAN_MAX)
     selected = islice((each for each in scanned if wanted.selects(each)), wanted.rows)
-    return [_changes(each) if (each.request_id, _stage(each)) in known else row_of(each) for each in selected]
+    return [
+        _changes(each) if (each.request_id, _stage(each)) in known else row_of(each, seconds_of) for each in selected
+    ]
 
 
 def known_rows(rows: Iterable[Json]) -> Known:
@@ -123,10 +127,14 @@ def _characters(receipt: Receipt) -> int | None:
     return receipt.translation.context.output_text or None if receipt.translation is not None else None
 
 
-def row_of(receipt: Receipt) -> Json:
-    """Return the row of a request."""
+def row_of(receipt: Receipt, seconds_of: Callable[[Receipt], float]) -> Json:
+    """Return the row of a request. `seconds_of` returns the seconds since one that is open arrived."""
     translation, facts = receipt.translation, receipt.facts
-    seconds = receipt.seconds() if receipt.ended == "open" else receipt.duration
+    seconds: float | None = None
+    if receipt.ended == "open":
+        seconds = seconds_of(receipt)
+    elif facts is not None:  # else it was rejected at once
+        seconds = receipt.duration
     first = receipt.begun_at - receipt.opened_at if receipt.begun_at is not None else None
     stream: bool | None
     upstream_model: str | None

@@ -57,6 +57,7 @@ class WebSocketConnection:
     ) -> None:
         server = gateway.config.server
         self._gateway = gateway
+        self._services = gateway.services
         self._request = request
         self._options = options
         self._size = server.limits.request_body
@@ -67,7 +68,7 @@ class WebSocketConnection:
             timeout=CLOSE_SECONDS, compress=False, max_msg_size=self._size, decode_text=False
         )
         self._history = History(options.responses, options.history, budget, self.leave, owner)
-        self._turns = Turns(gateway, request, self._socket, self._history, options.history)
+        self._turns = Turns(self._services, gateway.handler, request, self._socket, self._history, options.history)
         self._lanes: dict[str | None, _Lane] = {}
         self._running = asyncio.Semaphore(options.concurrent)
         self._busy = self._waiting = self._waiting_bytes = 0
@@ -81,7 +82,7 @@ class WebSocketConnection:
     async def run(self) -> web.WebSocketResponse:
         """Serve the connection until it is closed. Raises ConnectionError if the client disconnects first."""
         await self._socket.prepare(self._request)
-        self._gateway.websockets.add(self)
+        self._services.websockets.add(self)
         self._start_timer()
         try:
             while True:
@@ -108,7 +109,7 @@ class WebSocketConnection:
             await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
         finally:  # the server may cancel this
             self._history.clear()
-            self._gateway.websockets.remove(self)
+            self._services.websockets.remove(self)
 
     # --- messages ------------------------------------------------------------------------------------------------
 
@@ -211,8 +212,10 @@ class WebSocketConnection:
     async def _reject(self, error: DragomanError, lane: str | None) -> None:
         """Record a message that has no receipt, and send its error."""
         failure, gateway = error.failure, self._gateway
-        caller = partial(gateway.named_keys.name_in, self._request.headers)
-        gateway.rejections.record("WebSocket", self._request.path, failure.status, failure, gateway.new_id(), caller)
+        caller = partial(gateway.services.named_keys.name_in, self._request.headers)
+        gateway.services.rejections.record(
+            "WebSocket", self._request.path, failure.status, failure, gateway.services.new_id(), caller
+        )
         await self._send(failure_frame(failure, lane))
 
     async def _send(self, frame: bytes) -> None:

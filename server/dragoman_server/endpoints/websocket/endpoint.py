@@ -10,6 +10,7 @@ from dragoman_server.endpoints.websocket.history import HistoryBudget
 from dragoman_server.observability.rejections import METHOD
 from dragoman_server.proxy.error_response import client_failure, error_response
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.steps.admit import admit_request, identify
 
 
 class ResponsesWebSocket:
@@ -17,6 +18,7 @@ class ResponsesWebSocket:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._services = gateway.services
         self._budget = HistoryBudget(gateway.config.server.websocket.total_history)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
@@ -27,15 +29,15 @@ class ResponsesWebSocket:
         gateway = self._gateway
         try:
             if not _upgrades(request):
-                await gateway.identify(request)
+                await identify(gateway.services, request)
                 return self._refuse(f"GET is not allowed on {request.path}; allowed: POST", 405, {"allow": "POST"})
             options = gateway.config.server.websocket
             if not options.enabled:
-                await gateway.identify(request)
+                await identify(gateway.services, request)
                 return self._refuse("this gateway has no WebSocket here; use POST with `stream: true`", 426)
-            caller = await gateway.admit(request)
+            caller = await admit_request(gateway.services, request)
         except DragomanError as error:
-            return _last(error_response(Dialect.RESPONSES, error.failure, gateway.new_id()))
+            return _last(error_response(Dialect.RESPONSES, error.failure, gateway.services.new_id()))
         if not web.WebSocketResponse().can_prepare(request):
             return self._refuse("this is no WebSocket handshake of version 13 (RFC 6455 §4)", 400)
         self._budget.limit = options.total_history
@@ -49,7 +51,7 @@ class ResponsesWebSocket:
     def _refuse(self, message: str, status: int, headers: dict[str, str] | None = None) -> web.Response:
         failure = client_failure(FailureKind.INVALID_REQUEST, message, status)
         failure.reason = METHOD if status == 405 else None
-        response = error_response(Dialect.RESPONSES, failure, self._gateway.new_id())
+        response = error_response(Dialect.RESPONSES, failure, self._services.new_id())
         response.set_status(status)
         response.headers.update(headers or {})
         return response if status == 405 else _last(response)

@@ -23,12 +23,15 @@ from dragoman.gateway import (
 )
 from dragoman.wire import json_loads
 from dragoman_server.endpoints.websocket.history import PreviousResponses
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure
-from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.proxy.resolve_request import CONTINUED, Continued
+from dragoman_server.proxy.request_handler import RequestHandler
+from dragoman_server.proxy.request_keys import CONTINUED, Continued
+from dragoman_server.receipt import Receipt
+from dragoman_server.scope import RequestScope
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import admit_request
 
 _HOP = ("connection", "upgrade", "content-length", "content-encoding", "transfer-encoding", "expect", "origin")
 _PREVIOUS = "previous_response_id"
@@ -57,13 +60,15 @@ class Turns:
 
     def __init__(
         self,
-        gateway: Gateway,
+        services: Services,
+        handler: RequestHandler,
         request: web.Request,
         socket: web.WebSocketResponse,
         history: PreviousResponses,
         limit: int,
     ) -> None:
-        self._gateway = gateway
+        self._services = services
+        self._handler = handler
         self._request = request
         self._socket = socket
         self._history = history
@@ -90,7 +95,7 @@ class Turns:
                 raise _not_found(previous)
             await self._warm_up(frame, own)
             return None
-        most = self._gateway.config.server.limits.request_body
+        most = self._services.config.server.limits.request_body
         if before is not None and len(before) + len(own) > most:  # as the gateway would find, after several copies
             raise LimitExceeded("request_body", most, upstream=False)
         # An upstream of the same dialect may know a response that is unknown here, if it stored it.
@@ -115,9 +120,11 @@ class Turns:
             self._silent.pop(lane, None)
             return WebSocketStream(self._socket, self._request, timers, tail, on_event)
 
-        receipt = self._silent[lane] = self._gateway.new_receipt(request, client=Dialect.RESPONSES)
+        scope = RequestScope.begin(self._services, request, Dialect.RESPONSES)
+        scope.open_stream = open_stream
+        self._silent[lane] = scope.receipt
         try:
-            response = await self._gateway.answer_into(request, open_stream, receipt=receipt)
+            response = await self._handler.answer(request, Dialect.RESPONSES, scope)
         finally:
             self._silent.pop(lane, None)
         if isinstance(response, web.Response) and response.status >= 400:
@@ -143,11 +150,11 @@ class Turns:
     async def _warm_up(self, frame: ClientFrame, items: bytes) -> None:
         """Send a response without output, which is only to be continued. Nothing is sent upstream."""
         model = read_model(frame.payload)
-        caller = await self._gateway.admit(with_body(self._request, self._headers, b""))
+        caller = await admit_request(self._services, with_body(self._request, self._headers, b""))
         caller.require_model(model)
-        await self._gateway.count(caller.key, Dialect.RESPONSES)
-        created = int(self._gateway.now())
-        response_id, events = warm_up_frames(frame, self._gateway.new_id().removeprefix("req_"), created)
+        await self._services.count(caller.key, Dialect.RESPONSES)
+        created = int(self._services.now())
+        response_id, events = warm_up_frames(frame, self._services.new_id().removeprefix("req_"), created)
         self._history.add(response_id, frame.previous, items, frame.stream_id)
         for event in events:
             await self._socket.send_frame(event, web.WSMsgType.TEXT)

@@ -15,7 +15,7 @@ from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.captures.store import CaptureStore
 from dragoman_server.observability.captures.writer import CaptureWriter
 from dragoman_server.observability.metric_families import CAPTURES, Totals
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 
 VIOLATION = "violation"
 """Reason of a recording that is kept only if its stream breaks the grammar of its client's dialect."""

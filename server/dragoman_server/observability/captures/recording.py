@@ -17,7 +17,7 @@ from dragoman.aio import UpstreamRequest
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from dragoman_server.observability.receipts import Receipt  # which has a recording
+    from dragoman_server.receipt import Receipt
 
 _HEARTBEATS_MAX = 1000
 _UNKNOWN_TYPE = "application/octet-stream"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dragoman import Failure
 from dragoman.aio import UpstreamRequest
@@ -19,9 +18,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.observability.access_log import error_word
 from dragoman_server.observability.tracing.span import Span, SpanSink, Value
 from dragoman_server.observability.tracing.trace_context import TraceContext, new_span_id
-
-if TYPE_CHECKING:
-    from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 
 CHAT = "chat"
 """The operation of all three dialects in the conventions."""

@@ -11,7 +11,7 @@ from aiohttp import web
 from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, NumberedStream, StreamTimers
 
 if TYPE_CHECKING:
-    from dragoman_server.observability.receipts import Receipt
+    from dragoman_server.receipt import Receipt
 
 _UNREAD = 64 * 1024
 """Bytes that a stream that cannot be resumed may be ahead of its client."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -19,16 +18,17 @@ from aiohttp.http import HttpVersion11
 from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import Downstream, LogBudget, StreamTimers, detached_request, numbered_ping_of
 from dragoman.errors import FailureKind
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
-from dragoman_server.proxy.exchange import event_stream
-from dragoman_server.proxy.resolve_request import CLIENT_REQUEST
+from dragoman_server.proxy.reply_headers import event_stream
+from dragoman_server.proxy.request_handler import Endpoint, RequestHandler
+from dragoman_server.proxy.request_keys import CLIENT_REQUEST
 from dragoman_server.proxy.resumable.position import LAST_EVENT_ID, RESUME, Position, wanted_position
 from dragoman_server.proxy.resumable.stream import ResumableStream, abort
 from dragoman_server.proxy.stored_responses import owner_of
-
-if TYPE_CHECKING:
-    from dragoman_server.proxy.gateway import Endpoint, Gateway
+from dragoman_server.receipt import Receipt
+from dragoman_server.scope import RequestScope
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import admit_request
 
 log = logging.getLogger("dragoman")
 _LOOK_EVERY = 1.0
@@ -42,9 +42,10 @@ _ROOM = 64 * 1024
 class ResumableStreams:
     """The streams of one gateway that can be resumed, those that are open and those that have ended a while ago."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._options = gateway.config.server.resume
+    def __init__(self, services: Services, handler: RequestHandler) -> None:
+        self._services = services
+        self._handler = handler
+        self._options = services.config.server.resume
         self._streams: dict[tuple[str, str], ResumableStream] = {}
         """By owner and request id, oldest first."""
         self._budget = LogBudget(self._options.total_bytes)
@@ -67,7 +68,7 @@ class ResumableStreams:
         try:
             wanted = wanted_position(headers)
         except ClientRequestError as error:
-            return error_response(client, error.failure, self._gateway.new_id())
+            return error_response(client, error.failure, self._services.new_id())
         if wanted is False:
             return await plain(request)
         if wanted is True:
@@ -94,15 +95,15 @@ class ResumableStreams:
 
     async def _begin(self, request: web.Request, client: Dialect) -> web.StreamResponse:
         """Begin the exchange of a request, and send its stream."""
-        receipt = self._gateway.new_receipt(request, client=client)
-        stream = ResumableStream(receipt, self._options.bytes)
+        scope = RequestScope.begin(self._services, request, client)
+        stream = ResumableStream(scope.receipt, self._options.bytes)
+        scope.open_stream = partial(self._open, stream, scope.receipt)
         copy = detached_request(request)
         copy[CLIENT_REQUEST] = request
-        work = self._gateway.answer_into(copy, partial(self._open, stream, receipt), client, receipt)
-        task = stream.task = asyncio.get_running_loop().create_task(work)
+        task = stream.task = asyncio.get_running_loop().create_task(self._handler.answer(copy, client, scope))
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, stream))
-        del copy, receipt, work
+        del copy, scope
         stream.attach(request)
         try:
             while not (stream.opened.done() or task.done()):
@@ -172,11 +173,11 @@ class ResumableStreams:
 
     async def _resume(self, request: web.Request, client: Dialect, position: Position) -> web.StreamResponse:
         """Send the rest of a stream."""
-        own_id = self._gateway.new_id()
+        own_id = self._services.new_id()
         try:
-            caller = await self._gateway.admit(request)
-            await self._gateway.count(caller.key, client)
-            await self._gateway.bodies.read(request)  # that of the first request, sent again, or nothing
+            caller = await admit_request(self._services, request)
+            await self._services.count(caller.key, client)
+            await self._services.bodies.read(request)  # that of the first request, sent again, or nothing
             stream = self._streams.get((owner_of(caller.owner, caller.key), position.request_id))
             if stream is None or stream.client is not client:
                 raise DragomanError(client_failure(FailureKind.NOT_FOUND, _unknown(position.request_id), 404))
@@ -193,7 +194,7 @@ class ResumableStreams:
         response = web.StreamResponse(headers=stream.headers)
         if request.version < HttpVersion11:
             response.force_close()
-        timeouts = self._gateway.config.server.timeouts
+        timeouts = self._services.config.server.timeouts
         ping = numbered_ping_of(stream.client)
         try:
             await response.prepare(request)

@@ -177,7 +177,7 @@ async def test_streams_after_the_first_are_validated_by_chance() -> None:
         *(stream(text_stream(CHAT)) for _ in range(FIRST + 3)),
     ]
     async with ScriptedServer(*replies) as server, gate(config_for(server.url, CHAT, validate=0.02)) as entrance:
-        entrance.gateway.loaded.validation = ValidationSample(0.02, lambda: next(rolls))
+        entrance.gateway.services.loaded.validation = ValidationSample(0.02, lambda: next(rolls))
         validated = entrance.gateway.metrics.totals
         for _ in range(FIRST):
             async with entrance.post(MESSAGES, stream=True) as response:
@@ -197,12 +197,12 @@ async def test_a_reload_begins_a_new_sample() -> None:
     async with gate(config) as entrance:
         gateway = entrance.gateway
         for _ in range(FIRST):
-            assert gateway.loaded.validation.take(MESSAGES, CHAT, "up")
+            assert gateway.services.loaded.validation.take(MESSAGES, CHAT, "up")
         gateway.reconfigure(replace(config, server=replace(config.server, validate=1.0)))
-        assert gateway.loaded.validation.share == 1.0
+        assert gateway.services.loaded.validation.share == 1.0
         gateway.reconfigure(config)
-        gateway.loaded.validation._chance = lambda: 1.0
-        assert gateway.loaded.validation.take(MESSAGES, CHAT, "up")
+        gateway.services.loaded.validation._chance = lambda: 1.0
+        assert gateway.services.loaded.validation.take(MESSAGES, CHAT, "up")
 
 
 def with_captures(url: str, upstream: Dialect, folder: Path, **server: Any) -> Config:
@@ -243,7 +243,7 @@ async def test_the_exchange_of_a_sound_stream_is_not_kept(tmp_path: Path) -> Non
         gate(with_captures(server.url, CHAT, tmp_path)) as entrance,
     ):
         await asked(entrance, MESSAGES)
-        captures = entrance.gateway.captures
+        captures = entrance.gateway.services.instruments.captures
         assert captures is not None
         assert captures._open == 0
     assert kept(tmp_path) == []

@@ -13,8 +13,8 @@ from dragoman import direction, translate
 from dragoman.dialects import Dialect
 from dragoman.stages.violation import SHOWN_MAX, Violation, masked
 from dragoman.wire.sse import Frame, encode
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.throttled_log import VIOLATIONS_MAX, ViolationLog
+from dragoman_server.receipt import Receipt
 from support.verdicts import TEXT, checker_of, golden_frames
 
 _NAMES = (

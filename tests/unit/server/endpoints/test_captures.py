@@ -118,8 +118,8 @@ async def test_users_of_an_application_are_no_admins(tmp_path: Path) -> None:
         async with gate(config, hooks=Hooks(authorize=authorize)) as entrance:
             await post(entrance)
             assert (await get(entrance, LIST))[0] == 403
-            assert entrance.gateway.captures is not None
-            assert entrance.gateway.captures.store.list() == []
+            assert entrance.gateway.services.instruments.captures is not None
+            assert entrance.gateway.services.instruments.captures.store.list() == []
 
 
 async def test_the_endpoints_tell_that_captures_are_off() -> None:
@@ -140,8 +140,8 @@ async def test_another_machine_reads_no_captures_without_keys(tmp_path: Path, mo
             body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
             async with session.post(f"{url}/v1/chat/completions", json=body, headers=ASKS) as response:
                 assert response.status == 200
-        assert own.captures is not None
-        assert own.captures.store.list() == []
+        assert own.services.instruments.captures is not None
+        assert own.services.instruments.captures.store.list() == []
 
 
 async def test_captures_of_one_worker_are_listed_by_another(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ async def test_captures_of_one_worker_are_listed_by_another(tmp_path: Path) -> N
         config = config_of(upstream.url, tmp_path)
         async with gate(config) as one, gate(config) as other:
             capture_id = await post(one)
-            assert one.gateway.captures is not None
-            store = one.gateway.captures.store
+            assert one.gateway.services.instruments.captures is not None
+            store = one.gateway.services.instruments.captures.store
             await until(lambda: store.get(capture_id) is not None, 60)
             assert await ids(other, 1) == [capture_id]

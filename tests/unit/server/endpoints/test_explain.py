@@ -15,7 +15,7 @@ from dragoman.translate_request import Translation
 from dragoman.wire.json_codec import dumps
 from dragoman_server.config.provider import Provider
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 from support.paths import ROOT
 
 CHAT, MESSAGES, RESPONSES = Dialect

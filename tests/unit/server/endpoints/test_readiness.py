@@ -66,7 +66,7 @@ async def test_a_gateway_that_stops_is_not_ready_while_its_streams_end() -> None
 async def test_a_gateway_at_a_bound_is_not_ready(bound: str) -> None:
     overload = Overload(memory=1) if bound == "memory" else Overload(open_requests=1)
     async with gate(replace(CONFIG, server=replace(CONFIG.server, overload=overload))) as entrance:
-        load = entrance.gateway.load
+        load = entrance.gateway.services.instruments.load
         load.stop()
         load.measure()
         if bound == "open_requests":
@@ -79,7 +79,7 @@ async def test_a_gateway_at_a_bound_is_not_ready(bound: str) -> None:
 async def test_a_store_that_is_away(policy: str, status: int) -> None:
     _, record = made(requests_per_minute=5)
     async with gate(with_keys(CONFIG, record, store=StoreOptions(on_failure=policy))) as entrance:
-        accounts = entrance.gateway.named_keys.accounts
+        accounts = entrance.gateway.services.named_keys.accounts
         assert accounts is not None
         assert (await asked(entrance))[1] == READY
         for task in accounts._tasks:
@@ -99,7 +99,7 @@ async def test_a_store_that_is_away(policy: str, status: int) -> None:
 
 async def test_a_store_of_responses_that_fails_is_a_warning() -> None:
     async with gate(replace(CONFIG, state=StateOptions(kind="memory"))) as entrance:
-        stored = entrance.gateway.stored
+        stored = entrance.gateway.services.responses.stored
         assert stored is not None
         assert (await asked(entrance))[1] == READY
 
@@ -125,7 +125,7 @@ async def test_a_store_of_responses_that_fails_is_a_warning() -> None:
 async def test_keys_that_could_not_be_read_make_it_unready() -> None:
     _, record = made()
     async with gate(with_keys(CONFIG, record)) as entrance:
-        accounts = entrance.gateway.named_keys.accounts
+        accounts = entrance.gateway.services.named_keys.accounts
         assert accounts is not None
         accounts.healthy = False
         accounts._read.clear()
@@ -139,7 +139,7 @@ async def test_providers_that_are_down_are_warnings() -> None:
     other = Provider("secret-name", CHAT, "http://127.0.0.1:9/v1")
     async with gate(replace(CONFIG, providers={**CONFIG.providers, "secret-name": other})) as entrance:
         gateway = entrance.gateway
-        totals, health = gateway.metrics.totals, gateway.provider_health
+        totals, health = gateway.metrics.totals, gateway.services.instruments.provider_health
 
         def fail(provider: str) -> None:
             totals.add(UPSTREAM_ERRORS, (provider, "upstream_unreachable"), 3)
@@ -164,7 +164,7 @@ async def test_providers_that_are_down_are_warnings() -> None:
 async def test_errors_that_one_client_may_cause_are_no_reason() -> None:
     async with gate(CONFIG) as entrance:
         gateway = entrance.gateway
-        totals, health = gateway.metrics.totals, gateway.provider_health
+        totals, health = gateway.metrics.totals, gateway.services.instruments.provider_health
         for kind in ("api", "timeout", "overloaded"):
             totals.add(UPSTREAM_ERRORS, ("up", kind), 3)
         health.compare(health._clock())

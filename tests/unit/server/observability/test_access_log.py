@@ -6,7 +6,8 @@ import pytest
 
 from dragoman import Dialect, LossCode, Translation, Usage, direction, translate
 from dragoman_server.observability.access_log import RequestLine, direction_text, request_line
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
+from support.scopes import end
 
 CHAT, MESSAGES, _ = Dialect
 
@@ -18,9 +19,7 @@ def translated(model: str = "client-model") -> Translation:
 
 
 def line_of(receipt: Receipt, *, cause: str = "", note: str = "") -> RequestLine:
-    line = request_line(receipt, "chat→messages a → b completed", "completed", 200, cause=cause, note=note)
-    line.duration = 1.25
-    return line
+    return request_line(receipt, "chat→messages a → b completed", "completed", 200, 1.25, cause=cause, note=note)
 
 
 def test_a_request_without_a_translation() -> None:
@@ -41,7 +40,7 @@ def test_the_parts_are_in_order() -> None:
         r" provider=up route=claude-*\n client=codex trace_id=abc: it broke; losses: cache_hint=1, top_k=1; a note"
     )
     assert str(line) == text
-    receipt.end("completed", 200)
+    end(receipt, "completed", 200)
     assert str(line) == text
 
 

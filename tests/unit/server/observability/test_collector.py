@@ -38,7 +38,7 @@ async def test_a_registry_has_the_numbers_of_the_page() -> None:
         await entrance.stream(CHAT)
         async with entrance.post(CHAT) as response:
             assert response.status == 200
-        entrance.gateway.load.stop()
+        entrance.gateway.services.instruments.load.stop()
         own = exposition(entrance.gateway.metrics.alone())
         # In another thread, as prometheus_client's own server collects.
         theirs = await asyncio.to_thread(generate_latest, registry)

@@ -21,7 +21,7 @@ from dragoman_server.observability.metric_families import (
     observe,
 )
 from dragoman_server.observability.metrics import Metrics
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 from support.clocks import Clock
 
 CHAT, MESSAGES, _ = Dialect
@@ -78,9 +78,10 @@ def test_each_request_is_counted_as_by_its_labels() -> None:
             receipt.translation = translation
         if begun_after is not None:
             clock.now += begun_after
-            receipt.begin()
+            counted.begun(receipt)
         clock.now += 1.0 - (begun_after or 0.0)
-        receipt.end(ended, status)
+        receipt.complete(ended, status, duration=counted.seconds(receipt))
+        counted.ended(receipt, None)
         count_by_labels(expected, receipt, usage, begun_after)
     for family in COUNTED:
         found, wanted = counted.totals.series(family), expected.series(family)

@@ -8,7 +8,7 @@ from dragoman import Dialect, Failure, Usage, translate
 from dragoman.errors import FailureKind
 from dragoman.gateway import DIRECTIONS
 from dragoman_server.observability.ended_exchange import EndedExchange
-from dragoman_server.observability.receipts import Facts, Receipt
+from dragoman_server.receipt import Facts, Receipt
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
 FAILURE = Failure(FailureKind.OVERLOADED, "", 529)

@@ -25,7 +25,7 @@ from dragoman_server.observability import metrics
 from dragoman_server.observability.metric_families import CPU, FAMILIES, FILES, MEMORY, OPEN_STREAMS, TOKENS, Kind
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prometheus import exposition
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 from support.clocks import Clock
 from support.exposed import read_exposition, total
 
@@ -53,6 +53,12 @@ def taken(counted: Metrics, *, stream: bool = False, translated: bool = True, **
     return receipt
 
 
+def end(counted: Metrics, receipt: Receipt, ended: str, status: int, failure: Failure | None = None) -> None:
+    """The end of a request, as its scope reports it."""
+    receipt.complete(ended, status, failure, duration=counted.seconds(receipt))
+    counted.ended(receipt, failure)
+
+
 def value(counted: Metrics, name: str, **labels: str) -> float:
     return total(read_exposition(exposition(counted.alone())), name, **labels)
 
@@ -63,7 +69,7 @@ def test_a_whole_reply(counted: Metrics, clock: Clock) -> None:
     assert receipt.translation is not None
     receipt.translation.context.usage = Usage(10, 4, None, 20, 5)
     clock.now += 0.3
-    receipt.end("completed", 200)
+    end(counted, receipt, "completed", 200)
     labels = {"client": "chat", "provider": "up"}
     assert value(counted, "dragoman_requests_total", **labels, route="claude-*", ended="completed", status="2xx") == 1
     assert value(counted, "dragoman_open_requests") == 0
@@ -81,12 +87,11 @@ def test_a_whole_reply(counted: Metrics, clock: Clock) -> None:
 def test_a_stream(counted: Metrics, clock: Clock) -> None:
     receipt = taken(counted, stream=True)
     clock.now += 0.7
-    receipt.begin()
-    receipt.begin()
+    counted.begun(receipt)
+    counted.begun(receipt)
     assert value(counted, "dragoman_open_streams", client="chat") == 1
     clock.now += 30
-    receipt.end("abandoned", 200)
-    receipt.end("completed", 200)
+    end(counted, receipt, "abandoned", 200)
     assert value(counted, "dragoman_open_streams") == 0
     assert value(counted, "dragoman_requests_total", ended="abandoned") == 1
     assert value(counted, "dragoman_requests_total") == 1
@@ -103,9 +108,9 @@ def test_the_mean_gap_between_the_tokens_of_a_complete_stream(
     assert receipt.translation is not None
     receipt.translation.context.usage = Usage(10, None, None, tokens)
     clock.now += 0.7
-    receipt.begin()
+    counted.begun(receipt)
     clock.now += 0.4
-    receipt.end(ended, 200)
+    end(counted, receipt, ended, 200)
     seconds, labels = "dragoman_time_per_output_token_seconds", {"client": "chat", "provider": "up"}
     assert value(counted, f"{seconds}_count", **labels) == count
     assert value(counted, f"{seconds}_sum", **labels) == pytest.approx(0.02 * count)
@@ -115,7 +120,7 @@ def test_the_mean_gap_between_the_tokens_of_a_complete_stream(
 
 def test_open_requests(counted: Metrics) -> None:
     receipts = [taken(counted, translated=False) for _ in range(3)]
-    receipts[0].end("abandoned", 499)
+    end(counted, receipts[0], "abandoned", 499)
     assert counted.open_requests == 2
 
 
@@ -125,7 +130,7 @@ def test_numbers_that_are_read(counted: Metrics) -> None:
 
 
 def test_a_request_that_was_never_sent_on(counted: Metrics) -> None:
-    taken(counted, translated=False).end("rejected", 401, Failure(FailureKind.AUTHENTICATION, "no", 401))
+    end(counted, taken(counted, translated=False), "rejected", 401, Failure(FailureKind.AUTHENTICATION, "no", 401))
     assert value(counted, "dragoman_requests_total", ended="rejected", status="4xx", provider="", route="") == 1
     assert value(counted, "dragoman_request_duration_seconds_count") == 0
     assert value(counted, "dragoman_upstream_errors_total") == 0
@@ -146,9 +151,9 @@ def test_whose_fault_it_was(counted: Metrics, error: DragomanError, ended: str, 
     assert receipt.translation is not None
     if late:
         receipt.translation.context.failure = error.failure
-        receipt.end(ended, 200)
+        end(counted, receipt, ended, 200)
     else:
-        receipt.end(ended, error.failure.status, error.failure)
+        end(counted, receipt, ended, error.failure.status, error.failure)
     assert value(counted, "dragoman_upstream_errors_total", provider="up", kind=kind) == 1
     assert value(counted, "dragoman_gateway_errors_total") == 0
 
@@ -162,7 +167,7 @@ def test_whose_fault_it_was(counted: Metrics, error: DragomanError, ended: str, 
     ],
 )
 def test_the_gateways_own_errors_are_not_the_upstreams(counted: Metrics, failure: Failure, kind: str) -> None:
-    taken(counted).end("failed", 500, failure)
+    end(counted, taken(counted), "failed", 500, failure)
     assert value(counted, "dragoman_gateway_errors_total", kind=kind) == 1
     assert value(counted, "dragoman_upstream_errors_total") == 0
 
@@ -172,7 +177,7 @@ def test_what_the_gateway_rejects_is_no_use_of_the_provider(counted: Metrics, tr
     limit = Failure(FailureKind.RATE_LIMIT, "", 429, origin=FailureOrigin.CLIENT, reason="requests")
     place = Failure(FailureKind.OVERLOADED, "", 503, origin=FailureOrigin.PROXY, reason="no_provider")
     for failure in (limit, place):
-        taken(counted, translated=translated).end("rejected", failure.status, failure)
+        end(counted, taken(counted, translated=translated), "rejected", failure.status, failure)
     assert value(counted, "dragoman_requests_total", ended="rejected") == 2
     assert value(counted, "dragoman_gateway_errors_total") == 1
     assert value(counted, "dragoman_gateway_errors_total", kind="no_provider") == 1
@@ -181,7 +186,7 @@ def test_what_the_gateway_rejects_is_no_use_of_the_provider(counted: Metrics, tr
 
 
 def test_a_defect_before_the_translation_is_counted(counted: Metrics) -> None:
-    taken(counted, translated=False).end("failed", 500, proxy_stream.DEFECT)
+    end(counted, taken(counted, translated=False), "failed", 500, proxy_stream.DEFECT)
     assert value(counted, "dragoman_gateway_errors_total", kind="defect") == 1
 
 
@@ -190,7 +195,13 @@ def test_a_clients_words_never_become_labels(counted: Metrics) -> None:
     for number in range(50):
         receipt = Receipt(f"req_{number}", CHAT, 7, model=f"made-up-{number}")
         counted.opened(receipt)
-        receipt.end("rejected", 404, Failure(FailureKind.NOT_FOUND, f"model made-up-{number}", 404, code=f"c{number}"))
+        end(
+            counted,
+            receipt,
+            "rejected",
+            404,
+            Failure(FailureKind.NOT_FOUND, f"model made-up-{number}", 404, code=f"c{number}"),
+        )
     page = exposition(counted.alone())
     assert b"made-up" not in page
     assert b"some-client-model" not in page

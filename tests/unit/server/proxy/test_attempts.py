@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,19 +16,22 @@ from dragoman import Dialect, DragomanError, translate
 from dragoman.aio import STOPPING, StreamTimers, Timeouts, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.dialects.directions import direction
 from dragoman.errors import UpstreamUnreachable
+from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route
+from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import RETRIES_DENIED, UPSTREAM_ERRORS, Totals
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
 from dragoman_server.observability.tracing.span import Span
 from dragoman_server.observability.tracing.trace_context import TraceContext, new_span_id, new_trace_id
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange
-from dragoman_server.proxy.loaded_config import LoadedConfig
-from dragoman_server.proxy.upstream_request import UpstreamRequests
+from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.receipt import Receipt
 from dragoman_server.routing.routing_state import RoutingState
+from dragoman_server.scope import RequestScope
+from dragoman_server.steps.translate import translate_again
 from support.samples import dump, reply, request
 from support.waiting import turns, until
 
@@ -35,6 +39,10 @@ CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 BODY = dump(request(MESSAGES))
 STATUSES = [200, 400, 401, 408, 429, 500, 529, 0]
 """Statuses of a script; 0 is a connection that is refused."""
+
+
+BOOKED = UsageOptions(JSONL, "usage.jsonl")
+"""Usage is booked, so tokens are estimated. The file is not opened."""
 
 
 class Response:
@@ -90,34 +98,30 @@ class Scene:
         names = {f"up{n}": MESSAGES if n % 2 else CHAT for n in range(1, providers + 1)}
         found = {name: Provider(name, dialect, f"http://{name}") for name, dialect in names.items()}
         targets = tuple(RouteTarget(name) for name in found)
-        self.config = Config(found, [Route("*", targets=targets)], retries=RetryOptions(**retries))
-        self.loaded = LoadedConfig(self.config)
+        self.config = Config(found, [Route("*", targets=targets)], retries=RetryOptions(**retries), usage=BOOKED)
         self.totals = Totals()
         self.script = script
         self.routing = RoutingState(self.config, self.totals)
-        self.receipt = Receipt("req_1", MESSAGES, 7)
-        self.receipt.provider = "up1"
+        services = replace(Gateway(self.config).services, routing=self.routing, now=lambda: 1000.0)
+        self.scope = RequestScope(services, Receipt("req_1", MESSAGES, 7, provider="up1"))
+        self.receipt = self.scope.receipt
+        self.receipt.translation = translate(direction(MESSAGES, MESSAGES), BODY)
         self.timers = StreamTimers(Timeouts())
-        http = make_mocked_request("POST", "/v1/messages")
-        target = self.loaded.router.resolve("m", MESSAGES)
+        self.draft = draft = Draft(make_mocked_request("POST", "/v1/messages"), services.loaded, body=BODY)
+        draft.target = target = services.router.resolve("m", MESSAGES)
         assert target.plan is not None
-        ranking = self.routing.ranking(target.plan, None)
-        translation = translate(direction(MESSAGES, MESSAGES), BODY)
-        self.receipt.translation = translation
-        self.exchange = Exchange(MESSAGES, translation, "up1", self.receipt, self.loaded.upstream_warnings)
-        requests = UpstreamRequests("sender")
-        self.call = requests.build(http, translation, found["up1"], self.loaded)
+        draft.ranking = self.routing.ranking(target.plan, None)
+        draft.candidate = draft.ranking[0]
+        draft.transport = script
+        build = services.upstream_requests.build
+        draft.call = build(draft.request, self.receipt.translation, found["up1"], services.loaded)
         self.routing.budget.count_request()
-        self.attempts = Attempts(
-            *(http, BODY, self.receipt, self.exchange, self.loaded, target, ranking, ranking[0]),
-            *(self.routing, script, requests, lambda: 1000.0),
-            estimates=True,
-        )
 
     async def run(self) -> int:
         """Send the request. Returns the status of the last response, 0 for a failure."""
+        attempts = Attempts(self.scope, self.draft, Exchange(self.scope), translate_again)
         try:
-            return (await self.attempts.open(self.call, self.timers)).status
+            return (await attempts.open(self.timers)).status
         except UpstreamUnreachable:
             return 0
         finally:
@@ -155,12 +159,11 @@ def test_what_holds_for_every_script(statuses: list[int], providers: int, attemp
         assert last == played[-1]
         assert all(status not in (200, 400) for status in played[:-1])
         assert len(scene.receipt.attempts) == count
-        assert scene.exchange.provider == scene.receipt.attempts[-1].provider == scene.receipt.provider
-        assert scene.receipt.translation is scene.exchange.translation
+        assert scene.receipt.attempts[-1].provider == scene.receipt.provider
         # Each response but the last was closed, and only a request that was answered keeps its place, to its end.
         assert all(response.closed for response in script.responses[: -1 if last else None])
         assert scene.taken() == (last == 200)
-        scene.receipt.end("completed", 200)
+        scene.scope.end("completed", 200)
         assert scene.taken() == 0
 
     asyncio.run(check())
@@ -173,7 +176,7 @@ async def test_another_dialect_gets_a_request_of_its_own() -> None:
     assert (first.url, second.url) == ("http://up1/v1/messages", "http://up2/v1/chat/completions")
     assert b"max_tokens" in first.body
     assert first.body != second.body
-    assert scene.exchange.translation.context.input_estimate > 0
+    assert scene.scope.translation.context.input_estimate > 0
     assert scene.rows() == [("up1", "unavailable"), ("up2", "answered")]
 
 
@@ -213,12 +216,11 @@ async def test_a_gateway_that_stops_ends_a_pause() -> None:
 
 async def test_each_attempt_has_a_span_and_an_error_of_its_provider() -> None:
     scene, spans = Scene(Script(503, 200)), Spans()
-    trace = scene.receipt.trace = ExchangeTrace(
-        TraceContext(new_trace_id(), new_span_id(), True), None, lambda: 7, spans
-    )
-    scene.call = trace.start_attempt(scene.call, scene.config.providers["up1"], "m")
+    trace = scene.scope.trace = ExchangeTrace(TraceContext(new_trace_id(), new_span_id(), True), None, lambda: 7, spans)
+    scene.scope.at_end(trace.end)
+    scene.draft.call = trace.start_attempt(scene.draft.call, scene.config.providers["up1"], "m")
     assert await scene.run() == 200
-    scene.receipt.end("completed", 200)
+    scene.scope.end("completed", 200)
     assert [span.attributes.get("dragoman.provider") for span in spans.found] == ["up1", "up2", "up2"]
     assert [span.attributes.get("error.type") for span in spans.found] == ["overloaded", None, None]
     assert spans.found[-1].attributes["dragoman.attempts"] == 2

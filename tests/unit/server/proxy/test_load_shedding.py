@@ -41,7 +41,7 @@ async def test_beyond_the_open_requests_a_client_gets_an_error_and_a_time(client
             resume.set()
             assert (await first.read()).endswith(b"data: [DONE]\n\n")
             entrance.gateway.reconfigure(bounded(config, open_requests=0))
-            assert not entrance.gateway.load.checked
+            assert not entrance.gateway.services.instruments.load.checked
     assert len(server.requests) == 1
 
 
@@ -50,7 +50,7 @@ async def test_requests_are_admitted_again_when_the_lag_is_over() -> None:
         ScriptedServer(answer(200, dump(reply(CHAT)))) as server,
         gate(bounded(config_for(server.url, CHAT), event_loop_lag=0.5)) as entrance,
     ):
-        load = entrance.gateway.load
+        load = entrance.gateway.services.instruments.load
         load.stop()
         for late in (1.0, 1.0, 0.0):
             load._due = load._clock() - late if late else load._clock() + 60
@@ -69,7 +69,7 @@ async def test_a_loop_that_is_blocked_again_and_again_is_an_overload() -> None:
         ScriptedServer(answer(200, dump(reply(CHAT)))) as server,
         gate(bounded(config_for(server.url, CHAT), event_loop_lag=0.25)) as entrance,
     ):
-        load, loop = entrance.gateway.load, asyncio.get_running_loop()
+        load, loop = entrance.gateway.services.instruments.load, asyncio.get_running_loop()
         async with asyncio.timeout(60):
             while not load.checked:
                 loop.call_soon(time.sleep, TICK + 0.3)
@@ -88,7 +88,7 @@ async def test_a_loop_that_is_blocked_again_and_again_is_an_overload() -> None:
 
 async def test_other_endpoints_are_not_rejected() -> None:
     async with ScriptedServer([]) as server, gate(bounded(config_for(server.url, CHAT), memory=1)) as entrance:
-        entrance.gateway.load.measure()
+        entrance.gateway.services.instruments.load.measure()
         assert (await entrance.refusal(CHAT))[0] == 503
         for path in ("/health", "/metrics", "/ready?strict"):
             async with entrance.session.get(entrance.url + path) as response:

@@ -108,11 +108,11 @@ async def test_the_limit_of_the_upstreams_list(client: Dialect) -> None:
         config = replace(config_for(server.url, MESSAGES), models=Models(unknown="pass", discover=True))
         provider = Provider("up", MESSAGES, server.url)
         async with gate(config) as entrance:
-            models = await entrance.gateway.known_models.fetched(config.providers["up"])
+            models = await entrance.gateway.services.known_models.fetched(config.providers["up"])
             assert models is not None
             assert models[0].output_limit == 77_000
             status, losses, _ = await ask(entrance, client)
-            assert entrance.gateway.loaded.output_limits.profile(provider, "m").default_max_tokens == 77_000
+            assert entrance.gateway.services.loaded.output_limits.profile(provider, "m").default_max_tokens == 77_000
             entrance.gateway.reconfigure(replace(config))
-            assert entrance.gateway.loaded.output_limits.profile(provider, "m").default_max_tokens == 77_000
+            assert entrance.gateway.services.loaded.output_limits.profile(provider, "m").default_max_tokens == 77_000
         assert (status, losses, caps(server)) == (200, "cap_added=1", [77_000])

@@ -17,21 +17,17 @@ from dragoman.errors import (
     FailureOrigin,
     UpstreamUnreachable,
 )
-from dragoman_server.observability.receipts import Receipt
-from dragoman_server.observability.throttled_log import UpstreamWarnings
-from dragoman_server.proxy.request_failure import answer_defect, answer_error, end_abandoned
+from dragoman_server.proxy.request_failure import answer_failure, end_abandoned
+from dragoman_server.receipt import Receipt
+from support.scopes import scope_of
 
 CHAT, MESSAGES, RESPONSES = Dialect
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def warnings() -> UpstreamWarnings:
-    return UpstreamWarnings({}, lambda: 0.0)
-
-
 def translated() -> Receipt:
     translation = translate(direction(CHAT, MESSAGES), json.dumps(BODY).encode())
-    return Receipt("req_1", CHAT, 7, b"o" * 32, "m", "up", translation)
+    return Receipt("req_1", CHAT, 7, b"o" * 32, "m", "another", translation)
 
 
 def message_of(body: object) -> str:
@@ -41,21 +37,21 @@ def message_of(body: object) -> str:
     return text
 
 
-def test_an_error_before_the_translation_is_a_rejection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_before_the_translation_is_a_rejection(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dragoman")
     receipt = Receipt("req_1", MESSAGES, 7)
-    response = answer_error(receipt, ClientRequestError(("model",), "is required"), warnings())
+    response = await answer_failure(scope_of(receipt), ClientRequestError(("model",), "is required"))
     assert response.status == 400
     assert "model" in message_of(response.body)
     assert (receipt.ended, receipt.status) == ("rejected", 400)
     assert "messages rejected" in caplog.text
 
 
-def test_an_error_after_it_is_a_failure_of_the_upstream(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_after_it_is_a_failure_of_the_upstream(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dragoman")
     receipt = translated()
     error = UpstreamUnreachable("the upstream connection failed")
-    response = answer_error(receipt, error, warnings())
+    response = await answer_failure(scope_of(receipt), error)
     assert response.status == error.failure.status == 502
     assert (receipt.ended, receipt.status) == ("failed", 502)
     assert "chat→messages m → m failed" in caplog.text
@@ -72,24 +68,24 @@ def test_an_error_after_it_is_a_failure_of_the_upstream(caplog: pytest.LogCaptur
         (FailureOrigin.UPSTREAM, None, "failed"),
     ],
 )
-def test_the_origin_of_a_failure_decides(
+async def test_the_origin_of_a_failure_decides(
     origin: FailureOrigin, reason: str | None, ended: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dragoman")
     receipt = translated()
     failure = Failure(FailureKind.PERMISSION, "the message", 403, origin=origin, reason=reason)
-    answer_error(receipt, DragomanError(failure), warnings())
+    await answer_failure(scope_of(receipt), DragomanError(failure))
     assert receipt.ended == ended
     assert ("the message" in caplog.text) == ("the message" in str(receipt.error)) == (origin != "upstream")
     assert [record.levelno for record in caplog.records] == [logging.INFO]
 
 
-def test_a_defect_is_logged_and_not_shown_to_the_client(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_defect_is_logged_and_not_shown_to_the_client(caplog: pytest.LogCaptureFixture) -> None:
     receipt = translated()
     try:
         raise ValueError("a private detail")
-    except ValueError:
-        response = answer_defect(receipt)
+    except ValueError as error:
+        response = await answer_failure(scope_of(receipt), error)
     assert response.status == 500
     assert "private" not in message_of(response.body)
     assert "a private detail" in caplog.text
@@ -102,6 +98,6 @@ def test_a_client_that_left_is_in_the_receipt_and_in_the_log_where_that_is_on(
 ) -> None:
     caplog.set_level(level, "dragoman")
     receipt = translated()
-    end_abandoned(receipt, "abandoned before the reply")
+    end_abandoned(scope_of(receipt))
     assert (receipt.ended, receipt.status) == ("abandoned", 499)
     assert ("abandoned before the reply" in caplog.text) is (level == logging.INFO)

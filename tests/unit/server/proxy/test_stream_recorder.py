@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from dragoman.aio import Transport
-from dragoman_server.proxy.stream_recorder import StreamRecorder
+from dragoman.aio import CallObserver, UpstreamRequest
+from dragoman_server.proxy.stream_recorder import StreamRecorder, StreamRecording
 from support.gateways import CHAT, MESSAGES, config_for, gate
 from support.samples import text_stream
 from support.sockets import ScriptedServer, stream
@@ -18,13 +19,15 @@ class Recorder:
         self.requests = 0
         self.batches: list[bytes] = []
 
-    def attach(self, request: Any, receipt: Any, exchange: Any, transport: Transport) -> Transport:
+    def begin(self, request: Any, request_id: str, clock: Callable[[], float]) -> StreamRecording:
         self.requests += 1
-        exchange.record = self.recorded
-        return transport
+        return self
 
-    async def recorded(self, source: Any) -> Any:
-        async for data in source:
+    def observe(self, call: UpstreamRequest) -> CallObserver:
+        return CallObserver()
+
+    async def sent(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        async for data in batches:
             self.batches.append(data)
             yield data
 
@@ -33,10 +36,10 @@ async def test_a_recorder_gets_what_is_sent() -> None:
     recorder = Recorder()
     kept: StreamRecorder = recorder
     script = stream(text_stream(CHAT))
-    async with ScriptedServer(script, script) as server, gate(config_for(server.url, CHAT)) as up:
+    async with ScriptedServer(script, script) as server, gate(config_for(server.url, CHAT, ui=True)) as up:
         await up.stream(MESSAGES)
         assert recorder.requests == 0
-        up.gateway.recorder = kept
+        up.gateway.services.instruments.recorder = kept
         sent = await up.stream(MESSAGES)
     assert recorder.requests == 1
     assert b"".join(recorder.batches) == sent

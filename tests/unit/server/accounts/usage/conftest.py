@@ -11,7 +11,7 @@ import pytest
 from dragoman import Dialect, Usage
 from dragoman_server.accounts.usage.row import UsageRow, row_of
 from dragoman_server.observability.ended_exchange import EndedExchange
-from dragoman_server.observability.receipts import Facts, Receipt
+from dragoman_server.receipt import Facts, Receipt
 from support.named_keys import made
 
 MakeExchange = Callable[..., EndedExchange]

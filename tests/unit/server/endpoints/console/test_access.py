@@ -113,4 +113,4 @@ async def test_a_request_of_another_machine_is_refused_without_keys() -> None:
 
     request: Any = Request()
     with pytest.raises(Exception, match="only on its own machine"):
-        await check_access(Gateway(with_ui()), request)
+        await check_access(Gateway(with_ui()).services, request)

@@ -53,7 +53,7 @@ def test_questions_of_other_workers() -> None:
     assert gateway.console_answer({"kind": "keys"}) == {"keys": []}
     assert gateway.console_answer({"kind": "of a later version"}) == {}
     gateway.console_answer({"kind": "record", "count": 2})
-    assert gateway.recorder is not None
+    assert gateway.services.instruments.recorder is not None
 
 
 @pytest.mark.parametrize("count", ["x", "", "-1", "99999999"])

@@ -55,8 +55,12 @@ async def test_another_worker_is_asked(known: bool) -> None:
 
     siblings: Any = Siblings()
     gateway = Gateway(with_ui(), siblings=siblings)
+    recorder = Recorder(gateway.services.instruments)
     if known:
-        assert await exchange_view(gateway, Recorder(gateway), "req_1") == {"row": {}, "capture": None}
+        assert await exchange_view(gateway, recorder, "req_1") == {
+            "row": {},
+            "capture": None,
+        }
     else:
         with pytest.raises(DragomanError, match="there is no exchange"):
-            await exchange_view(gateway, Recorder(gateway), "req_1")
+            await exchange_view(gateway, recorder, "req_1")

@@ -21,12 +21,13 @@ from dragoman_server.observability.metric_families import (
     UPSTREAM_ERRORS,
     Totals,
 )
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.receipt import Receipt
 from support import samples
 from support.gateways import CHAT, MESSAGES, config_for, gate
 from support.named_keys import made
 from support.samples import text_stream
+from support.scopes import end
 from support.sockets import ScriptedServer, stream
 
 
@@ -94,7 +95,7 @@ def test_states_of_providers() -> None:
     totals.put(BREAKERS_OPEN, ("paused",), 1)
     totals.put(PROVIDER_DOWN, ("down",), 1)
     totals.add(REQUESTS, ("chat", "working", "", "completed", "2xx"))
-    routing = gateway.routing
+    routing = gateway.services.routing
     routing.of(config.providers["cooling"]).cooled["key", "m"] = routing.clock() + 60, True
     routing.of(config.providers["working"]).cooled["key", "m"] = routing.clock() - 1, True
     assert {each["name"]: each["state"] for each in provider_states(gateway, totals)} == {name: name for name in names}
@@ -105,7 +106,7 @@ def ended(key: str, usage: Usage | None) -> Receipt:
     body = samples.dump(samples.request(MESSAGES))
     receipt.translation = translate(DIRECTIONS[MESSAGES, CHAT], body, upstream_model="up-m")
     receipt.translation.context.usage = usage
-    receipt.end("completed", 200)
+    end(receipt, "completed", 200)
     return receipt
 
 
@@ -113,7 +114,7 @@ def test_tokens_and_cost_by_key() -> None:
     usage = Usage(input_total=1000, output_total=500)
     receipts = [ended("alice", usage), ended("alice", usage), ended("", None), Receipt("req_2", CHAT, 1)]
     gateway = Gateway(replace(with_ui(), prices={"up-m": Price(1.0, 2.0)}))
-    rows = {row["name"]: row for row in keys_of(receipts, gateway.usage.cost)}
+    rows = {row["name"]: row for row in keys_of(receipts, gateway.services.instruments.usage.cost)}
     assert rows["alice"]["requests"] == 2
     assert (rows["alice"]["input"], rows["alice"]["output"]) == (2000, 1000)
     assert Decimal(rows["alice"]["cost"]) == Decimal("0.004")

@@ -80,7 +80,7 @@ async def test_a_request_is_sent_and_recorded(client: Dialect) -> None:
             request_id = response.headers["x-dragoman-request-id"]
         async with up.session.get(f"{up.url}/ui/api/exchanges/{request_id}") as response:
             view = await response.json()
-        assert up.gateway.recorder is None
+        assert up.gateway.services.instruments.recorder is None
     assert view["row"]["state"] == "completed"
     assert view["row"]["client"] == client
     assert {batch[0] for batch in view["recording"]["batches"]} == {"received", "sent"}

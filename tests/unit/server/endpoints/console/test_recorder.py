@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.console.recorder import FRAMES_MAX, NEXT_MAX, RECORDINGS_MAX, Recorder, Recording
@@ -35,12 +36,12 @@ async def test_only_the_next_streams_are_recorded_and_no_text_is() -> None:
     script = stream(text_stream(CHAT, (CANARY, "b")))
     async with ScriptedServer(*[script] * 4) as server, gate(with_ui(server.url)) as up:
         await up.stream(MESSAGES)
-        assert up.gateway.recorder is None
+        assert up.gateway.services.instruments.recorder is None
         async with up.session.post(f"{up.url}/ui/api/record?count=2") as response:
             assert await response.json() == {"count": 2, "most": NEXT_MAX}
         await up.stream(MESSAGES)
         await up.stream(CHAT)
-        assert up.gateway.recorder is None, "requests pay for it only while it is needed"
+        assert up.gateway.services.instruments.recorder is None, "requests pay for it only while it is needed"
         await up.stream(MESSAGES)
         last, chat, messages, first = await recordings(up)
     assert last is None
@@ -74,7 +75,7 @@ async def test_an_order_can_be_taken_back() -> None:
         for count in (5, 0):
             async with up.session.post(f"{up.url}/ui/api/record?count={count}") as response:
                 assert (await response.json())["count"] == count
-        assert up.gateway.recorder is None
+        assert up.gateway.services.instruments.recorder is None
         await up.stream(MESSAGES)
         assert await recordings(up) == [None]
 
@@ -89,48 +90,35 @@ def test_a_recording_is_bounded() -> None:
     assert found["sizes"] == {"received": 30 * (FRAMES_MAX // 2)}
 
 
-class _Receipt:
-    def __init__(self, request_id: str) -> None:
-        self.request_id = request_id
-
-    def seconds(self) -> float:
-        return 0.0
+def no_time() -> float:
+    return 0.0
 
 
 def test_recordings_and_orders_are_bounded() -> None:
-    gateway: Any = type("G", (), {"recorder": None})()
-    recorder = Recorder(gateway)
-    transport: Any = object()
+    instruments: Any = Mock(recorder=None)
+    recorder = Recorder(instruments)
     request: Any = {}
-    receipt: Any
-    exchange: Any = type("E", (), {"record": None})()
     for number in range(RECORDINGS_MAX + 1):
         recorder.record_next(1000)
-        receipt = _Receipt(f"req_{number}")
-        assert recorder.attach(request, receipt, exchange, transport) is not transport
-        assert exchange.record is not None
+        assert recorder.begin(request, f"req_{number}", no_time) is not None
     assert recorder.get("req_0") is None
     assert recorder.get(f"req_{RECORDINGS_MAX}") is not None
     taken = 0
-    receipt = _Receipt("req_next")
-    while gateway.recorder is not None:
-        recorder.attach(request, receipt, exchange, transport)
+    while instruments.recorder is not None:
+        assert recorder.begin(request, "req_next", no_time) is not None
         taken += 1
     assert taken == NEXT_MAX - 1
 
 
 def test_other_requests_are_not_recorded_while_the_playground_sends() -> None:
-    gateway: Any = type("G", (), {"recorder": None})()
-    recorder = Recorder(gateway)
+    instruments: Any = Mock(recorder=None)
+    recorder = Recorder(instruments)
     mine: Any = {}
     other: Any = {}
-    transport: Any = object()
-    exchange: Any = type("E", (), {"record": None})()
-    receipt: Any = _Receipt("req_1")
     with recorder.recording(mine):
-        assert gateway.recorder is recorder
-        assert recorder.attach(other, receipt, exchange, transport) is transport
+        assert instruments.recorder is recorder
+        assert recorder.begin(other, "req_1", no_time) is None
         assert recorder.get("req_1") is None
-        assert recorder.attach(mine, receipt, exchange, transport) is not transport
-    assert gateway.recorder is None
+        assert recorder.begin(mine, "req_1", no_time) is recorder.get("req_1")
+    assert instruments.recorder is None
     assert recorder.get("req_1") is not None

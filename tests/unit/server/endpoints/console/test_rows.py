@@ -18,9 +18,10 @@ from dragoman_server.endpoints.console.rows import (
     row_of,
     without_known,
 )
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
 from support import samples
 from support.named_keys import made
+from support.scopes import end
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
 
@@ -36,11 +37,15 @@ def receipt(number: int = 1, client: Dialect = MESSAGES, upstream: Dialect = CHA
     return made_receipt
 
 
+def seconds(_: Receipt) -> float:
+    return 0.0
+
+
 def test_a_row_of_an_open_stream() -> None:
     one = receipt(key=made("alice")[1])
     assert one.translation is not None
     one.translation.context.output_text = 42
-    row = row_of(one)
+    row = row_of(one, seconds)
     assert row["id"] == "req_1"
     assert (row["client"], row["upstream"], row["state"], row["key"]) == ("messages", "chat", "open", "alice")
     assert (row["model"], row["upstream_model"], row["characters"]) == ("m", "up-m", 42)
@@ -50,9 +55,9 @@ def test_a_row_of_an_open_stream() -> None:
 
 def test_the_row_of_an_ended_request_has_the_same_facts() -> None:
     one = receipt()
-    before = row_of(one)
-    one.end("completed", 200)
-    after = row_of(one)
+    before = row_of(one, seconds)
+    end(one, "completed", 200)
+    after = row_of(one, seconds)
     same = ("upstream", "upstream_model", "losses", "stream", "provider", "id")
     assert [before[name] for name in same] == [after[name] for name in same]
     assert (after["state"], after["status"]) == ("completed", 200)
@@ -60,8 +65,8 @@ def test_the_row_of_an_ended_request_has_the_same_facts() -> None:
 
 def test_a_request_that_was_rejected_has_a_row() -> None:
     one = Receipt("req_1", CHAT, 1)
-    one.end("rejected", 400)
-    row = row_of(one)
+    end(one, "rejected", 400)
+    row = row_of(one, seconds)
     assert (row["upstream"], row["model"], row["seconds"], row["losses"]) == (None, None, None, 0)
 
 
@@ -85,16 +90,16 @@ def test_a_request_that_was_rejected_has_a_row() -> None:
 )
 def test_a_filter_selects(query: dict[str, str], expected: list[str]) -> None:
     ended = receipt(1)
-    ended.end("completed", 200)
+    end(ended, "completed", 200)
     receipts = [receipt(3, key=made("alice")[1]), receipt(2, CHAT, MESSAGES), ended]
     wanted = RowFilter.read(query)
-    assert [row["id"] for row in newest_rows(receipts, wanted)] == expected
+    assert [row["id"] for row in newest_rows(receipts, wanted, seconds)] == expected
     assert RowFilter.read(wanted.json()) == wanted, "another worker gets the same filter"
 
 
 def test_rows_are_bounded() -> None:
     receipts = [receipt(number) for number in range(ROWS_MAX + 5)]
-    assert len(newest_rows(receipts, RowFilter.read({"rows": "999"}))) == ROWS_MAX
+    assert len(newest_rows(receipts, RowFilter.read({"rows": "999"}), seconds)) == ROWS_MAX
 
 
 def test_rows_of_workers_are_merged_by_time() -> None:
@@ -108,16 +113,16 @@ def test_rows_of_workers_are_merged_by_time() -> None:
 def test_of_rows_that_are_known_only_what_changes_is_sent() -> None:
     waiting, begun, ended = receipt(3), receipt(2), receipt(1)
     begun.begun_at = 1.0
-    ended.end("completed", 200)
+    end(ended, "completed", 200)
     receipts, wanted = [waiting, begun, ended], RowFilter()
-    first = newest_rows(receipts, wanted)
+    first = newest_rows(receipts, wanted, seconds)
     known = known_rows(first)
-    second = newest_rows(receipts, wanted, known)
+    second = newest_rows(receipts, wanted, seconds, known)
     assert second[0] == first[0], "a request that waits may get another provider"
     assert [set(row) for row in second[1:]] == [set(CHANGING)] * 2
     assert without_known(first, known) == second
     assert known_rows(second) == known
-    begun.end("completed", 200)
-    third = newest_rows(receipts, wanted, known)
+    end(begun, "completed", 200)
+    third = newest_rows(receipts, wanted, seconds, known)
     assert third[1]["state"] == "completed"
     assert set(third[2]) == set(CHANGING)

@@ -55,7 +55,7 @@ async def test_a_binary_message_closes_the_connection() -> None:
     async with gate(config_for("http://127.0.0.1:9", CHAT)) as opened, speaking(opened.url) as client:
         await client.socket.send_bytes(b"{}")
         assert await client.closed() == aiohttp.WSCloseCode.UNSUPPORTED_DATA
-        await until(lambda: not opened.gateway.websockets)
+        await until(lambda: not opened.gateway.services.websockets)
 
 
 async def test_a_message_that_is_too_long_closes_the_connection() -> None:

@@ -14,7 +14,8 @@ from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.captures.captures import Captures
 from dragoman_server.observability.metric_families import CAPTURES, Totals
-from dragoman_server.observability.receipts import Receipt
+from dragoman_server.receipt import Receipt
+from support.scopes import end
 from support.waiting import until
 
 
@@ -27,7 +28,7 @@ def captures(
 
 def ended(request_id: str) -> Receipt:
     receipt = Receipt(request_id, Dialect.CHAT, 1_790_000_000, model="m")
-    receipt.end("rejected", 400)
+    end(receipt, "rejected", 400)
     return receipt
 
 

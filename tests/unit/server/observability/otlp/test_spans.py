@@ -178,7 +178,7 @@ async def test_a_change_of_the_settings_needs_a_restart(caplog: pytest.LogCaptur
     async with ScriptedServer([]) as server, gate(config_for(server.url, CHAT)) as entrance:
         entrance.gateway.reconfigure(traced(entrance.gateway.config))
         assert "telemetry: the change takes effect after a restart" in caplog.text
-        assert entrance.gateway._instruments.tracer is None
+        assert entrance.gateway.services.instruments.tracer is None
 
 
 async def test_no_key_and_no_prompt_is_in_a_span(caplog: pytest.LogCaptureFixture) -> None:

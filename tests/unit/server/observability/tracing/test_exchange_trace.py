@@ -12,10 +12,10 @@ from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind, FailureOrigin
 from dragoman_server.config.provider import Provider
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
 from dragoman_server.observability.tracing.span import Span
 from dragoman_server.observability.tracing.trace_context import TraceContext
+from dragoman_server.receipt import Receipt
 from support.named_keys import made
 from support.paths import ROOT
 

@@ -9,10 +9,10 @@ from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.observability.metric_families import Totals
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.observability.tracing.span import Span
 from dragoman_server.observability.tracing.trace_context import read_context
 from dragoman_server.observability.tracing.tracer import Tracer, create_tracer
+from dragoman_server.receipt import Receipt
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALL = UpstreamRequest("http://h/v1", {"a": "b"}, b"{}", False, Timeouts())

@@ -9,8 +9,8 @@ import pytest
 
 from dragoman import Dialect
 from dragoman.aio import Downstream, LogBudget, StreamTimers, Timeouts
-from dragoman_server.observability.receipts import Receipt
 from dragoman_server.proxy.resumable.stream import ResumableStream
+from dragoman_server.receipt import Receipt
 from support.waiting import turns
 
 

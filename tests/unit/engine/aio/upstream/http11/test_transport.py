@@ -21,7 +21,7 @@ from dragoman_server.proxy.gateway import Gateway
 async def test_the_transport_is_the_one_configured(server: dict[str, Any], kind: type) -> None:
     gateway = Gateway(parse_config({"server": server}, {}))
     gateway.open()
-    assert type(gateway.upstream._transport) is kind
+    assert type(gateway.services.upstream._transport) is kind
     await gateway.close()
 
 

@@ -205,7 +205,7 @@ async def test_a_client_that_disconnects_in_a_form_cuts_the_upstream_request() -
         await until(lambda: receipt.ended == "abandoned")
         await until(lambda: server.hangups == 1)
         assert not server.requests
-        assert not entrance.gateway._open
+        assert not entrance.gateway.services.open_requests
 
 
 async def test_a_gateway_that_stops_rejects_forms_that_have_not_arrived() -> None:

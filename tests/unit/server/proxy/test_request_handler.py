@@ -91,7 +91,7 @@ async def test_open_requests_count_in_the_limit_of_a_key() -> None:
             assert response.status == 429
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        await until(lambda: not entrance.gateway._open)
+        await until(lambda: not entrance.gateway.services.open_requests)
 
 
 async def test_a_key_is_limited_to_its_models() -> None:
@@ -155,7 +155,7 @@ async def test_a_client_that_disconnects_ends_the_upstream_request() -> None:
             receipt = next(iter(entrance.gateway.receipts._filed.values()))
             response.close()
         await until(lambda: receipt.ended == "abandoned")
-        await until(lambda: not entrance.gateway._open)
+        await until(lambda: not entrance.gateway.services.open_requests)
 
 
 async def test_a_gateway_that_stops_ends_replies_and_rejects_requests() -> None:

@@ -68,8 +68,8 @@ async def ask(
 
 async def captured(entrance: Gate, capture_id: str) -> Capture:
     """The capture, once it was written."""
-    assert entrance.gateway.captures is not None
-    store = entrance.gateway.captures.store
+    assert entrance.gateway.services.instruments.captures is not None
+    store = entrance.gateway.services.instruments.captures.store
     await until(lambda: store.get(capture_id) is not None, 60)
     capture = store.get(capture_id)
     assert capture is not None
@@ -312,8 +312,8 @@ async def test_without_a_capture_nothing_is_recorded(tmp_path: Path, monkeypatch
     async with capturing(tmp_path, share=0.0) as entrance:
         for headers in ({}, {"x-dragoman-capture": "0"}):
             assert (await ask(entrance, "embeddings", {"input": "x"}, **headers))[1] == 200
-        assert entrance.gateway.captures is not None
-        assert entrance.gateway.captures.store.list() == []
+        assert entrance.gateway.services.instruments.captures is not None
+        assert entrance.gateway.services.instruments.captures.store.list() == []
     assert created == []
 
 

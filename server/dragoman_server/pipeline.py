@@ -1,0 +1,149 @@
+"""The steps of each endpoint, in their order. A feature that is off has no step."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from dragoman import Dialect
+from dragoman_server.draft import Draft
+from dragoman_server.scope import RequestScope
+from dragoman_server.services import Services
+from dragoman_server.steps.admit import admit, file_receipt
+from dragoman_server.steps.connect import (
+    connect,
+    diagnose_cache,
+    expect_response,
+    lower_output_cap,
+    record_stream,
+    trace_call,
+)
+from dragoman_server.steps.limit import estimate, limit
+from dragoman_server.steps.read import parse, read
+from dragoman_server.steps.recognise import recognise
+from dragoman_server.steps.route import route
+from dragoman_server.steps.translate import translate_counted, translate_request, translate_unsent
+
+Step = Callable[[RequestScope, Draft], Awaitable[Draft]]
+Steps = tuple[Step, ...]
+
+
+async def run_steps(steps: Steps, scope: RequestScope, draft: Draft) -> Draft:
+    """Run the steps, and return the draft. Those after one that starts a run in the background are left out.
+
+    Raises DragomanError for a request that is rejected; nothing was sent then.
+    """
+    for step in steps:
+        draft = await step(scope, draft)
+        if draft.background is not None:
+            break
+    return draft
+
+
+class Pipelines:
+    """The steps of one configuration, by endpoint. They are put together when the first request needs them."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._translated: dict[Dialect, Steps] = {}
+        self._forwarded: Steps = ()
+
+    def translated(self, client: Dialect) -> Steps:
+        """Return the steps of a request that is translated and sent."""
+        steps = self._translated.get(client)
+        if steps is None:
+            steps = self._translated[client] = _translated(self._services, client)
+        return steps
+
+    @property
+    def forwarded(self) -> Steps:
+        """The steps of a request to a forwarded endpoint."""
+        if not self._forwarded:
+            self._forwarded = _forwarded(self._services)
+        return self._forwarded
+
+
+def _when(on: bool, *steps: Step) -> Steps:
+    return steps if on else ()
+
+
+def _translated(services: Services, client: Dialect) -> Steps:
+    instruments, loaded = services.instruments, services.loaded
+    capture, capture_validated, capture_calls = _captures(services)
+    return (
+        admit,
+        file_receipt,
+        *capture,
+        recognise,
+        read,
+        parse,
+        route,
+        *_conversation(services, client),
+        translate_request,
+        *capture_validated,
+        *_when(instruments.usage.writes, estimate),
+        *_when(loaded.named_keys, limit),
+        *_when(bool(services.prompt_cache), diagnose_cache),
+        connect,
+        *_when(instruments.tracer is not None, trace_call),
+        *capture_calls,
+        *_when(client is not Dialect.MESSAGES, lower_output_cap),
+        *_when(client is Dialect.RESPONSES, expect_response),
+        *_when(loaded.config.server.ui, record_stream),
+    )
+
+
+def _forwarded(services: Services) -> Steps:
+    # Imported here, as below: few gateways need it.
+    from dragoman_server.steps.forward import connect_forwarded, forward_request
+    from dragoman_server.steps.read import read_or_form
+    from dragoman_server.steps.route import route_forwarded
+
+    capture, _, capture_calls = _captures(services)
+    return (
+        admit,
+        file_receipt,
+        *capture,
+        recognise,
+        read_or_form,
+        route_forwarded,
+        forward_request,
+        *_when(services.instruments.usage.writes, estimate),
+        *_when(services.loaded.named_keys, limit),
+        connect_forwarded,
+        *_when(services.instruments.tracer is not None, trace_call),
+        *capture_calls,
+    )
+
+
+def counted(services: Services, client: Dialect) -> Steps:
+    """Return the steps of an admitted request whose tokens are counted."""
+    from dragoman_server.steps.complete import complete
+
+    return (recognise, read, parse, route, complete, *_conversation(services, client), translate_counted)
+
+
+def explained(services: Services, client: Dialect) -> Steps:
+    """Return the steps of a request that is explained, once its target is known."""
+    return (*_conversation(services, client), translate_unsent)
+
+
+def _conversation(services: Services, client: Dialect) -> Steps:
+    """Return the steps of the Responses API before the translation."""
+    if client is not Dialect.RESPONSES:
+        return ()
+    from dragoman_server.steps.compact import compact, plan_compaction
+
+    if not services.responses.stores:
+        return (plan_compaction, compact)
+    from dragoman_server.steps.stored import stored
+
+    return (plan_compaction, stored, compact)
+
+
+def _captures(services: Services) -> tuple[Steps, Steps, Steps]:
+    """Return the steps of captures: after the admission, after the translation, and before the sending."""
+    if services.instruments.captures is None:
+        return (), (), ()
+    from dragoman_server.steps.capture import capture, capture_calls, capture_validated
+
+    return (capture,), (capture_validated,), (capture_calls,)

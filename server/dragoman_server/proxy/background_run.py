@@ -1,0 +1,130 @@
+"""One response that runs in the background: its last state, and the log of its events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from aiohttp import web
+
+from dragoman import Translation
+from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, StreamTimers
+from dragoman.threads import StoredRequest, lagging_event, queued_response
+from dragoman.wire import Json, json_dumps, json_loads
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_PING = b": ping\n\n"
+
+
+class BackgroundRun:
+    """One response that runs, or has run, in the background: its last state, and the log of its events.
+
+    `streamed` is True if it was requested with `stream`: only then its events may be read, and are kept. `request`,
+    `state` and events are counted in `budget`.
+    """
+
+    def __init__(self, request: StoredRequest, limit: int, budget: LogBudget, *, streamed: bool) -> None:
+        self.request: StoredRequest | None = request
+        self.streamed = streamed
+        self.log = EventLog(limit if streamed else 0, budget)
+        self.task: asyncio.Task[web.StreamResponse] | None = None
+        self.accepted = False
+        """True once the request was translated."""
+        self.state = b""
+        """The last state, as JSON; empty once the store has it."""
+        self._budget = budget
+        self._counted = 0
+        self._count()
+        self.ended = False
+        """True once `state` is final."""
+        loop = asyncio.get_running_loop()
+        self.finished: asyncio.Future[None] = loop.create_future()
+        """Done once the final state is stored."""
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._timers: StreamTimers | None = None
+
+    @property
+    def held(self) -> int:
+        """The bytes of its request, its state and its events."""
+        return self._counted + self.log.size
+
+    def accept(self, translation: Translation) -> None:
+        """Record that the request was translated, and is about to be sent."""
+        self.accepted = True
+        self._set_state(queued_response(translation.context))
+        if not self.streamed:
+            self.settle()
+
+    def open_stream(self, timers: StreamTimers, _: dict[str, str]) -> Downstream:
+        """Return the log as the receiver of the stream."""
+        self.settle()
+        self._timers = timers
+        return LoggedStream(self.log, timers, self._on_event)
+
+    def _on_event(self, event: str, data: bytes) -> None:
+        if event == "response.in_progress":
+            self._set_state(json_loads(data)["response"])
+        elif event in _ENDS and not self.ended:
+            self.end(json_loads(data)["response"])
+
+    def end(self, state: Json) -> None:
+        """Set the final state. It is stored, also that of a response that has failed."""
+        self.ended = True
+        self._set_state({**state, "store": True})
+
+    def release(self, *, stored: bool) -> None:
+        """Free the request, and the state unless only this run has it."""
+        self.request = None
+        if stored:
+            self.state = b""
+        self._count()
+
+    def forget(self) -> None:
+        """Free everything."""
+        self.log.clear()
+        self.release(stored=True)
+
+    def _set_state(self, state: Json) -> None:
+        self.state = json_dumps(state)
+        self._count()
+
+    def _count(self) -> None:
+        size = len(self.state) + (len(self.request.input) if self.request is not None else 0)
+        self._budget.spend(size - self._counted)
+        self._counted = size
+
+    def stop(self) -> None:
+        """End the exchange as if its client had disconnected."""
+        if self._timers is not None:
+            self._timers.expire(ClientGone())
+        elif self.task is not None:
+            self.task.cancel()
+
+    async def settled(self) -> None:
+        """Wait until the client can be answered: accepted, begun, or failed."""
+        await asyncio.shield(self._ready)
+
+    def settle(self) -> None:
+        """Let the client be answered."""
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    async def follow(self, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
+        """Yield the events after this number until the end.
+
+        A comment is yielded when there was no event for `heartbeat` seconds.
+        """
+        number = after + 1
+        while True:
+            await self.log.wait(number, heartbeat)
+            if number < self.log.first:
+                event = json_dumps(lagging_event(number))
+                yield b"event: error\ndata: %b\n\n" % event
+                return
+            if number < self.log.end:
+                data, number = self.log.read(number), self.log.end
+                yield data
+            elif self.log.closed:
+                return
+            else:
+                yield _PING

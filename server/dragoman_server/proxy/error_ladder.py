@@ -1,0 +1,33 @@
+"""The failure of an exception for the client of a request: the one list of cases that all endpoints share."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from aiohttp import web
+
+from dragoman import Dialect, DragomanError, Failure
+from dragoman.aio import DEFECT, ClientGone
+from dragoman_server.proxy.error_response import CLIENT_GONE, error_response
+
+log = logging.getLogger("dragoman")
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """Return the failure for the client of a request that ended with this exception: `DEFECT` for any but Dragoman's.
+
+    None if the client has disconnected. Errors of the upstream's connection are DragomanErrors.
+    """
+    if isinstance(error, DragomanError):
+        return error.failure
+    return None if isinstance(error, ClientGone | ConnectionError) else replace(DEFECT)
+
+
+def answer_without_receipt(request: web.Request, client: Dialect, error: Exception, request_id: str) -> web.Response:
+    """Return the response of a request without a receipt that ended with this exception. A defect is logged."""
+    if (failure := failure_of(error)) is None:
+        return web.Response(status=CLIENT_GONE)
+    if not isinstance(error, DragomanError):
+        log.exception("%s %s failed by a defect", request_id, request.path)
+    return error_response(client, failure, request_id)

@@ -1,0 +1,84 @@
+"""The state of the Responses API in one gateway: stored responses, and the compaction of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from dragoman import Dialect
+from dragoman_server.config.state_options import MEMORY, OFF, StateOptions
+from dragoman_server.observability.metric_families import Totals
+
+if TYPE_CHECKING:
+    from dragoman_server.proxy.compaction import Compactions
+    from dragoman_server.proxy.stored_responses import StoredResponses
+
+
+class ResponseState:
+    """Makes both when the first request needs them, or stored responses when they are opened: few clients use them.
+
+    Args:
+        options: The settings.
+        workers: The number of the gateway's processes.
+        totals: Counts.
+        now: Returns Unix seconds.
+        answer: Handles the gateway's requests to itself.
+        created: Called with the stored responses when they are made.
+    """
+
+    def __init__(
+        self,
+        options: StateOptions,
+        workers: int,
+        totals: Totals,
+        now: Callable[[], float],
+        answer: Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]],
+        created: Callable[[StoredResponses], None],
+    ) -> None:
+        self.options = options
+        self.stores = options.kind_with(workers) != OFF
+        """True if responses are stored."""
+        self._totals = totals
+        self._now = now
+        self._answer = answer
+        self._created = created
+        self._stored: StoredResponses | None = None
+
+    @property
+    def stored(self) -> StoredResponses | None:
+        """The stored responses; None if none are kept. Those in memory begin at the first use."""
+        if self._stored is None and self.stores:
+            self._create().begin()
+        return self._stored
+
+    @cached_property
+    def compactions(self) -> Compactions:
+        """The compaction of conversations. Only requests of the Responses API need it."""
+        from dragoman_server.proxy.compaction import Compactions
+
+        return Compactions(self.options, self._answer)
+
+    @property
+    def unavailable(self) -> bool:
+        """True while the store of responses does not answer, or cannot write."""
+        return self._stored is not None and self._stored.unavailable
+
+    def _create(self) -> StoredResponses:
+        from dragoman_server.proxy.stored_responses import StoredResponses
+
+        self._stored = stored = StoredResponses(self.options, self._totals, self._now)
+        self._created(stored)
+        return stored
+
+    async def open(self) -> None:
+        """Open a store that is not in memory. Raises ConfigError if it cannot be used."""
+        if self.stores and self.options.kind != MEMORY:
+            await self._create().open()
+
+    async def close(self) -> None:
+        """Write what is pending, and close the store."""
+        if self._stored is not None:
+            await self._stored.close()

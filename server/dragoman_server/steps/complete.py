@@ -1,0 +1,18 @@
+"""The output limit, which a request for a count does not need and its translation does."""
+
+from __future__ import annotations
+
+from dragoman import Dialect
+from dragoman_server.draft import Draft
+from dragoman_server.scope import RequestScope
+
+_CAP = 128_000
+"""An output limit that is large enough for any thinking budget. It is not counted."""
+
+
+async def complete(scope: RequestScope, draft: Draft) -> Draft:
+    """Add `max_tokens` to a request of the Messages API."""
+    if scope.receipt.client is Dialect.MESSAGES and "max_tokens" not in draft.payload:
+        cap = draft.target.provider.profile.max_output_tokens or _CAP
+        draft.payload = {**draft.payload, "max_tokens": cap}
+    return draft

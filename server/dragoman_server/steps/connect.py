@@ -1,0 +1,81 @@
+"""The last steps before a request is sent: the request to its upstream, and the transport that sends it."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from dragoman import Dialect
+from dragoman.aio import ObservedTransport
+from dragoman.gateway import PromptDigest, quote
+from dragoman_server.draft import Draft
+from dragoman_server.proxy.long_bodies import compute
+from dragoman_server.proxy.output_cap_retry import OutputCapTransport
+from dragoman_server.routing.plan import Candidate
+from dragoman_server.scope import RequestScope
+
+log = logging.getLogger("dragoman")
+
+
+async def diagnose_cache(scope: RequestScope, draft: Draft) -> Draft:
+    """Compare the prompt with the one before it in its conversation (`server.prefix_diagnostics`)."""
+    receipt, translation, diagnostics = scope.receipt, scope.translation, scope.services.prompt_cache
+    digest = partial(PromptDigest.of, translation.direction.upstream.dialect, translation.body)
+    prompt = await compute(len(translation.body), digest, receipt.owner, draft.request)
+    receipt.cache = diagnostics.compare(
+        prompt, translation, draft.payload, draft.request.headers, receipt.owner, receipt.request_id
+    )
+    return draft
+
+
+async def connect(scope: RequestScope, draft: Draft) -> Draft:
+    """Build the request to the upstream, and take the transport."""
+    receipt, translation, target = scope.receipt, scope.translation, draft.target
+    provider, request = target.provider, draft.request
+    if target.warning:
+        log.warning("%s %s", receipt.request_id, target.warning)
+    draft.transport = scope.services.upstream.transport
+    draft.call = call = scope.services.upstream_requests.build(request, translation, provider, draft.loaded)
+    if log.isEnabledFor(logging.DEBUG):
+        client = receipt.client_profile or "none"
+        sent = f"{'stream' if translation.stream else 'request'} of {len(draft.body)} bytes, client profile {client}"
+        route = f"model {quote(translation.model)} by route {quote(target.route)} to {provider.name}"
+        profile = provider.profile_name or "of its own"
+        place = f"{provider.address()}, {len(call.body)} bytes, profile {profile}"
+        log.debug("%s %s %s; %s at %s", receipt.request_id, receipt.client, sent, route, place)
+    return draft
+
+
+async def trace_call(scope: RequestScope, draft: Draft) -> Draft:
+    """Begin the first attempt in the trace, and add the headers of the trace. It is a step of gateways with tracing."""
+    if scope.trace is not None:
+        provider, model = draft.target.provider, scope.translation.upstream_model
+        draft.call = scope.trace.start_attempt(draft.call, provider, model)
+    return draft
+
+
+async def lower_output_cap(scope: RequestScope, draft: Draft) -> Draft:
+    """Send the request once more if the upstream refuses the output cap of a client that set none."""
+    if draft.target.provider.dialect is Dialect.MESSAGES or draft.ranking is not None:
+        draft.transport = OutputCapTransport(draft.transport, scope)
+    return draft
+
+
+async def expect_response(scope: RequestScope, draft: Draft) -> Draft:
+    """Expect the id of a response that the upstream is to store: requests that continue it go to the same one."""
+    provider = draft.target.provider
+    if provider.dialect is Dialect.RESPONSES or draft.loaded.router.has_plans:
+        created_at = draft.candidate or Candidate(provider, scope.translation.upstream_model)
+        scope.expected = scope.services.routing.issuers.expect(scope.receipt.owner, draft.payload, created_at)
+    return draft
+
+
+async def record_stream(scope: RequestScope, draft: Draft) -> Draft:
+    """Record both sides of the stream, while the console shows it. It is a step of gateways with a console."""
+    recorder, instruments = scope.services.instruments.recorder, scope.services.instruments
+    if recorder is not None:
+        clock = partial(instruments.metrics.seconds, scope.receipt)
+        if (recording := recorder.begin(draft.request, scope.receipt.request_id, clock)) is not None:
+            draft.transport = ObservedTransport(draft.transport, recording.observe)
+            scope.record = recording.sent
+    return draft

@@ -1,0 +1,65 @@
+"""The limits of the client's named key: what a request may use, and what it has used."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dragoman import Failure, Usage
+from dragoman_server.draft import Draft
+from dragoman_server.proxy.limits import estimate_by_size
+from dragoman_server.receipt import Receipt
+from dragoman_server.scope import RequestScope
+
+if TYPE_CHECKING:
+    from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.accounts.keys.record import KeyRecord
+    from dragoman_server.accounts.limits.claim import Claim
+
+
+async def estimate(scope: RequestScope, draft: Draft) -> Draft:
+    """Estimate the tokens of a body that passes through. It is a step of gateways that book usage."""
+    context = scope.translation.context
+    if not context.input_estimate:
+        context.input_estimate = estimate_by_size(scope.translation.body)
+    return draft
+
+
+async def limit(scope: RequestScope, draft: Draft) -> Draft:
+    """Check the limits of the key, and reserve the estimate of the request, which is settled at its end.
+
+    With a budget of cost, only candidates whose price is known stay in the ranking.
+    """
+    receipt, key, accounts = scope.receipt, scope.caller.key, scope.services.named_keys.accounts
+    if key is None or accounts is None or key.limits.active is None:
+        return draft
+    translation = scope.translation
+    tokens = translation.context.input_estimate or estimate_by_size(translation.body)
+    model, provider = translation.upstream_model, receipt.provider
+    claim = await accounts.admit(key, receipt.request_id, receipt.client, model, tokens, provider)
+    scope.is_counted = True
+    scope.at_end(partial(_settle, accounts, claim))
+    if claim.levels is not None:  # else the store was not asked
+        scope.rate_headers = key.limits.rate_headers.write(claim.levels, receipt.client, scope.services.now())
+    _drop_unpriced(draft, accounts, key)
+    return draft
+
+
+def _drop_unpriced(draft: Draft, accounts: Accounts, key: KeyRecord) -> None:
+    limits = key.limits.active
+    if draft.ranking is not None and limits is not None and limits.has_cost:
+        draft.ranking = [each for each in draft.ranking if accounts.has_price(each.upstream_model, each.provider.name)]
+
+
+def _settle(accounts: Accounts, claim: Claim, receipt: Receipt, _: Failure | None) -> None:
+    """Count what the request of a receipt used. The receipt must still have its translation."""
+    translation = receipt.translation
+    if translation is None:
+        accounts.settle(claim, None, "", sent=False)
+        return
+    # Upstreams do not charge for requests that they refuse, nor for those that did not reach them.
+    usage = receipt.usage
+    sent = usage is not None or receipt.reached_upstream
+    if usage is None and sent and receipt.endpoint and (tokens := translation.context.input_estimate):
+        usage = Usage(input_total=tokens)  # a form's size, or the length of its audio, is known at the end
+    accounts.settle(claim, usage, translation.upstream_model, sent=sent, provider=receipt.provider)

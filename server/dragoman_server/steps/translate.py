@@ -1,0 +1,129 @@
+"""The translation of a request for its provider, or for the best provider of its plan that can express it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dragoman import ClientRequestError, Dialect, translate
+from dragoman.gateway import DIRECTIONS, conversation_digest
+from dragoman_server.draft import Draft
+from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.long_bodies import LONG_BODY, compute
+from dragoman_server.proxy.request_body import apply_header_overrides
+from dragoman_server.routing.client_pauses import party_of
+from dragoman_server.routing.plan import STICKY, Plan
+from dragoman_server.routing.router import Target
+from dragoman_server.scope import RequestScope
+from dragoman_server.steps.read import parse
+
+
+async def translate_request(scope: RequestScope, draft: Draft) -> Draft:
+    """Translate a request that is to be sent."""
+    plan = draft.target.plan
+    if plan is None:
+        await translate_for(scope, draft, draft.target)
+    else:
+        await _translate_for_plan(scope, draft, plan)
+    return draft
+
+
+async def translate_unsent(scope: RequestScope, draft: Draft) -> Draft:
+    """Translate a request for its target alone: for its first candidate, if it has a plan."""
+    await translate_for(scope, draft, draft.target)
+    return draft
+
+
+async def translate_counted(scope: RequestScope, draft: Draft) -> Draft:
+    """Translate a request whose tokens are counted: for the provider that has the response which it continues."""
+    target = draft.target
+    if target.plan is not None and scope.receipt.client is Dialect.RESPONSES:
+        issuers = scope.services.routing.issuers
+        eligible = issuers.eligible([*target.plan.candidates], scope.receipt.owner, draft.payload)
+        first = min(eligible, key=lambda each: each.priority)
+        draft.target = target._replace(provider=first.provider, upstream_model=first.upstream_model)
+    return await translate_unsent(scope, draft)
+
+
+async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> None:
+    """Translate a request for the best candidate of a plan that can express it. Raises DragomanError."""
+    receipt, routing, target = scope.receipt, scope.services.routing, draft.target
+    # A request with one attempt is not kept, so it is too late to know its conversation once it has failed.
+    sticky = plan.balance == STICKY and len(plan.candidates) > 1
+    if sticky or plan.attempts == 1 or routing.knows_clients(plan.candidates):
+        draft.conversation = conversation_digest(receipt.client, draft.payload, receipt.owner)
+    owner = owner_at(target.provider, receipt.owner, draft.request.headers)
+    party = party_of(owner, draft.conversation)
+    routing.budget.count_request(owner)
+    draft.ranking = ranking = routing.ranking(plan, draft.conversation)
+    if receipt.client is Dialect.RESPONSES:
+        draft.ranking = ranking = routing.issuers.eligible(ranking, receipt.owner, draft.payload)
+    usable = routing.usable(ranking, party)
+    if not usable:
+        raise routing.unavailable(ranking, party)
+    first: ClientRequestError | None = None
+    for candidate in usable:
+        draft.candidate = candidate
+        draft.target = target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model)
+        try:
+            await translate_for(scope, draft, draft.target)
+        except ClientRequestError as error:
+            first = first or error
+            # Reading a request may complete it in place: the next one gets it as the client sent it.
+            await parse(scope, draft)
+        else:
+            return
+    assert first is not None
+    try:
+        raise first.with_traceback(None)
+    finally:
+        del first  # it would keep this frame, and with it the request, until a garbage collection
+
+
+async def translate_again(scope: RequestScope, draft: Draft, target: Target) -> None:
+    """Translate a request for another candidate, and build the request to it. Raises DragomanError."""
+    await translate_for(scope, await parse(scope, draft), target)
+    draft.payload = {}
+    build = scope.services.upstream_requests.build
+    draft.call = build(draft.request, scope.translation, target.provider, draft.loaded)
+
+
+async def translate_for(scope: RequestScope, draft: Draft, target: Target) -> None:
+    """Translate a request for a target, in a thread if it is long. Raises DragomanError.
+
+    The thread changes only the payload and what it makes: the receipt of a request that was cancelled may be in use.
+    """
+    receipt, loaded, request, turn = scope.receipt, draft.loaded, draft.request, draft.turn
+    provider, server, key, body = target.provider, loaded.config.server, receipt.key, draft.body
+    receipt.provider, receipt.route = provider.name, target.route
+    profile = provider.profile
+    # Clients of Messages set a limit.
+    if provider.dialect is Dialect.MESSAGES and receipt.client is not Dialect.MESSAGES:
+        profile = loaded.output_limits.profile(provider, target.upstream_model)
+    sampled = receipt.client, provider.dialect, provider.name
+    job = partial(
+        translate,
+        DIRECTIONS[receipt.client, provider.dialect],
+        body,
+        payload=draft.payload,
+        upstream_model=target.upstream_model,
+        profile=profile,
+        knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
+        limits=server.limits,
+        created=receipt.created,
+        request_id=receipt.request_id,
+        validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
+        clock=scope.services.now,
+        secrets=loaded.secrets_of(provider, request.headers),
+        own_key=provider.own_key,
+        request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
+        stored=turn.reply if turn is not None else None,
+    )
+    try:
+        if len(body) <= LONG_BODY:
+            receipt.translation = job()
+        else:
+            receipt.translation = await compute(len(body), job, receipt.owner, request)
+    except ClientRequestError as error:
+        if turn is not None:
+            turn.relocate(error)
+        raise
