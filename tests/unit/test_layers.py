@@ -1,4 +1,4 @@
-"""The layers of the engine: which package may import which, and that no modules import each other in a circle."""
+"""The layers of both packages: which module may import which, and that no modules import each other in a circle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ENGINE, SERVER = ROOT / "engine" / "dragoman", ROOT / "server" / "dragoman_server"
 
-LAYERS = (
+ENGINE_LAYERS = (
     ("dragoman.short_repr",),
     ("dragoman.errors", "dragoman.limits"),
     ("dragoman.losses",),
@@ -45,11 +45,61 @@ LAYERS = (
     ("dragoman",),
     ("dragoman.aio", "dragoman.threads", "dragoman.gateway"),
 )
+SERVER_LAYERS = (
+    ("dragoman_server.config.secret_file", "dragoman_server.config.value_problems"),
+    ("dragoman_server.config.toml_reader",),
+    (
+        "dragoman_server.accounts.limits",
+        "dragoman_server.accounts.store.options",
+        "dragoman_server.accounts.usage.options",
+        "dragoman_server.accounts.usage.price_table",
+    ),
+    ("dragoman_server.accounts.keys",),
+    ("dragoman_server.config",),
+    ("dragoman_server.observability.exchange_record", "dragoman_server.observability.metric_families"),
+    ("dragoman_server.routing",),
+    ("dragoman_server.config.lint",),
+    ("dragoman_server.receipt",),
+    ("dragoman_server.observability",),
+    ("dragoman_server.accounts",),
+    ("dragoman_server.workers.drain", "dragoman_server.workers.peer_workers"),
+    ("dragoman_server.proxy.error_response", "dragoman_server.proxy.limits"),
+    ("dragoman_server.proxy.auth", "dragoman_server.proxy.cors", "dragoman_server.proxy.request_form"),
+    ("dragoman_server.proxy.web_origins",),
+    ("dragoman_server.proxy.loaded_config",),
+    ("dragoman_server.draft",),
+    # Parts of `Services`, and what they use.
+    ("dragoman_server.proxy",),
+    ("dragoman_server.services",),
+    ("dragoman_server.scope",),
+    ("dragoman_server.proxy.output_cap_retry",),
+    ("dragoman_server.steps",),
+    ("dragoman_server.pipeline",),
+    (
+        "dragoman_server.proxy.attempts",
+        "dragoman_server.proxy.background",
+        "dragoman_server.proxy.exchange",
+        "dragoman_server.proxy.forwarded_reply",
+        "dragoman_server.proxy.only_model",
+        "dragoman_server.proxy.request_failure",
+    ),
+    ("dragoman_server.proxy.request_handler",),
+    ("dragoman_server.proxy.resumable.streams",),
+    ("dragoman_server.proxy.gateway",),
+    ("dragoman_server.endpoints", "dragoman_server.simulator"),
+    ("dragoman_server.app",),
+    ("dragoman_server.workers",),
+    ("dragoman_server.cli",),
+    ("dragoman_server.asgi", "dragoman_server.__main__"),
+    ("dragoman_server",),
+)
 """From the lowest to the highest. A module imports its own package and lower layers, never a neighbour in its layer.
 
 `dragoman.dialects` is the module of that name, which only defines `Dialect`; its submodules have layers of their own.
 """
-RANKS = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
+RANKS = {
+    package: rank for layers in (ENGINE_LAYERS, SERVER_LAYERS) for rank, layer in enumerate(layers) for package in layer
+}
 
 
 def modules(folder: Path) -> dict[str, Path]:
@@ -60,38 +110,39 @@ def modules(folder: Path) -> dict[str, Path]:
     return found
 
 
-MODULES = modules(ENGINE)
+MODULES = modules(ENGINE) | modules(SERVER)
 
 
-def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports in a module, those in functions too, without those that only a type checker executes."""
+def statements(node: ast.AST, *, types: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports in a module, those in functions too; with `types` also those that only a type checker executes."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        if not types and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child
-        yield from statements(child)
+        yield from statements(child, types=types)
 
 
 def imports(name: str) -> set[str]:
-    """The engine's modules that a module imports."""
+    """The modules of the same package that a module imports: in the server also for types alone."""
+    package = name.partition(".")[0]
     found = set()
-    for statement in statements(ast.parse(MODULES[name].read_text())):
+    for statement in statements(ast.parse(MODULES[name].read_text()), types=package == SERVER.name):
         if isinstance(statement, ast.Import):
             names = [alias.name for alias in statement.names]
         else:
             assert not statement.level, f"{name} has a relative import"
             inside = [f"{statement.module}.{alias.name}" for alias in statement.names]
             names = [each if each in MODULES else str(statement.module) for each in inside]
-        found |= {each for each in names if each in MODULES}
-    return found
+        found |= {each for each in names if each in MODULES and each.partition(".")[0] == package}
+    return found - {name}
 
 
 GRAPH = {name: imports(name) for name in MODULES}
 
 
 def layer_of(name: str) -> str:
-    """The entry of LAYERS to which a module belongs: the longest that it begins with."""
+    """The layer to which a module belongs: the longest that it begins with."""
     if name in RANKS:
         return name
     packages = [package for package in RANKS if package.count(".") and name.startswith(package + ".")]
