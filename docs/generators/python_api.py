@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import partial
 from importlib import import_module
@@ -191,12 +191,20 @@ def _field(node: ast.Assign | ast.AnnAssign, field: Field[Any] | None) -> str:
     if not isinstance(node, ast.AnnAssign):
         return ast.unparse(node)
     default = ""
-    if isinstance(node.value, ast.Call):
-        value = getattr(field, "default", None)
-        default = f" = {value!r}" if isinstance(value, str | int | float | tuple) else " = …"
+    if isinstance(node.value, ast.Call) and field is not None:
+        default = _default(field)
     elif node.value is not None:
         default = f" = {ast.unparse(node.value)}"
     return f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}{default}"
+
+
+def _default(field: Field[Any]) -> str:
+    value = field.default
+    if isinstance(value, Enum):
+        return f" = {type(value).__name__}.{value.name}"
+    if value is None or isinstance(value, str | int | float | tuple):
+        return f" = {value!r}"
+    return "" if value is MISSING and field.default_factory is MISSING else " = …"
 
 
 def _method(node: Function, owner: str) -> str:

@@ -20,6 +20,7 @@ from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.cli.main import _parser
 from dragoman_server.cli.parser import Parser
+from dragoman_server.config.field_texts import field_texts
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import RetryOptions
@@ -72,23 +73,25 @@ def test_timeouts_are_documented() -> None:
 
 
 def test_retries_are_documented() -> None:
-    expected = {f.name: [f"{f.default:g}", _plain(f.metadata["doc"])] for f in fields(RetryOptions)}
-    assert _rows("`[retries]`") == expected
+    assert _rows("`[retries]`") == _described(RetryOptions)
 
 
 def test_bounds_on_the_load_are_documented() -> None:
-    expected = {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Overload)}
-    assert _rows("`[server.overload]`") == expected
+    assert _rows("`[server.overload]`") == _described(Overload)
 
 
 def test_the_options_of_the_websocket_are_documented() -> None:
-    expected = {f.name: [_toml(f.default), f.metadata["doc"]] for f in fields(WebSocketOptions)}
-    assert _rows("`[server.websocket]`") == expected
+    assert _rows("`[server.websocket]`") == _described(WebSocketOptions)
 
 
 def test_the_options_of_resumed_streams_are_documented() -> None:
-    expected = {f.name: [_toml(f.default), f.metadata["doc"]] for f in fields(ResumeOptions)}
-    assert _rows("`[server.resume]`") == expected
+    assert _rows("`[server.resume]`") == _described(ResumeOptions)
+
+
+def _described(kind: type) -> dict[str, list[str]]:
+    """The default and the docstring of each field, as a row has them: a part of a sentence."""
+    texts = {name: _plain(text[0].lower() + text[1:].removesuffix(".")) for name, text in field_texts(kind).items()}
+    return {spec.name: [_toml(spec.default), texts[spec.name]] for spec in fields(kind)}
 
 
 def _toml(value: object) -> str:

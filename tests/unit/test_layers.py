@@ -48,6 +48,7 @@ ENGINE_LAYERS = (
 SERVER_LAYERS = (
     ("dragoman_server.config.secret_file", "dragoman_server.config.value_problems"),
     ("dragoman_server.config.toml_reader",),
+    ("dragoman_server.config.setting",),
     (
         "dragoman_server.accounts.limits",
         "dragoman_server.accounts.store.options",

@@ -3,7 +3,7 @@
 The names in `__all__` are public: parts of a `Config` that is made in Python. Each is imported when it is first used.
 
 May import the engine only (`lint` also imports `routing`); every other package of the server may import it.
-Start with `schema.py`, then `load.py`.
+Start with `setting.py`, then `schema.py` and `load.py`.
 """
 
 from importlib import import_module

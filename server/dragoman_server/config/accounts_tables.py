@@ -1,64 +1,38 @@
-"""The tables `[store]`, `[keys.NAME]`, `[usage]` and `[prices.PATTERN]` of the file."""
+"""The tables `[store]`, `[keys.NAME]` and `[usage]` of the file."""
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.limits.key_limits import KeyLimits
-from dragoman_server.accounts.store.options import KINDS, ON_FAILURE, SQLITE, StoreOptions
+from dragoman_server.accounts.store.options import SQLITE, StoreOptions
 from dragoman_server.accounts.usage.options import DEFAULT_PATHS, UsageOptions
-from dragoman_server.accounts.usage.options import KINDS as KINDS_OF_USAGE
-from dragoman_server.accounts.usage.price_table import Price
-from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
+from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of, located
 
 
 def read_store(table: Table) -> StoreOptions:
     """Return the options of the store; problems go to the table."""
-    kind = table.word("kind", KINDS)
-    given: dict[str, Any] = {
-        "kind": kind,
-        "path": table.file_path("path", StoreOptions.path if kind == SQLITE else None),
-        "url": table.address("url"),
-        "prefix": table.text("prefix"),
-        "timeout": table.number("timeout"),
-        "on_failure": table.word("on_failure", ON_FAILURE),
-        "keys": table.boolean("keys"),
-        "refresh": table.number("refresh"),
-    }
-    table.finish()
-    return StoreOptions(**{name: value for name, value in given.items() if value is not None})
+    return StoreOptions(**_with_path(table, StoreOptions, {SQLITE: StoreOptions.path}))
 
 
 def read_usage(table: Table) -> UsageOptions:
     """Return the options of booked usage; problems go to the table."""
-    kind = table.word("kind", KINDS_OF_USAGE)
-    given: dict[str, Any] = {
-        "kind": kind,
-        "path": table.file_path("path", DEFAULT_PATHS.get(kind or "")),
-        "max_bytes": table.integer("max_bytes"),
-        "files": table.integer("files"),
-        "keep_days": table.integer("keep_days"),
-    }
+    return UsageOptions(**_with_path(table, UsageOptions, DEFAULT_PATHS))
+
+
+def _with_path(table: Table, kind: type, defaults: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings, among them the path of the file, which has a default for each kind of store."""
+    found = table.settings(kind)
+    if "path" not in table and (path := defaults.get(found.get("kind", ""))):
+        found["path"] = located(path, table.directory)
     table.finish()
-    return UsageOptions(**{name: value for name, value in given.items() if value is not None})
-
-
-def read_prices(table: Table) -> dict[str, Price]:
-    """Return the prices by the pattern of the upstream's model; problems go to the table."""
-    return {pattern: _price(table.table(pattern)) for pattern in table}
-
-
-def _price(table: Table) -> Price:
-    given = {spec.name: table.number(spec.name) for spec in fields(Price)}
-    table.finish()
-    return Price(**{name: value for name, value in given.items() if value is not None})
+    return found
 
 
 def read_keys(table: Table) -> dict[str, KeyRecord]:
@@ -69,9 +43,8 @@ def read_keys(table: Table) -> dict[str, KeyRecord]:
 
 
 def _key(name: str, table: Table) -> KeyRecord | None:
-    written, models = table.text("hash", required=True), table.texts("models")
-    expires, admin, capture = table.moment("expires"), table.boolean("admin"), table.boolean("capture")
-    if models == []:
+    found, written = table.settings(KeyRecord), table.text("hash", required=True)
+    if found.get("models") == ():
         table.report("models", "is empty: name models, or remove the line to permit all")
     limits = KeyLimits(**table.values_of(KeyLimits))
     if written is None:
@@ -81,7 +54,7 @@ def _key(name: str, table: Table) -> KeyRecord | None:
     except ValueError as error:
         table.report("hash", str(error))
         return None
-    return KeyRecord(name, kept, tuple(models or ()), limits, expires, bool(admin), capture=bool(capture))
+    return KeyRecord(name, kept, limits=limits, **found)
 
 
 def load_accounts(path: str | os.PathLike[str]) -> tuple[StoreOptions, dict[str, KeyRecord]]:

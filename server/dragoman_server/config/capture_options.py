@@ -5,35 +5,37 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from dragoman_server.config.accounts_tables import raise_for, read_root
-from dragoman_server.config.toml_reader import Problem, Table
-
-_LEAST = {"number": 1, "exchange_bytes": 1000, "total_bytes": 1000, "open": 1}
-_MOST = {"number": 100_000, "exchange_bytes": 2**30, "total_bytes": 2**50, "open": 10_000}
-_AGE_MAX = 3660.0
+from dragoman_server.config.setting import Above, Range, setting, setting_problems
+from dragoman_server.config.toml_reader import Problem
 
 
 @dataclass(frozen=True)
 class CaptureOptions:
     """The choice of the exchanges that are captured, and the limits. Without a `directory`, nothing is captured.
 
-    An exchange is captured if an admin's request asks for it with a header (`header`), if its key is set to, or by
-    chance: `share` of all. Texts are replaced unless `texts` is set. Up to `exchange_bytes` of one exchange are kept,
-    in all up to `number` captures of `total_bytes`, for `days`. Of one process up to `open` exchanges are captured at
-    the same time.
+    An exchange is captured if an admin's request asks for it with a header, if its key is set to, or by chance.
     """
 
-    directory: str = ""
-    header: bool = True
-    share: float = 0.0
-    texts: bool = False
-    exchange_bytes: int = 4 * 1024 * 1024
-    total_bytes: int = 512 * 1024 * 1024
-    number: int = 1000
-    days: float = 7.0
-    open: int = 32
+    directory: str = setting("", getter="file_path")
+    """The directory; without it nothing is captured. Relative to the configuration's file."""
+    header: bool = setting(True)
+    """Capture requests with the header x-dragoman-capture, of admin keys."""
+    share: float = setting(0.0, Range(0, 1))
+    """Share of all exchanges that is captured, 0 to 1."""
+    texts: bool = setting(False)
+    """Keep the texts of prompts and replies; else they are replaced."""
+    exchange_bytes: int = setting(4 * 1024 * 1024, Range(1000, 2**30))
+    """Most bytes of one exchange that are kept."""
+    total_bytes: int = setting(512 * 1024 * 1024, Range(1000, 2**50))
+    """Most bytes of all captures; the oldest are deleted."""
+    number: int = setting(1000, Range(1, 100_000))
+    """Most captures; the oldest are deleted."""
+    days: float = setting(7.0, Above("days", 3660))
+    """Days until a capture is deleted."""
+    open: int = setting(32, Range(1, 10_000))
+    """Most exchanges of one process that are captured at the same time."""
 
     @property
     def enabled(self) -> bool:
@@ -44,35 +46,12 @@ class CaptureOptions:
         """Yield the problems of these settings."""
         if not self.directory and self != CaptureOptions():
             yield "capture.directory", "is required: the directory for captures"
-        if not 0 <= self.share <= 1:
-            yield "capture.share", f"expected 0 to 1; got {self.share:g}"
-        for name, least in _LEAST.items():
-            if not least <= (value := getattr(self, name)) <= _MOST[name]:
-                yield f"capture.{name}", f"expected {least} to {_MOST[name]}; got {value}"
-        if not 0 < self.days <= _AGE_MAX:
-            yield "capture.days", f"expected days above 0, up to {_AGE_MAX:g}; got {self.days:g}"
-
-
-def read_capture_options(table: Table) -> CaptureOptions:
-    """Return the settings of the file; problems go to the table."""
-    given: dict[str, Any] = {
-        "directory": table.file_path("directory"),
-        "header": table.boolean("header"),
-        "share": table.number("share"),
-        "texts": table.boolean("texts"),
-        "exchange_bytes": table.integer("exchange_bytes"),
-        "total_bytes": table.integer("total_bytes"),
-        "number": table.integer("number"),
-        "days": table.number("days"),
-        "open": table.integer("open"),
-    }
-    table.finish()
-    return CaptureOptions(**{name: value for name, value in given.items() if value is not None})
+        yield from setting_problems("capture", self)
 
 
 def load_capture_options(path: str | os.PathLike[str]) -> CaptureOptions:
     """Return the settings of captures of a file, without the rest of it. Raises ConfigError."""
     problems: list[Problem] = []
-    options = read_capture_options(read_root(path, problems).table("capture"))
+    options: CaptureOptions = read_root(path, problems).section("capture", CaptureOptions)
     raise_for(path, problems, options.problems())
     return options

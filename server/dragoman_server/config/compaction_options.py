@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 from dragoman_server.config.provider import Provider
-from dragoman_server.config.toml_reader import Problem, Table, join
+from dragoman_server.config.setting import setting
+from dragoman_server.config.toml_reader import Problem, join
 
 SHARE: Final = 0.8
 """Share of the context window for a request with `context_management` that has no threshold."""
@@ -16,16 +17,15 @@ SHARE: Final = 0.8
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """The way in which conversations are compacted, and when.
+    """The way in which conversations are compacted, and when."""
 
-    `model` writes the summaries; empty for the model of each request. Stored conversations are compacted when their
-    input reaches this `share` of the model's context window; 0: only if a request asks for it. `context_windows` are
-    in tokens, by a pattern of the models' names as clients send them; other models have that of their provider.
-    """
-
-    model: str = ""
-    share: float = 0.0
-    context_windows: tuple[tuple[str, int], ...] = ()
+    model: str = setting("")
+    """The model that writes the summaries (default: the model of the request)."""
+    share: float = setting(0.0)
+    """Share of the context window at which stored conversations are compacted; 0 = only if a request asks for it."""
+    context_windows: tuple[tuple[str, int], ...] = setting((), getter="named_integers")
+    """Context windows in tokens, by a pattern of the models' names, as clients send them; `*` and `?` match. Other
+    models have the window of their provider."""
 
     def window(self, model: str, provider: Provider) -> int:
         """Return the context window of a model in tokens; 0 if it is not known."""
@@ -41,17 +41,3 @@ class CompactionOptions:
         for pattern, tokens in self.context_windows:
             if tokens < 1:
                 yield join("state.compaction.context_windows", pattern), f"expected 1 or more; got {tokens}"
-
-
-def read_compaction(table: Table) -> CompactionOptions:
-    """Return the settings of the file; problems go to the table."""
-    windows = table.table("context_windows")
-    sizes = [(pattern, windows.integer(pattern)) for pattern in windows]
-    windows.finish()
-    given: dict[str, Any] = {
-        "model": table.text("model"),
-        "share": table.number("share"),
-        "context_windows": tuple((pattern, tokens) for pattern, tokens in sizes if tokens is not None),
-    }
-    table.finish()
-    return CompactionOptions(**{name: value for name, value in given.items() if value is not None})

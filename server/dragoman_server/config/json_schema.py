@@ -15,8 +15,9 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from dragoman.gateway import EFFORTS
-from dragoman_server.config.key_descriptions import DESCRIPTIONS
+from dragoman_server.config.field_texts import field_texts
 from dragoman_server.config.load import read_tables
+from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import Table, join
 
 SCHEMA_FILE = "dragoman.schema.json"
@@ -27,6 +28,20 @@ ANY_NAME = "NAME"
 """Stands for the operator's names in tables such as `[providers.NAME]`."""
 
 Node = dict[str, Any]
+_SECRET = "Write ${VARIABLE} for a variable of the environment, or file:PATH for the content of a file."
+_TEXTS = {
+    "telemetry.headers.NAME": "Value of the header.",
+    "prices.NAME": "Prices per million tokens of a model; `*` and `?` match.",
+    "keys.NAME": "A key of a client; `dragoman keys add NAME --toml` prints the table.",
+    "providers.NAME": "An upstream: its API, address and key.",
+    "providers.NAME.profile_flags": "Single flags of the profile.",
+    "providers.NAME.headers.NAME": "Value of the header.",
+    "providers.NAME.prices.NAME": "Prices per million tokens of a model; `*` and `?` match.",
+    "routes.providers": "Several providers in place of provider, tried in this order: names or tables.",
+    "models.listed": "Additional names for GET /v1/models.",
+    "state.compaction.context_windows.NAME": "The context window of these models in tokens.",
+}
+"""Paths of the keys that are no field of a dataclass → their texts, with NAME for the operator's names."""
 _REFERENCE: Node = {"type": "string", "pattern": r"\$\{"}
 
 
@@ -34,7 +49,8 @@ def json_schema() -> Node:
     """Return the schema."""
     absent, present = _RecordingTable("", present=False), _RecordingTable("", present=True)
     for root in (absent, present):
-        read_tables(root, {})
+        root.add_texts(Config)
+        read_tables(root)
     title = {"$schema": "http://json-schema.org/draft-04/schema#", "title": "Configuration of a Dragoman gateway"}
     return title | _merged(absent.node, present.node)
 
@@ -66,18 +82,19 @@ class _RecordingTable(Table):
     `present` is the answer to whether the table has a key, on which it may depend which other keys are required.
     """
 
-    __slots__ = ("_any_name", "_present", "node")
+    __slots__ = ("_any_name", "_present", "_texts", "node")
 
     def __init__(self, path: str, *, present: bool) -> None:
         super().__init__({}, path, {}, [])
         self._present = present
-        self.node: Node = {"type": "object", "properties": {}, "additionalProperties": False}
         self._any_name = False
+        self._texts: dict[str, str] = {}
+        self.node: Node = {"type": "object", "properties": {}, "additionalProperties": False}
 
-    def _record(self, key: str, node: Node, *, required: bool = False) -> None:
+    def _record(self, key: str, node: Node, *, required: bool = False, secret: bool = False) -> None:
         # In place: the node of a table is filled after it was recorded.
-        if description := DESCRIPTIONS.get(self.at(key)):
-            node["description"] = description
+        if text := _TEXTS.get(self.at(key)) or self._texts.get(key):
+            node["description"] = f"{text} {_SECRET}" if secret else text
         if self._any_name and key == ANY_NAME:
             self.node["additionalProperties"] = node
             return
@@ -97,11 +114,16 @@ class _RecordingTable(Table):
         return None
 
     def secret(self, key: str) -> str | None:
-        self._record(key, {"type": "string"})
+        self._record(key, {"type": "string"}, secret=not self._any_name)
         return None
 
+    def named_secrets(self, key: str) -> dict[str, str]:
+        found = super().named_secrets(key)
+        self._record(key, self.node["properties"][key], secret=True)
+        return found
+
     def texts(self, key: str, *, secret: bool = False) -> list[str] | None:
-        self._record(key, {"type": "array", "items": {"type": "string"}})
+        self._record(key, {"type": "array", "items": {"type": "string"}}, secret=secret)
         return None
 
     def boolean(self, key: str) -> bool | None:
@@ -151,13 +173,21 @@ class _RecordingTable(Table):
         self._record(key, {"type": "array", "items": {"anyOf": [{"type": "string"}, child.node]}})
         yield child
 
+    def settings(self, kind: type) -> dict[str, Any]:
+        self.add_texts(kind)
+        return super().settings(kind)
+
     def values_of(self, kind: type) -> dict[str, Any]:
+        self.add_texts(kind)
         for spec in fields(kind):
-            node = _field_node(spec)
-            if doc := spec.metadata.get("doc"):
-                node["description"] = doc
-            self._record(spec.name, node)
+            self._record(spec.name, _field_node(spec))
         return {}
+
+    def add_texts(self, kind: type) -> None:
+        """Add the texts of the dataclass `kind` to the keys that are read from now on."""
+        texts = field_texts(kind) or {spec.name: spec.metadata["doc"] for spec in fields(kind)}
+        settings = [spec for spec in fields(kind) if "getter" in spec.metadata]
+        self._texts |= texts | {spec.name: _with_default(texts[spec.name], spec.default) for spec in settings}
 
 
 def _field_node(spec: Field[Any]) -> Node:
@@ -184,3 +214,11 @@ def _field_node(spec: Field[Any]) -> Node:
     if spec.default is not MISSING:
         node["default"] = list(spec.default) if kind is tuple else spec.default
     return node
+
+
+def _with_default(text: str, default: Any) -> str:
+    """Return the text of a key with its default, unless that is empty or the text has it."""
+    if default in (MISSING, None, "", ()) or "(default" in text:
+        return text
+    shown = f"{default:.10g}" if isinstance(default, float) else str(default)
+    return f"{text.removesuffix('.')} (default {shown.lower() if isinstance(default, bool) else shown})."

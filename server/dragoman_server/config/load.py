@@ -13,24 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dragoman import Dialect, Knobs, Limits, Profile, builtin_profile
-from dragoman.aio import PoolOptions, Timeouts
+from dragoman import Dialect, Knobs, Profile, builtin_profile
 from dragoman.gateway import BUILTIN_PROFILES, VENDOR_PROFILES
-from dragoman_server.config.accounts_tables import read_keys, read_prices, read_store, read_usage
-from dragoman_server.config.capture_options import read_capture_options
+from dragoman_server.config.accounts_tables import read_keys, read_store, read_usage
 from dragoman_server.config.forwarded_endpoints import GROUPS
-from dragoman_server.config.hints import DIALECTS, other_format, without_common_mistakes
+from dragoman_server.config.hints import other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
-from dragoman_server.config.overload import Overload
-from dragoman_server.config.provider import Auth, Provider, Secret
-from dragoman_server.config.resume import ResumeOptions
-from dragoman_server.config.routing_options import RetryOptions
-from dragoman_server.config.routing_tables import read_balance, read_provider_limits, read_targets
-from dragoman_server.config.schema import SIMULATED, TRANSPORTS, UNKNOWN_MODEL, Config, Models, Route, Server
-from dragoman_server.config.state_options import GATEWAY, UPSTREAM, read_state
-from dragoman_server.config.telemetry import read_telemetry
+from dragoman_server.config.provider import Provider
+from dragoman_server.config.routing_tables import read_targets
+from dragoman_server.config.schema import SIMULATED, Config, Models, Route, Server
+from dragoman_server.config.state_options import read_state
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table, directory_of
-from dragoman_server.config.websocket import WebSocketOptions
 
 
 class NothingConfigured(ConfigError):
@@ -73,7 +66,7 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str], directory: str
     """
     problems: list[Problem] = []
     root = Table(without_common_mistakes(data, problems), "", env, problems, directory)
-    config = read_tables(root, env)
+    config = read_tables(root)
     root.finish()
     # A key that could not be read has its default here: report no further problems of it.
     reported = tuple(path + end for path, _ in problems for end in (".", "["))
@@ -87,10 +80,10 @@ def parse_config(data: Mapping[str, Any], env: Mapping[str, str], directory: str
     return config
 
 
-def read_tables(root: Table, env: Mapping[str, str]) -> Config:
+def read_tables(root: Table) -> Config:
     """Return the configuration that the tables of a file describe; problems go to the tables."""
-    knobs = root.table("knobs").values_of(Knobs)
-    models, listed = _models(root.table("models"), env)
+    knobs = root.values("knobs", Knobs)
+    models, listed = _models(root.table("models"))
     return Config(
         server=_server(root.table("server")),
         knobs=Knobs(**knobs),
@@ -100,54 +93,24 @@ def read_tables(root: Table, env: Mapping[str, str]) -> Config:
         models_listed=listed,
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
-        retries=RetryOptions(**root.table("retries").values_of(RetryOptions)),
         usage=read_usage(root.table("usage")),
-        prices=read_prices(root.table("prices")),
-        telemetry=read_telemetry(root.table("telemetry")),
-        capture=read_capture_options(root.table("capture")),
         state=read_state(root.table("state")),
         knobs_named=frozenset(knobs),
         directory=root.directory,
+        **root.settings(Config),
     )
 
 
 def _server(table: Table) -> Server:
-    default = Server()
-    host, port, keys = table.text("host"), table.integer("port"), table.texts("keys", secret=True)
-    allowed_hosts, cors_origins = table.texts("allowed_hosts"), table.texts("cors_origins")
-    receipts = table.integer("receipts")
-    workers, reload_drain = table.integer("workers", auto=0), table.integer("reload_drain")
-    validate = table.share("validate")
-    prefix_diagnostics = table.integer("prefix_diagnostics")
-    client_profiles, ui = table.boolean("client_profiles"), table.boolean("ui")
-    names = ("backlog", "max_connections", "max_connections_per_address", "shutdown_delay", "stop_drain")
-    counts = {name: count for name in names if (count := table.integer(name)) is not None}
-    if keys == [] and not any(path.startswith(table.at("keys")) for path, _ in table.problems):
+    found = table.settings(Server)
+    if found.get("keys") == () and not _has_problem(table, "keys"):
         table.report("keys", "is empty: give at least one key, or remove the line to accept all clients")
-    server = Server(
-        host=default.host if host is None else host,
-        port=default.port if port is None else port,
-        keys=tuple(Secret(key.strip()) for key in keys or ()),
-        allowed_hosts=tuple(allowed_hosts or ()),
-        cors_origins=tuple(cors_origins or ()),
-        timeouts=Timeouts(**table.table("timeouts").values_of(Timeouts)),
-        limits=Limits(**table.table("limits").values_of(Limits)),
-        overload=Overload(**table.table("overload").values_of(Overload)),
-        resume=ResumeOptions(**table.table("resume").values_of(ResumeOptions)),
-        websocket=WebSocketOptions(**table.table("websocket").values_of(WebSocketOptions)),
-        receipts=default.receipts if receipts is None else receipts,
-        workers=default.workers if workers is None else workers,
-        reload_drain=default.reload_drain if reload_drain is None else reload_drain,
-        transport=table.word("transport", TRANSPORTS) or default.transport,
-        connections=PoolOptions(**table.table("connections").values_of(PoolOptions)),
-        validate=default.validate if validate is None else validate,
-        client_profiles=default.client_profiles if client_profiles is None else client_profiles,
-        prefix_diagnostics=default.prefix_diagnostics if prefix_diagnostics is None else prefix_diagnostics,
-        ui=default.ui if ui is None else ui,
-        **counts,
-    )
     table.finish()
-    return server
+    return Server(**found)
+
+
+def _has_problem(table: Table, key: str) -> bool:
+    return any(path.startswith(table.at(key)) for path, _ in table.problems)
 
 
 def _providers(table: Table) -> dict[str, Provider]:
@@ -155,76 +118,44 @@ def _providers(table: Table) -> dict[str, Provider]:
 
 
 def _provider(name: str, table: Table) -> Provider:
-    word = table.word("dialect", Dialect, required=True, hints=DIALECTS)
-    dialect = Dialect(word or Dialect.CHAT)
-    base_url = table.text("base_url", required=True) or ""
-    key = (table.secret("api_key") or "").strip()
-    auth = Auth(table.word("auth", Auth) or Auth.CONFIGURED)
+    found = table.settings(Provider)
+    word = found.get("dialect")
+    given = {"dialect": Dialect.CHAT, "base_url": "", **found}
+    dialect = given["dialect"]
     # Without a valid dialect, accept the profiles of all dialects.
-    chosen = table.word(
-        "profile",
-        [n for d, n in BUILTIN_PROFILES if d == dialect] if word else dict.fromkeys(n for _, n in BUILTIN_PROFILES),
-    )
+    names = dict.fromkeys(profile for each, profile in BUILTIN_PROFILES if word in (None, each))
+    chosen = table.word("profile", names)
     if not word or not chosen:
-        chosen = default_profile(dialect, base_url)
-    flags = table.table("profile_flags").values_of(Profile)
-    extra = table.table("headers")
-    headers = {header.lower(): value for header in extra if (value := extra.secret(header)) is not None}
-    limits = read_provider_limits(table)
-    endpoints, state = table.texts("endpoints"), table.word("state", (UPSTREAM, GATEWAY))
-    prices = read_prices(table.table("prices"))
+        chosen = default_profile(dialect, given["base_url"])
+    flags = table.values("profile_flags", Profile)
+    if found.get("api_keys") == ():
+        table.report("api_keys", "is empty: give at least one key, or remove the line")
+    elif "api_keys" in found and "api_key" in table:
+        table.report("api_keys", "replaces api_key: remove one of the two")
     table.finish()
-    return Provider(
-        name=name,
-        dialect=dialect,
-        base_url=base_url,
-        api_key=Secret(key) if key else None,
-        auth=auth,
-        profile=builtin_profile(dialect, chosen).replace(flags),
-        headers=headers,
-        profile_name=chosen,
-        **limits,
-        endpoints=None if endpoints is None else tuple(endpoints),
-        prices=prices,
-        state=state or UPSTREAM,
-    )
+    given["headers"] = {header.lower(): value for header, value in given.get("headers", {}).items()}
+    profile = builtin_profile(dialect, chosen).replace(flags)
+    return Provider(name=name, **given, profile=profile, profile_name=chosen)
 
 
 def _route(table: Table) -> Route:
-    # `model` is read literally: a regex may contain `${`.
-    model = table.text("model", required=True, literal=True)
+    found = {"model": "", **table.settings(Route)}
     table.require_one("provider", "providers")
-    several, provider = "providers" in table, table.text("provider")
-    targets, balance, attempts = read_targets(table), read_balance(table), table.integer("attempts")
-    if several and provider is not None:
-        table.report("providers", "replaces provider: remove one of the two")
-    if several and not targets and not any(path.startswith(table.at("providers")) for path, _ in table.problems):
-        table.report("providers", "is empty: name at least one provider")
-    upstream_model = table.text("upstream_model")
-    client = table.word("client", Dialect, hints=DIALECTS)
-    knobs = table.table("knobs").values_of(Knobs)
+    targets = read_targets(table)
+    if "providers" in table:
+        if found.get("provider") is not None:
+            table.report("providers", "replaces provider: remove one of the two")
+        if not targets and not _has_problem(table, "providers"):
+            table.report("providers", "is empty: name at least one provider")
     table.finish()
-    dialect = Dialect(client) if client else None
-    return Route(model or "", provider or "", upstream_model, dialect, knobs, targets, balance, attempts)
+    return Route(**found, targets=targets)
 
 
-def _models(table: Table, env: Mapping[str, str]) -> tuple[Models, tuple[str, ...]]:
+def _models(table: Table) -> tuple[Models, tuple[str, ...]]:
     """Return the models, and the additional names for `GET /v1/models`."""
-    big, small = table.text("big"), table.text("small")
-    if "big" not in table:
-        big = env.get("BIG_MODEL_NAME")
-    if "small" not in table:
-        small = env.get("SMALL_MODEL_NAME")
-    discover = table.boolean("discover")
-    models = Models(
-        big or None,
-        small or None,
-        table.word("unknown", UNKNOWN_MODEL),
-        True if discover is None else discover,
-    )
-    listed = tuple(table.texts("listed") or ())
+    found, listed = table.settings(Models), tuple(table.texts("listed") or ())
     table.finish()
-    return models, listed
+    return Models(**found), listed
 
 
 def simulated_config() -> Config:

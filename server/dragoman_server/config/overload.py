@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
+from dragoman_server.config.setting import Range, checked
 
-def _bound(default: float, doc: str) -> Any:
-    return field(default=default, metadata={"doc": doc})
+_BOUND = Range(meaning="no bound")
 
 
 @dataclass(frozen=True)
 class Overload:
     """Bounds of one process. Above one of them it rejects new requests, and is not ready. 0 is no bound."""
 
-    event_loop_lag: float = _bound(
-        5.0, "seconds that ready work waits for the event loop, twice in a row; 1 is a good bound for short replies"
-    )
-    memory: int = _bound(0, "resident memory in bytes; three quarters of a container's limit is a good bound")
-    open_requests: int = _bound(0, "requests being answered at once, streams and others")
+    event_loop_lag: float = checked(5.0, _BOUND)
+    """Seconds that ready work waits for the event loop, twice in a row; 1 is a good bound for short replies."""
+    memory: int = checked(0, _BOUND)
+    """Resident memory in bytes; three quarters of a container's limit is a good bound."""
+    open_requests: int = checked(0, _BOUND)
+    """Requests being answered at once, streams and others."""

@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from hmac import compare_digest
-from math import isfinite
 from urllib.parse import urlsplit
 
 from dragoman import Dialect, Profile, builtin_profile
 from dragoman.gateway import PROFILE_FIELDS, short_repr
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
+from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.host_profiles import default_profile
+from dragoman_server.config.setting import Above, Each, Range, Words, described, setting, setting_problems
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import Problem, join
-from dragoman_server.config.value_problems import unknown, value_problem
+from dragoman_server.config.value_problems import value_problem
 
 VENDOR_URL = {
     Dialect.CHAT: "https://api.openai.com/v1",
@@ -43,7 +44,6 @@ _FRAMING = frozenset(
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
-_STATES = ("upstream", "gateway")
 _KEYS_MAX = 64
 """Most keys of one provider."""
 
@@ -82,33 +82,39 @@ class Auth(StrEnum):
 class Provider:
     """An upstream.
 
-    `base_url` has the form that the vendor's SDK expects. Without a `profile`, the host selects one. A profile without
-    a `family` gets the provider's name as its family: encrypted reasoning of this upstream returns to it only.
-    `profile_name` is for display; it is never looked up. `headers` are extra request headers. `endpoints` are the
-    groups of forwarded endpoints that it serves (`config.forwarded_endpoints`); None for those of its dialect.
-    `prices` are those of its models, by a pattern of their names; they come before the prices for all providers.
-    `state` is where responses of a Responses upstream are stored: by the `upstream` itself, or by the `gateway`.
-
-    With `api_keys`, requests are shared between these keys; the first one is the `api_key`. At most `concurrent`
-    requests are at the provider at once (0: no limit), and `queue` more wait for up to `queue_seconds`.
+    Without a `profile`, the host selects one. A profile without a `family` gets the provider's name as its family:
+    encrypted reasoning of this upstream returns to it only. `profile_name` is for display; it is never looked up.
     """
 
     name: str
-    dialect: Dialect
-    base_url: str
-    api_key: Secret | None = None
-    auth: Auth = Auth.CONFIGURED
+    dialect: Dialect = field(metadata=described(Words(Dialect, hints=DIALECTS), required=True))
+    """API of the upstream: Chat Completions, Anthropic's Messages, or OpenAI's Responses."""
+    base_url: str = field(metadata=described(getter="text", required=True))
+    """Base URL as the vendor's SDK takes it: https://api.openai.com/v1."""
+    api_key: Secret | None = setting(None, getter="bare_secret")
+    """Key that is sent upstream."""
+    auth: Auth = setting(Auth.CONFIGURED, Words(Auth))
+    """configured: send api_key. passthrough: send the key of the client."""
     profile: Profile = None  # type: ignore[assignment]  # set below: the default depends on the other fields
-    # No repr: an extra header may hold a key. No hash: mappings are not hashable, but a provider must be.
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """Abilities of the upstream; without it the host decides."""
+    # No hash: mappings are not hashable, but a provider must be.
+    headers: Mapping[str, str] = setting(dict, getter="named_secrets", hashed=False)
+    """Additional headers for every request."""
     profile_name: str = ""
-    api_keys: tuple[Secret, ...] = ()
-    concurrent: int = 0
-    queue: int = 0
-    queue_seconds: float = 10.0
-    endpoints: tuple[str, ...] | None = None
-    prices: Mapping[str, Price] = field(default_factory=dict, repr=False, hash=False)
-    state: str = "upstream"
+    api_keys: tuple[Secret, ...] = setting((), getter="texts", secret=True)
+    """Several keys in place of api_key, which share the requests. The first one is the api_key."""
+    concurrent: int = setting(0, Range())
+    """Requests at the provider at once, per worker; 0 = no limit."""
+    queue: int = setting(0, Range())
+    """Requests that wait for a place beyond concurrent."""
+    queue_seconds: float = setting(10.0, Above("seconds"))
+    """Longest wait in this queue, in seconds."""
+    endpoints: tuple[str, ...] | None = setting(None, Each(Words(GROUPS, "endpoint")))
+    """Endpoints that are forwarded to it, such as embeddings; else its dialect decides."""
+    prices: Mapping[str, Price] = setting(dict, getter="sections", kind=Price, hashed=False)
+    """Prices of this provider's models, which come before those for all providers."""
+    state: str = setting("upstream", Words(("upstream", "gateway")))
+    """Responses upstreams: where responses are stored, by the upstream itself or by the gateway."""
 
     def __repr__(self) -> str:
         return short_repr(self, self.name, self.dialect, shown_url(self.base_url))
@@ -190,13 +196,9 @@ class Provider:
                 yield join(f"{at}.headers", name), "is set by the HTTP connection itself"
             elif not _VALUE.match(value):
                 yield join(f"{at}.headers", name), "has characters that are not allowed in a header"
-        for index, group in enumerate(self.endpoints or ()):
-            if group not in GROUPS:
-                yield f"{at}.endpoints[{index}]", unknown("endpoint", group, GROUPS)
+        yield from setting_problems(at, self)
         for pattern, price in self.prices.items():
             yield from price.problems(join(f"{at}.prices", pattern))
-        if self.state not in _STATES:
-            yield f"{at}.state", unknown("value", self.state, _STATES)
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong
@@ -211,13 +213,8 @@ class Provider:
             yield f"{at}.api_keys", 'are never sent with auth = "passthrough": remove one of the two'
         if len(self.api_keys) > _KEYS_MAX:
             yield f"{at}.api_keys", f"has {len(self.api_keys)} keys; the most are {_KEYS_MAX}"
-        for name in ("concurrent", "queue"):
-            if (count := getattr(self, name)) < 0:
-                yield f"{at}.{name}", f"expected 0 or more; got {count}"
         if self.queue > 0 and not self.concurrent:
             yield f"{at}.queue", "needs concurrent: without it no request has to wait"
-        if not (isfinite(self.queue_seconds) and self.queue_seconds > 0):
-            yield f"{at}.queue_seconds", f"expected seconds above 0; got {self.queue_seconds:g}"
 
 
 def _key_name(key: Secret) -> str:

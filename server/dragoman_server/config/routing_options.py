@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from math import isfinite
+from dataclasses import dataclass, field
 
 from dragoman.gateway import changed_fields
+from dragoman_server.config.setting import Above, Range, checked, described, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem
-from dragoman_server.config.value_problems import documented, unknown
+from dragoman_server.config.value_problems import unknown
 
 BALANCES = ("sticky", "least-busy", "weighted")
 """Ways to share requests between targets of the same priority."""
@@ -17,20 +17,21 @@ ATTEMPTS_MAX = 20
 TARGETS_MAX = 64
 """Most targets of one route."""
 _DEFAULT_ATTEMPTS = 3
+_NUMBER = Range()
 
 
 @dataclass(frozen=True)
 class RouteTarget:
-    """One provider of a route with several.
+    """One provider of a route with several. Targets with the lowest `priority` are used first."""
 
-    Targets with the lowest `priority` are used first; without one, it is the target's place in the route, from 1.
-    Targets of the same priority share the requests by `weight`. `upstream_model` replaces that of the route.
-    """
-
-    provider: str
-    upstream_model: str | None = None
-    weight: float = 1.0
-    priority: int | None = None
+    provider: str = field(metadata=described(getter="text", required=True))
+    """Name of the provider."""
+    upstream_model: str | None = setting(None)
+    """Model's name there (default: that of the route)."""
+    weight: float = setting(1.0, Above())
+    """Share of the requests among targets of the same priority."""
+    priority: int | None = setting(None, Range(1, meaning="first"))
+    """1 is tried first (default: the place in the list)."""
 
 
 def target_problems(at: str, targets: Sequence[RouteTarget], providers: Mapping[str, object]) -> Iterator[Problem]:
@@ -45,10 +46,7 @@ def target_problems(at: str, targets: Sequence[RouteTarget], providers: Mapping[
         if (pair := (target.provider, target.upstream_model)) in seen:
             yield here, f'names "{target.provider}" a second time with the same upstream_model'
         seen.add(pair)
-        if not (isfinite(target.weight) and target.weight > 0):
-            yield f"{here}.weight", f"expected a number above 0; got {target.weight:g}"
-        if target.priority is not None and target.priority < 1:
-            yield f"{here}.priority", f"expected 1 (first) or more; got {target.priority}"
+        yield from setting_problems(here, target)
 
 
 @dataclass(frozen=True)
@@ -57,24 +55,25 @@ class RetryOptions:
 
     __repr__ = changed_fields
 
-    attempts: int = documented(
-        0,
-        "upstream requests for one client request, the first included; 0 = 3 for a route with several providers or a"
-        " provider with several keys, 1 for others",
-    )
-    backoff: float = documented(0.5, "the pause before the first retry at the same provider; it doubles with each")
-    backoff_max: float = documented(8.0, "longest of these pauses")
-    wait: float = documented(
-        30.0, "all pauses of one request together, with its time in queues; a longer `retry-after` is not waited for"
-    )
-    budget: float = documented(0.2, "retries as a share of the requests of the last 10 s")
-    budget_min: int = documented(3, "retries in 10 s that are possible however few requests there are")
-    failures: int = documented(
-        5,
-        "failures in a row after which a provider is paused, for their client or, if two have them, for all; 0 = never",
-    )
-    cooldown: float = documented(15.0, "first pause of a provider or of a key; a provider's doubles while it fails")
-    cooldown_max: float = documented(120.0, "longest pause of a provider or of a key, also by `retry-after`")
+    attempts: int = checked(0, _NUMBER)
+    """Upstream requests for one client request, the first included; 0 = 3 for a route with several providers or a
+    provider with several keys, 1 for others."""
+    backoff: float = checked(0.5, _NUMBER)
+    """The pause before the first retry at the same provider; it doubles with each."""
+    backoff_max: float = checked(8.0, _NUMBER)
+    """Longest of these pauses."""
+    wait: float = checked(30.0, _NUMBER)
+    """All pauses of one request together, with its time in queues; a longer `retry-after` is not waited for."""
+    budget: float = checked(0.2, _NUMBER)
+    """Retries as a share of the requests of the last 10 s."""
+    budget_min: int = checked(3, _NUMBER)
+    """Retries in 10 s that are possible however few requests there are."""
+    failures: int = checked(5, _NUMBER)
+    """Failures in a row after which a provider is paused, for their client or, if two have them, for all; 0 = never."""
+    cooldown: float = checked(15.0, _NUMBER)
+    """First pause of a provider or of a key; a provider's doubles while it fails."""
+    cooldown_max: float = checked(120.0, _NUMBER)
+    """Longest pause of a provider or of a key, also by `retry-after`."""
 
     def attempts_of(self, route: int | None, several: bool) -> int:
         """Return the attempts of a route. `route` is its own setting; `several` means several providers or keys."""
@@ -82,15 +81,6 @@ class RetryOptions:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of these settings."""
-        for spec in fields(self):
-            number = getattr(self, spec.name)
-            if not (isfinite(number) and number >= 0):
-                yield f"retries.{spec.name}", f"expected 0 or more; got {number:g}"
+        yield from setting_problems("retries", self)
         if self.attempts > ATTEMPTS_MAX:
             yield "retries.attempts", f"expected at most {ATTEMPTS_MAX}; got {self.attempts}"
-
-
-def attempts_problem(at: str, attempts: int | None) -> Iterator[Problem]:
-    """Yield the problem of a route's number of attempts, if there is one."""
-    if attempts is not None and not 1 <= attempts <= ATTEMPTS_MAX:
-        yield f"{at}.attempts", f"expected 1 to {ATTEMPTS_MAX}; got {attempts}"

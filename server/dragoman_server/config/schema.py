@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from math import isfinite
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dragoman import Dialect, Knobs, Limits
@@ -23,15 +22,29 @@ from dragoman_server.accounts.store.options import MEMORY, StoreOptions
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
+from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import (
+    ATTEMPTS_MAX,
     BALANCES,
     RetryOptions,
     RouteTarget,
-    attempts_problem,
     target_problems,
+)
+from dragoman_server.config.setting import (
+    Above,
+    Each,
+    Filled,
+    Form,
+    Members,
+    Range,
+    Words,
+    described,
+    section,
+    setting,
+    setting_problems,
 )
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.telemetry import Telemetry
@@ -48,22 +61,28 @@ class Route:
     """Maps a model name, glob or `/regex/` to a provider.
 
     In `upstream_model`, `*` is replaced by what the glob's only `*` matched; for a regex, `\\1` and `\\g<name>` by its
-    groups. With `client`, the route applies to clients of that dialect only. `knobs` override the general ones.
-
-    With `targets`, a request goes to one of several providers, shared by `balance` between those of the same priority,
-    and `provider` is the first of them. `attempts` is the most upstream requests for one request.
+    groups. `knobs` override the general ones. With `targets`, a request goes to one of several providers, and
+    `provider` is the first of them.
     """
 
     __repr__ = changed_fields
 
-    model: str
-    provider: str = ""
-    upstream_model: str | None = None
-    client: Dialect | None = None
-    knobs: Mapping[str, Any] = field(default_factory=dict)
+    # Read literally: a regex may contain `${`.
+    model: str = field(metadata=described(Filled(), "text", required=True, literal=True))
+    """An exact name, a pattern (`*`, `?`, `[a-z]`) or a `/regex/`; it must match the whole name."""
+    provider: str = setting("")
+    """Name of the provider that gets the request."""
+    upstream_model: str | None = setting(None)
+    """Model's name sent upstream (default: the client's name)."""
+    client: Dialect | None = setting(None, Words(Dialect, "dialect", hints=DIALECTS))
+    """The route applies to clients of this dialect only."""
+    knobs: Mapping[str, Any] = setting(dict, getter="values", kind=Knobs)
+    """Knobs for this route."""
     targets: tuple[RouteTarget, ...] = ()
-    balance: str = BALANCES[0]
-    attempts: int | None = None
+    balance: str = setting(BALANCES[0], Words(BALANCES))
+    """The way in which providers of the same priority share requests."""
+    attempts: int | None = setting(None, Range(1, ATTEMPTS_MAX))
+    """Upstream requests for one client request, the first included."""
 
     def __post_init__(self) -> None:
         if self.targets:
@@ -96,10 +115,6 @@ class Route:
             return re.compile(_glob(self.model), re.DOTALL)
         return None
 
-    def substitutes(self) -> bool:
-        """True if `upstream_model` has placeholders that are filled from the match."""
-        return self._has_placeholder(self.upstream_model)
-
     def _has_placeholder(self, upstream_model: str | None) -> bool:
         return upstream_model is not None and ("\\" if self.is_regex else "*") in upstream_model
 
@@ -111,8 +126,7 @@ class Route:
 
     def problems(self, at: str, providers: Mapping[str, Provider]) -> Iterator[Problem]:
         """Yield the problems of this route; `at` is its path in the configuration."""
-        if not self.model:
-            yield f"{at}.model", "is empty"
+        yield from setting_problems(at, self)
         try:
             pattern = self.pattern()
         except re.error as error:
@@ -123,13 +137,8 @@ class Route:
                 here = f"{at}.providers[{index}].upstream_model"
                 yield from self._substitution_problems(here, target.upstream_model, pattern)
         yield from target_problems(f"{at}.providers", self.targets, providers)
-        yield from attempts_problem(at, self.attempts)
-        if self.balance not in BALANCES:
-            yield f"{at}.balance", unknown("value", self.balance, BALANCES)
         if not self.targets and self.provider not in providers:
             yield f"{at}.provider", unknown("provider", self.provider, providers)
-        if self.client is not None and self.client not in tuple(Dialect):
-            yield f"{at}.client", unknown("dialect", self.client, Dialect)
         for name, value in self.knobs.items():
             if name not in KNOBS:
                 yield f"{at}.knobs.{name}", "unknown key" + closest(name, KNOBS)
@@ -174,17 +183,22 @@ def _glob(pattern: str) -> str:
     return "".join(out)
 
 
+UNKNOWN_MODEL = ("small", "reject", "pass")
+"""Policies for a model name without a route."""
+
+
 @dataclass(frozen=True)
 class Models:
-    """Targets of Claude's model names (mapping §12.2): `big` and `small` are a model name or `provider/model`.
+    """Targets of Claude's model names (mapping §12.2), and the policy for names without a route."""
 
-    `unknown` is the policy for names without a route. With `discover`, `GET /v1/models` lists the upstreams' models.
-    """
-
-    big: str | None = None
-    small: str | None = None
-    unknown: str | None = None
-    discover: bool = True
+    big: str | None = setting(None, Filled(), "text_or_variable", variable="BIG_MODEL_NAME")
+    """Target of names with opus, sonnet, fable or mythos: a model, or provider/model."""
+    small: str | None = setting(None, Filled(), "text_or_variable", variable="SMALL_MODEL_NAME")
+    """Target of names with haiku."""
+    unknown: str | None = setting(None, Words(UNKNOWN_MODEL))
+    """Policy for a name that nothing matches."""
+    discover: bool = setting(True)
+    """Include the models that upstreams list in GET /v1/models."""
 
     @property
     def policy(self) -> str:
@@ -192,18 +206,20 @@ class Models:
         return self.unknown or ("small" if self.big or self.small else "reject")
 
 
-UNKNOWN_MODEL = ("small", "reject", "pass")
-"""Policies for a model name without a route."""
-
 WORKERS_MAX = 256
 """Maximum number of worker processes: more than a machine's cores, but fewer than a typing error would start."""
 
 TRANSPORTS = ("raw", "aiohttp")
 """Transports to upstreams: raw sockets, or aiohttp's client, which uses the proxies of the environment."""
-_HOST = re.compile(r"\*|(?:\*\.)?[^\s*/:@\[\]]+|\[?[0-9A-Fa-f:.]+\]?")
-_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+")
-_MINIMUM = {"head": 1024, "unread": 1024}
-_OFF_AT_ZERO = frozenset({"early_reply"})
+_HOST = Form(
+    re.compile(r"\*|(?:\*\.)?[^\s*/:@\[\]]+|\[?[0-9A-Fa-f:.]+\]?"),
+    'a host name without scheme and port, "*.example.com" or "*"',
+)
+_ORIGIN = Form(
+    re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+"),
+    'scheme://host or scheme://host:port without a path, "null" or "*"',
+)
+_SECONDS = Range(unit="seconds")
 
 
 @dataclass(frozen=True)
@@ -211,48 +227,61 @@ class Server:
     """Settings of the listening side and of connections to upstreams.
 
     With `keys`, a client must present one of them. Without keys, requests may be sent to this machine's own names and
-    to `allowed_hosts` (`proxy.web_origins`). Web pages of `cors_origins` may use the gateway (`proxy.cors`). `receipts`
-    is the number of last requests whose receipts are kept.
-
-    `workers` is the number of processes of `dragoman serve` (0: one for each core); after a reload, the old ones have
-    `reload_drain` seconds for their open replies. A gateway that is to stop serves for `shutdown_delay` seconds more,
-    and is not ready meanwhile; then open replies have `stop_drain` seconds. `transport` and `connections` concern
-    upstreams. `validate` is the share of the translated streams that are checked against the grammar of the client's
-    dialect (0: none), besides the first ones (`ValidationSample`). With `client_profiles`, known clients get the knobs
-    that they need (`routing.client_profiles`). `prefix_diagnostics` is the number of conversations whose prompt
-    prefixes are tracked (`observability.prompt_cache`).
-
-    `backlog` connections may wait in a listening socket's queue (the system may allow fewer). A process serves at most
-    `max_connections` connections (0: half of its limit of open files), at most `max_connections_per_address` of them
-    from one address (0: no limit). With `ui`, the console is served (`endpoints.console`).
+    to `allowed_hosts` (`proxy.web_origins`). `transport` and `connections` concern upstreams. More is in `proxy.cors`
+    (`cors_origins`), `routing.client_profiles`, `ValidationSample` (`validate`), `observability.prompt_cache`
+    (`prefix_diagnostics`) and `endpoints.console` (`ui`).
     """
 
     __repr__ = changed_fields
 
-    host: str = "127.0.0.1"
-    port: int = 8080
-    keys: tuple[Secret, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
-    cors_origins: tuple[str, ...] = ()
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    limits: Limits = field(default_factory=Limits)
-    overload: Overload = field(default_factory=Overload)
-    websocket: WebSocketOptions = field(default_factory=WebSocketOptions)
-    resume: ResumeOptions = field(default_factory=ResumeOptions)
-    receipts: int = 1000
-    workers: int = 1
-    reload_drain: int = 600
-    shutdown_delay: int = 0
-    stop_drain: int = 10
-    transport: str = "raw"
-    connections: PoolOptions = field(default_factory=PoolOptions)
-    validate: float = 0.02
-    client_profiles: bool = True
-    prefix_diagnostics: int = 0
-    backlog: int = 1024
-    max_connections: int = 0
-    max_connections_per_address: int = 0
-    ui: bool = False
+    host: str = setting("127.0.0.1", Filled())
+    """Address to listen on."""
+    port: int = setting(8080, Range(0, 65535, "any free one", noun="a port"))
+    """Port to listen on, 0 for any free one."""
+    keys: tuple[Secret, ...] = setting((), getter="texts", secret=True)
+    """Keys of clients without a name and without limits."""
+    allowed_hosts: tuple[str, ...] = setting((), Each(_HOST))
+    """Without keys: additional host names that clients may use for the gateway, without port."""
+    cors_origins: tuple[str, ...] = setting((), Each(_ORIGIN))
+    """Web pages that may use the gateway, by origin: https://chat.example.com."""
+    max_connections: int = setting(0, Range(0, meaning="half of the files that a process may open"))
+    """Client connections at once, per worker; 0 = half of the files that a process may open."""
+    max_connections_per_address: int = setting(0, Range(0, meaning="no limit"))
+    """Client connections at once from one address, per worker; 0 = no limit."""
+    backlog: int = setting(1024, Range(1))
+    """Connections that may wait to be accepted, per listening socket; the system may allow fewer."""
+    receipts: int = setting(1000, Range(0, meaning="keep none"))
+    """Number of recent requests whose receipts are kept in memory; 0 = none."""
+    workers: int = setting(1, Range(0, WORKERS_MAX, "one for each core"), auto=0)
+    """Processes that share the address; 0 or "auto" = one per core."""
+    reload_drain: int = setting(600, _SECONDS)
+    """Seconds that old workers have to finish open replies after a reload."""
+    shutdown_delay: int = setting(0, _SECONDS)
+    """Seconds that the gateway serves on after SIGTERM, while it is not ready."""
+    stop_drain: int = setting(10, _SECONDS)
+    """Seconds that open replies have to end when the gateway stops."""
+    transport: str = setting("raw", Words(TRANSPORTS, "transport"))
+    """Transport to upstreams: plain sockets, or aiohttp's client, which uses proxies."""
+    client_profiles: bool = setting(True)
+    """Adjust knobs for known clients."""
+    validate: float = setting(0.02, Range(0, 1, noun="a share"), "share")
+    """Share of translated streams that is checked for violations of the grammar, besides the first ones."""
+    prefix_diagnostics: int = setting(0, Range(0, meaning="none"))
+    """Number of conversations to track for prompt-cache diagnostics; 0 = none."""
+    ui: bool = setting(False)
+    """Serve the console, a page with live traffic, at /ui."""
+    timeouts: Timeouts = section(Timeouts, Members(Above("seconds"), {"early_reply": Above("seconds", zero="never")}))
+    """In seconds: the longest time for each step."""
+    limits: Limits = section(Limits, Members(Above()))
+    """Largest sizes and counts."""
+    overload: Overload = section(Overload)
+    """Bounds of one process, above which it rejects new requests and is not ready; 0 = no bound."""
+    websocket: WebSocketOptions = section(WebSocketOptions)
+    """The WebSocket of /v1/responses, which Codex and the vendor's SDKs can use in place of POST."""
+    resume: ResumeOptions = section(ResumeOptions)
+    """Streams that clients may resume after their connection broke; off unless seconds is set."""
+    connections: PoolOptions = section(PoolOptions, Members(Range(), {"head": Range(1024), "unread": Range(1024)}))
+    """The pool of connections to one upstream."""
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys
@@ -261,70 +290,13 @@ class Server:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of these settings."""
-        if not self.host:
-            yield "server.host", "is empty"
-        if not 0 <= self.port <= 65535:
-            yield "server.port", f"expected a port from 0 (any free one) to 65535; got {self.port}"
+        yield from setting_problems("server", self)
         for index, key in enumerate(self.keys):
             if not key.reveal():
                 yield f"server.keys[{index}]", "is empty"
-        yield from _host_problems(self.allowed_hosts)
-        yield from _origin_problems(self.cors_origins)
-        if self.receipts < 0:
-            yield "server.receipts", f"expected 0 (keep none) or more; got {self.receipts}"
-        if not 0 <= self.validate <= 1:
-            yield "server.validate", f"expected a share from 0 to 1; got {self.validate:g}"
-        if self.prefix_diagnostics < 0:
-            yield "server.prefix_diagnostics", f"expected 0 (none) or more; got {self.prefix_diagnostics}"
-        if self.backlog < 1:
-            yield "server.backlog", f"expected 1 or more; got {self.backlog}"
-        if self.max_connections < 0:
-            expected = "expected 0 (half of the files that a process may open) or more"
-            yield "server.max_connections", f"{expected}; got {self.max_connections}"
-        if self.max_connections_per_address < 0:
-            expected = "expected 0 (no limit) or more"
-            yield "server.max_connections_per_address", f"{expected}; got {self.max_connections_per_address}"
-        if not 0 <= self.workers <= WORKERS_MAX:
-            yield "server.workers", f"expected 0 (one for each core) to {WORKERS_MAX}; got {self.workers}"
-        if self.reload_drain < 0:
-            yield "server.reload_drain", f"expected 0 seconds or more; got {self.reload_drain}"
-        if self.shutdown_delay < 0:
-            yield "server.shutdown_delay", f"expected 0 seconds or more; got {self.shutdown_delay}"
-        if self.stop_drain < 0:
-            yield "server.stop_drain", f"expected 0 seconds or more; got {self.stop_drain}"
-        if self.transport not in TRANSPORTS:
-            yield "server.transport", unknown("transport", self.transport, TRANSPORTS)
-        for what in fields(PoolOptions):
-            number, least = getattr(self.connections, what.name), _MINIMUM.get(what.name, 0)
-            if not (number >= least and isfinite(number)):
-                yield f"server.connections.{what.name}", f"expected {least} or more; got {number:g}"
-        for timer in fields(Timeouts):
-            seconds = getattr(self.timeouts, timer.name)
-            never = " or 0 (never)" if timer.name in _OFF_AT_ZERO else ""
-            if not (isfinite(seconds) and (seconds > 0 or (never and seconds == 0))):
-                yield f"server.timeouts.{timer.name}", f"expected seconds above 0{never}; got {seconds:g}"
-        for bound in fields(Overload):
-            if not ((value := getattr(self.overload, bound.name)) >= 0 and isfinite(value)):
-                yield f"server.overload.{bound.name}", f"expected 0 (no bound) or more; got {value:g}"
-        yield from self.websocket.problems()
+        yield from setting_problems("server.overload", self.overload)
+        yield from setting_problems("server.websocket", self.websocket)
         yield from self.resume.problems(self.workers)
-        for limit in fields(Limits):
-            if (value := getattr(self.limits, limit.name)) <= 0:
-                yield f"server.limits.{limit.name}", f"expected a number above 0; got {value}"
-
-
-def _host_problems(hosts: Sequence[str]) -> Iterator[Problem]:
-    for index, host in enumerate(hosts):
-        if not _HOST.fullmatch(host):
-            expected = 'expected a host name without scheme and port, "*.example.com" or "*"'
-            yield f"server.allowed_hosts[{index}]", f'{expected}; got "{host}"'
-
-
-def _origin_problems(origins: Sequence[str]) -> Iterator[Problem]:
-    for index, origin in enumerate(origins):
-        if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
-            expected = 'expected scheme://host or scheme://host:port without a path, "null" or "*"'
-            yield f"server.cors_origins[{index}]", f'{expected}; got "{origin}"'
 
 
 @dataclass(frozen=True)
@@ -337,10 +309,15 @@ class Config:
     __repr__ = changed_fields
 
     providers: Mapping[str, Provider] = field(default_factory=dict)
+    """The upstreams, each with a name."""
     routes: Sequence[Route] = ()
+    """Routes from a model's name to a provider. Exact names come first, then patterns in the file's order."""
     models: Models = field(default_factory=Models)
+    """Targets of Claude's model names, and names without a route."""
     server: Server = field(default_factory=Server)
+    """The listening side, and connections to upstreams."""
     knobs: Knobs = field(default_factory=Knobs)
+    """Choices for the translation where there is a choice."""
     models_listed: Sequence[str] = ()
     simulated: bool = False
     only_model: bool = False
@@ -348,13 +325,21 @@ class Config:
     knobs_named: frozenset[str] = frozenset()
     """Knobs that the file sets, even to their default: client profiles do not change them."""
     keys: Mapping[str, KeyRecord] = field(default_factory=dict)
+    """Named keys of clients, with what each may use."""
     store: StoreOptions = field(default_factory=StoreOptions)
-    retries: RetryOptions = field(default_factory=RetryOptions)
+    """Where the counters of limits are kept, and keys that are not in the file."""
+    retries: RetryOptions = section(RetryOptions)
+    """Further attempts of a request, and pauses of providers that fail. Times are in seconds."""
     usage: UsageOptions = field(default_factory=UsageOptions)
-    prices: Mapping[str, Price] = field(default_factory=dict)
-    telemetry: Telemetry = field(default_factory=Telemetry)
-    capture: CaptureOptions = field(default_factory=CaptureOptions)
+    """A row for each exchange, with tokens and cost."""
+    prices: Mapping[str, Price] = setting(dict, getter="sections", kind=Price)
+    """Prices by the upstream's model, in any currency."""
+    telemetry: Telemetry = section(Telemetry)
+    """Traces and metrics by OpenTelemetry."""
+    capture: CaptureOptions = section(CaptureOptions)
+    """Captures of exchanges: their requests and replies, in files."""
     state: StateOptions = field(default_factory=StateOptions)
+    """Stored responses of clients of the Responses API, for upstreams of any dialect."""
     directory: str = field(default="", compare=False)
     """The directory of the file; empty for a configuration without one."""
 
@@ -431,17 +416,14 @@ class Config:
 
     def _model_problems(self) -> Iterator[Problem]:
         models = self.models
-        if models.unknown is not None and models.unknown not in UNKNOWN_MODEL:
-            yield "models.unknown", unknown("value", models.unknown, UNKNOWN_MODEL)
+        yield from setting_problems("models", models)
         if models.unknown == "small" and not (models.big or models.small):
             yield "models.unknown", '"small" needs models.small or models.big'
         if models.unknown == "pass" and not self.providers:
             yield "models.unknown", '"pass" needs a provider'
         for size in ("big", "small"):
             name = getattr(models, size)
-            if name == "":
-                yield f"models.{size}", "is empty"
-            elif name and not self._has_provider(name):
+            if name and not self._has_provider(name):
                 yield (
                     f"models.{size}",
                     f'no provider is known for "{name}": write "provider/{name}", or give it a route',

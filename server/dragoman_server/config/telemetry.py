@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 from urllib.parse import urlsplit
 
 from dragoman.gateway import changed_fields
-from dragoman_server.config.toml_reader import Problem, Table
+from dragoman_server.config.setting import Above, Filled, Range, setting, setting_problems
+from dragoman_server.config.toml_reader import Problem
 
 QUEUE_MAX = 1_000_000
 INTERVAL_MAX = 3600.0
@@ -20,21 +20,27 @@ _MODULE = "opentelemetry.exporter.otlp.proto.http"
 class Telemetry:
     """The traces and metrics that OpenTelemetry gets, and the collector that receives them.
 
-    With `traces`, upstreams get a `traceparent`. With an `endpoint` spans are sent there as well, of the share `sample`
-    of the traces that begin here; those of a client follow its decision. Up to `queue` spans wait to be sent. With
-    `metrics`, the metrics are sent every `interval` seconds. `headers` may hold a key.
+    With an `endpoint`, spans are sent there as well; those of a client follow its decision.
     """
 
     __repr__ = changed_fields
 
-    traces: bool = False
-    metrics: bool = False
-    endpoint: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    service_name: str = "dragoman"
-    sample: float = 1.0
-    queue: int = 10_000
-    interval: float = 60.0
+    traces: bool = setting(False)
+    """Give each exchange a trace, and send traceparent to upstreams."""
+    metrics: bool = setting(False)
+    """Send metrics to the collector."""
+    endpoint: str = setting("", shown=False)
+    """URL of a collector that takes OTLP over HTTP: http://127.0.0.1:4318."""
+    headers: Mapping[str, str] = setting(dict, getter="named_secrets", shown=False)
+    """Headers for the collector."""
+    service_name: str = setting("dragoman", Filled())
+    """Name of the service in traces and metrics."""
+    sample: float = setting(1.0, Range(0, 1))
+    """Share of the traces that begin here and are recorded, 0 to 1."""
+    queue: int = setting(10_000, Range(1, QUEUE_MAX))
+    """Spans that may wait to be sent."""
+    interval: float = setting(60.0, Above("seconds", INTERVAL_MAX))
+    """Seconds between two sendings of metrics."""
 
     @property
     def exports_spans(self) -> bool:
@@ -53,14 +59,7 @@ class Telemetry:
             yield "telemetry.endpoint", "is required for metrics: the URL of a collector"
         elif (self.exports_spans or self.metrics) and not _is_installed():
             yield "telemetry.endpoint", "needs the packages of OpenTelemetry: pip install 'dragoman[otel]'"
-        if not 0 <= self.sample <= 1:
-            yield "telemetry.sample", f"expected 0 to 1; got {self.sample:g}"
-        if not 1 <= self.queue <= QUEUE_MAX:
-            yield "telemetry.queue", f"expected 1 to {QUEUE_MAX}; got {self.queue}"
-        if not 0 < self.interval <= INTERVAL_MAX:
-            yield "telemetry.interval", f"expected seconds above 0, up to {INTERVAL_MAX:g}; got {self.interval:g}"
-        if not self.service_name:
-            yield "telemetry.service_name", "is empty"
+        yield from setting_problems("telemetry", self)
         for name, value in self.headers.items():
             if not name.isascii() or not (name + value).isprintable() or ":" in name or " " in name:
                 yield "telemetry.headers", f"{name!a} is not a header name, or its value cannot be sent"
@@ -87,21 +86,3 @@ def _is_installed() -> bool:
         return find_spec(_MODULE) is not None
     except ModuleNotFoundError:
         return False
-
-
-def read_telemetry(table: Table) -> Telemetry:
-    """Return the settings of the file; problems go to the table."""
-    headers = table.table("headers")
-    given: dict[str, Any] = {
-        "traces": table.boolean("traces"),
-        "metrics": table.boolean("metrics"),
-        "endpoint": table.text("endpoint"),
-        "headers": {name: value for name in headers if (value := headers.secret(name)) is not None},
-        "service_name": table.text("service_name"),
-        "sample": table.number("sample"),
-        "queue": table.integer("queue"),
-        "interval": table.number("interval"),
-    }
-    headers.finish()
-    table.finish()
-    return Telemetry(**{name: value for name, value in given.items() if value is not None})

@@ -44,6 +44,18 @@ SYNONYMS = {
     **dict.fromkeys(("target", "rewrite", "target_model"), "upstream_model"),
 }
 """Key as other tools name it → key here, for suggestions."""
+_GETTERS = {
+    "str": "text",
+    "str | None": "text",
+    "bool": "boolean",
+    "int": "integer",
+    "int | None": "integer",
+    "float": "number",
+    "float | None": "number",
+    "tuple[str, ...]": "texts",
+    "tuple[str, ...] | None": "texts",
+}
+"""Annotation of a field → the method of `Table` that reads it, if the field names none."""
 
 
 class ConfigError(ValueError):
@@ -171,6 +183,20 @@ class Table:
         value = self._get(key, str, secret=True)
         return None if value is None else self._secret(value, self.at(key))
 
+    def bare_secret(self, key: str) -> str | None:
+        """Return a secret without white space around it, or None if nothing is left."""
+        return (self.secret(key) or "").strip() or None
+
+    def named_secrets(self, key: str) -> dict[str, str]:
+        """Return a table of secrets by the operator's names."""
+        table = self.table(key)
+        return {name: value for name in table if (value := table.secret(name)) is not None}
+
+    def named_integers(self, key: str) -> tuple[tuple[str, int], ...]:
+        """Return a table of integers by the operator's names, in pairs."""
+        table = self.table(key)
+        return tuple((name, value) for name in table if (value := table.integer(name)) is not None)
+
     def text(self, key: str, *, required: bool = False, literal: bool = False) -> str | None:
         """Return a string with environment references resolved, or with `literal` unchanged."""
         value = self._get(key, str)
@@ -179,6 +205,11 @@ class Table:
                 self.report(key, "is required")
             return None
         return value if literal else self._resolve(value, self.at(key))
+
+    def text_or_variable(self, key: str, variable: str) -> str | None:
+        """Return a string, or the value of an environment variable if the key is absent; None for an empty one."""
+        value = self.text(key)
+        return (value if key in self else self._env.get(variable)) or None
 
     def file_path(self, key: str, default: str | None = None) -> str | None:
         """Return the path of a file or directory (`located`), or that of `default` if the key is absent."""
@@ -196,7 +227,10 @@ class Table:
         return f"{_UNIX}{quote(located(unquote(path), self.directory))}{mark}{query}"
 
     def texts(self, key: str, *, secret: bool = False) -> list[str] | None:
-        """Return an array of strings, or None if it is absent. With `secret`, `file:PATH` stands for a file."""
+        """Return an array of strings, or None if it is absent.
+
+        With `secret`, `file:PATH` stands for a file, and white space around a string is removed.
+        """
         values = self._get(key, list, secret=secret)
         if values is None:
             return None
@@ -206,7 +240,7 @@ class Table:
                 resolve = self._secret if secret else self._resolve
                 resolved = resolve(value, f"{self.at(key)}[{index}]")
                 if resolved is not None:
-                    out.append(resolved)
+                    out.append(resolved.strip() if secret else resolved)
             else:
                 self.problems.append((f"{self.at(key)}[{index}]", wrong_type(KINDS[str], value, secret=secret)))
         return out
@@ -264,7 +298,10 @@ class Table:
     def word(
         self, key: str, words: Iterable[str], *, required: bool = False, hints: Mapping[str, str] | None = None
     ) -> str | None:
-        """Return a string that is one of `words`. `hints` maps other words to a hint for the message."""
+        """Return a string that is one of `words`, which may be an enumeration.
+
+        `hints` maps other words to a hint for the message.
+        """
         self._known_keys.add(key)
         if key not in self._data:
             if required:
@@ -279,7 +316,9 @@ class Table:
             hint = hints.get(value.lower()) if hints and type(value) is str else None
             self.report(key, f"{wrong}: {hint}" if hint else wrong)
             return None
-        return str(value)
+        kind: Any = words if isinstance(words, type) else str
+        out: str = kind(value)
+        return out
 
     def table(self, key: str) -> Table:
         """Return a table, empty if absent. For a value that is not a table, only that is reported."""
@@ -331,6 +370,34 @@ class Table:
                 out[spec.name] = tuple(value) if type(value) is list else value
         self.finish()
         return out
+
+    def values(self, key: str, kind: type) -> dict[str, Any]:
+        """Return the `values_of` a table."""
+        return self.table(key).values_of(kind)
+
+    def settings(self, kind: type) -> dict[str, Any]:
+        """Return the fields of the dataclass `kind` that are settings (`config.setting`), those that have a value."""
+        found = {}
+        for spec in fields(kind):
+            if (getter := spec.metadata.get("getter")) is not None:
+                read = getattr(self, getter or _GETTERS[str(spec.type)])
+                if (value := read(spec.name, **spec.metadata["options"])) is not None:
+                    found[spec.name] = tuple(value) if type(value) is list else value
+        return found
+
+    def section(self, key: str, kind: type) -> Any:
+        """Return a table as a dataclass of settings, or of values if it has no settings."""
+        table = self.table(key)
+        if any("getter" in spec.metadata for spec in fields(kind)):
+            found = table.settings(kind)
+            table.finish()
+            return kind(**found)
+        return kind(**table.values_of(kind))
+
+    def sections(self, key: str, kind: type) -> dict[str, Any]:
+        """Return the tables by the operator's names in a table, each as a dataclass."""
+        table = self.table(key)
+        return {name: table.section(name, kind) for name in table}
 
     def finish(self) -> None:
         """Report the keys that no getter has read."""

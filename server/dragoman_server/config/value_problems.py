@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import Field, field
+from dataclasses import Field
 from datetime import date, datetime
 from typing import Any
 
@@ -82,11 +82,6 @@ def parse_word(spec: Field[Any], word: str) -> Any:
             except ValueError:
                 continue
     return word
-
-
-def documented(default: Any, doc: str) -> Any:
-    """Return a field of a dataclass with the text that the reference page has about it."""
-    return field(default=default, metadata={"doc": doc})
 
 
 def value_problem(spec: Field[Any], value: Any) -> str | None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from math import isfinite
-from typing import Any
+from dataclasses import dataclass
 
 from dragoman.gateway import changed_fields
+from dragoman_server.config.setting import Above, Range, checked
 
 _MIB = 1024 * 1024
-_LEAST = {"concurrent": 1, "queue": 1, "responses": 1, "history": 1024, "total_history": 1024}
-
-
-def _option(default: Any, doc: str) -> Any:
-    return field(default=default, metadata={"doc": doc})
 
 
 @dataclass(frozen=True)
@@ -23,21 +16,17 @@ class WebSocketOptions:
 
     __repr__ = changed_fields
 
-    enabled: bool = _option(True, "offer the WebSocket; false answers 426, after which clients use POST")
-    max_age: float = _option(3600.0, "seconds after which a connection starts no more responses, and is closed")
-    concurrent: int = _option(16, "responses that one connection creates at once; more wait")
-    queue: int = _option(64, "responses of one connection that wait; more are rejected")
-    responses: int = _option(64, "responses of one connection that can be continued, the newest (a count)")
-    history: int = _option(32 * _MIB, "bytes of their items that one connection keeps, in memory")
-    total_history: int = _option(512 * _MIB, "bytes of items that all connections of one process keep")
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the problems as (path, message)."""
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if type(value) is bool:
-                continue
-            least = _LEAST.get(option.name, 0)
-            expected = f"expected {least} or more" if least else "expected a number above 0"
-            if not (isfinite(value) and (value >= least if least else value > 0)):
-                yield f"server.websocket.{option.name}", f"{expected}; got {value:g}"
+    enabled: bool = True
+    """Offer the WebSocket; false answers 426, after which clients use POST."""
+    max_age: float = checked(3600.0, Above())
+    """Seconds after which a connection starts no more responses, and is closed."""
+    concurrent: int = checked(16, Range(1))
+    """Responses that one connection creates at once; more wait."""
+    queue: int = checked(64, Range(1))
+    """Responses of one connection that wait; more are rejected."""
+    responses: int = checked(64, Range(1))
+    """Responses of one connection that can be continued, the newest (a count)."""
+    history: int = checked(32 * _MIB, Range(1024))
+    """Bytes of their items that one connection keeps, in memory."""
+    total_history: int = checked(512 * _MIB, Range(1024))
+    """Bytes of items that all connections of one process keep."""

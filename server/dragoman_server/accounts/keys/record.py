@@ -14,6 +14,7 @@ from dragoman.gateway import changed_fields
 from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
 from dragoman_server.accounts.limits.key_limits import NO_LIMITS, KeyLimits
+from dragoman_server.config.setting import Each, Filled, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem
 
 log = logging.getLogger("dragoman")
@@ -25,23 +26,23 @@ NAME_RULE = "a key's name has 1 to 64 letters, digits, '.', '_', '@', '+' and '-
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A named key.
-
-    `models` are names and patterns (`*`, `?`, `[a-z]`) of the models that it may use, as clients name them; none stands
-    for all. `expires` is in Unix seconds. An `admin` may use the endpoints that show the gateway's state. With
-    `capture`, all exchanges of the key are captured, if captures are configured.
-    """
+    """A named key. `expires` is in Unix seconds."""
 
     __repr__ = changed_fields
 
     name: str
     hash: KeyHash
-    models: tuple[str, ...] = ()
+    """The salted hash of the key, as `dragoman keys add --toml` prints it."""
+    models: tuple[str, ...] = setting((), Each(Filled()))
+    """Names and patterns of the models that it may use, as clients name them (default all)."""
     limits: KeyLimits = NO_LIMITS
-    expires: float | None = None
-    admin: bool = False
+    expires: float | None = setting(None, getter="moment")
+    """Date or time at which the key ends to be valid: 2027-01-31."""
+    admin: bool = setting(False)
+    """The key may use GET /metrics and the console, and read captures."""
     created: int = field(default=0, compare=False)
-    capture: bool = False
+    capture: bool = setting(False)
+    """Capture all exchanges of this key."""
 
     @property
     def id(self) -> str:
@@ -60,9 +61,7 @@ class KeyRecord:
         """Yield the problems of this key; `at` is its path in the configuration."""
         if not _NAME.match(self.name):
             yield at, NAME_RULE
-        for index, pattern in enumerate(self.models):
-            if not pattern:
-                yield f"{at}.models[{index}]", "is empty"
+        yield from setting_problems(at, self)
         yield from self.limits.problems(at)
 
     def as_data(self) -> Json:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 
 from dragoman.gateway import changed_fields
 from dragoman_server.accounts.limits.claim import (
@@ -22,14 +21,17 @@ from dragoman_server.accounts.limits.claim import (
 )
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.limits.rate_headers import RateHeaders
+from dragoman_server.config.setting import Range, checked, setting_problems
 from dragoman_server.config.toml_reader import Problem
 
-COST_MAX = 1_000_000.0
+COST_MAX = 1_000_000
 """Largest budget of cost. Redis computes with 53 bits, which hold a few millions in units of 1e-9."""
 COUNT_MAX = 10**10
 """Largest limit of a count, for the same reason."""
 DAILY_TOKENS, MONTHLY_TOKENS, DAILY_COST, MONTHLY_COST = "daily_tokens", "monthly_tokens", "daily_cost", "monthly_cost"
 """The names of the budgets."""
+_COUNT = Range(0, COUNT_MAX, "no limit")
+_COST = Range(0, COST_MAX, "no limit")
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,24 @@ class KeyLimits:
 
     __repr__ = changed_fields
 
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    concurrent_requests: int = 0
-    """Requests that are open at the same time, streams and others."""
-    daily_tokens: int = 0
-    monthly_tokens: int = 0
-    daily_cost: float = 0.0
-    """In the currency of the price table."""
-    monthly_cost: float = 0.0
+    requests_per_minute: int = checked(0, _COUNT)
+    """Requests per minute; 0 = no limit."""
+    tokens_per_minute: int = checked(0, _COUNT)
+    """Tokens of prompts and replies per minute; 0 = no limit."""
+    concurrent_requests: int = checked(0, _COUNT)
+    """Requests that are open at the same time; 0 = no limit."""
+    daily_tokens: int = checked(0, _COUNT)
+    """Tokens of prompts and replies in one day (UTC); 0 = no limit."""
+    monthly_tokens: int = checked(0, _COUNT)
+    """Tokens of prompts and replies in one month (UTC); 0 = no limit."""
+    daily_cost: float = checked(0.0, _COST)
+    """Cost in one day (UTC), in the price table's currency; 0 = no limit."""
+    monthly_cost: float = checked(0.0, _COST)
+    """Cost in one month (UTC), in the price table's currency; 0 = no limit."""
 
     def problems(self, at: str) -> Iterator[Problem]:
         """Yield the problems of these limits; `at` is their path in the configuration."""
-        for spec in fields(self):
-            value, most = getattr(self, spec.name), COST_MAX if spec.name.endswith("_cost") else COUNT_MAX
-            if not (isfinite(value) and 0 <= value <= most):
-                yield f"{at}.{spec.name}", f"expected 0 (no limit) to {most:.0f}; got {value:g}"
+        return setting_problems(at, self)
 
     def __bool__(self) -> bool:
         return self.active is not None

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from dragoman.gateway import changed_fields
+from dragoman_server.config.setting import Above, Words, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem
-from dragoman_server.config.value_problems import unknown
 
 MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis"
 KINDS = (MEMORY, SQLITE, REDIS)
 OPEN, CLOSED = "open", "closed"
 ON_FAILURE = (OPEN, CLOSED)
 _SCHEMES = ("redis", "rediss", "unix")
-_MOST_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Where limits, budgets and keys are kept.
-
-    `path` is the file of `sqlite`, `url` the address of `redis` (a secret: it may hold a password), `prefix` the start
-    of its keys' names. Each call may take `timeout` seconds. `on_failure` decides on requests while the store does not
-    answer: `open` admits them, `closed` rejects them. With `keys`, clients' keys are read from the store too, every
-    `refresh` seconds.
-    """
+    """Where limits, budgets and keys are kept."""
 
     __repr__ = changed_fields
 
-    kind: str = MEMORY
-    path: str = "dragoman.db"
-    url: str = field(default="", repr=False)
-    prefix: str = "dragoman"
-    timeout: float = 0.25
-    on_failure: str = OPEN
-    keys: bool = True
-    refresh: float = 5.0
+    kind: str = setting(MEMORY, Words(KINDS, "store"))
+    """memory: in this process. sqlite: in a file. redis: in Redis or Valkey, for many machines."""
+    path: str = setting("dragoman.db", getter="file_path")
+    """sqlite: the file, relative to the configuration's file."""
+    url: str = setting("", getter="address", shown=False)
+    """redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, or unix://PATH."""
+    prefix: str = setting("dragoman")
+    """redis: the start of the names of its keys; gateways with the same prefix share limits."""
+    timeout: float = setting(0.25, Above("seconds", 10))
+    """Seconds that one call may take."""
+    on_failure: str = setting(OPEN, Words(ON_FAILURE))
+    """While the store does not answer: admit requests of keys with limits, or reject them."""
+    keys: bool = setting(True)
+    """sqlite, redis: read clients' keys from the store too."""
+    refresh: float = setting(5.0, Above("seconds", 3600))
+    """Seconds until a key that was added or revoked in the store is noticed."""
 
     @property
     def holds_keys(self) -> bool:
@@ -47,28 +48,26 @@ class StoreOptions:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of these settings."""
-        if self.kind not in KINDS:
-            yield "store.kind", unknown("store", self.kind, KINDS)
+        yield from setting_problems("store", self)
         if self.kind == SQLITE and not self.path:
             yield "store.path", "is empty"
-        if self.kind == REDIS:
-            if not self.url:
-                yield "store.url", "is required: redis://host:6379/0"
-            elif not is_redis_url(self.url):
-                # The URL may hold a password, so it is not repeated.
-                yield "store.url", "expected redis://, rediss:// or unix:// and an address"
-            if find_spec("redis") is None:
-                yield "store.kind", "needs the package redis: pip install 'dragoman[redis]'"
-        elif self.url:
-            yield "store.url", f'has no effect with kind = "{self.kind}"'
-        if not is_prefix(self.prefix):
-            yield "store.prefix", "expected a word without braces"
-        for name in ("timeout", "refresh"):
-            seconds, most = getattr(self, name), _MOST_SECONDS if name == "timeout" else 3600.0
-            if not 0 < seconds <= most:
-                yield f"store.{name}", f"expected seconds above 0, up to {most:g}; got {seconds:g}"
-        if self.on_failure not in ON_FAILURE:
-            yield "store.on_failure", unknown("value", self.on_failure, ON_FAILURE)
+        yield from redis_problems("store", self.kind, self.url, self.prefix)
+
+
+def redis_problems(at: str, kind: str, url: str, prefix: str) -> Iterator[Problem]:
+    """Yield the problems of the keys `url` and `prefix` of a store of this kind; `at` is the path of its table."""
+    if kind == REDIS:
+        if not url:
+            yield f"{at}.url", "is required: redis://host:6379/0"
+        elif not is_redis_url(url):
+            # The URL may hold a password, so it is not repeated.
+            yield f"{at}.url", "expected redis://, rediss:// or unix:// and an address"
+        if find_spec("redis") is None:
+            yield f"{at}.kind", "needs the package redis: pip install 'dragoman[redis]'"
+    elif url:
+        yield f"{at}.url", f'has no effect with kind = "{kind}"'
+    if not is_prefix(prefix):
+        yield f"{at}.prefix", "expected a word without braces"
 
 
 def is_prefix(text: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dragoman_server.config.setting import Range, Words, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem
-from dragoman_server.config.value_problems import unknown
 
 OFF, JSONL, SQLITE = "off", "jsonl", "sqlite"
 KINDS = (OFF, JSONL, SQLITE)
@@ -17,17 +17,19 @@ DEFAULT_PATHS = {JSONL: "usage.jsonl", SQLITE: "usage.db"}
 
 @dataclass(frozen=True)
 class UsageOptions:
-    """Where the usage of each exchange is written.
+    """Where the usage of each exchange is written."""
 
-    `path` is the file; `-` is standard output, of `jsonl` only. A `jsonl` file of more than `max_bytes` is renamed to
-    `PATH.1`, and `files` of those are kept. `sqlite` keeps rows for `keep_days`; 0 is for ever.
-    """
-
-    kind: str = OFF
-    path: str = ""
-    max_bytes: int = 100_000_000
-    files: int = 10
-    keep_days: int = 0
+    kind: str = setting(OFF, Words(KINDS, "usage"))
+    """off; jsonl: a line of JSON for each exchange; sqlite: a row in a file."""
+    path: str = setting("", getter="file_path")
+    """The file (default usage.jsonl or usage.db); - is standard output, of jsonl only. Relative to the configuration's
+    file."""
+    max_bytes: int = setting(100_000_000, Range(1000))
+    """jsonl: a longer file is renamed to PATH.1."""
+    files: int = setting(10, Range(1, 1000))
+    """jsonl: how many renamed files are kept."""
+    keep_days: int = setting(0, Range(0, 100_000, "for ever"))
+    """sqlite: rows that are older are deleted; 0 = keep all."""
 
     @property
     def file(self) -> str:
@@ -36,13 +38,6 @@ class UsageOptions:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems of these settings."""
-        if self.kind not in KINDS:
-            yield "usage.kind", unknown("usage", self.kind, KINDS)
+        yield from setting_problems("usage", self)
         if self.path == STDOUT and self.kind == SQLITE:
             yield "usage.path", 'expected a file; standard output needs kind = "jsonl"'
-        if self.max_bytes < 1000:
-            yield "usage.max_bytes", f"expected 1000 or more; got {self.max_bytes}"
-        if not 1 <= self.files <= 1000:
-            yield "usage.files", f"expected 1 to 1000; got {self.files}"
-        if not 0 <= self.keep_days <= 100_000:
-            yield "usage.keep_days", f"expected 0 (for ever) to 100000; got {self.keep_days}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dragoman import Usage
 from dragoman.gateway import AUDIO_TOKENS
+from dragoman_server.config.setting import setting
 from dragoman_server.config.toml_reader import Problem, join
 
 if TYPE_CHECKING:
@@ -25,19 +26,20 @@ _UNKNOWN: tuple[Decimal, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Prices per million tokens, in the currency of all budgets.
+    """Prices per million tokens, in the currency of all budgets. Reasoning is part of the output."""
 
-    `input` is that of fresh input. Without `cache_read` or `cache_write` those tokens cost as much as fresh ones.
-    `cache_write_1h` is for what is kept in a cache for an hour; without it, it costs as other writes do. Reasoning is
-    part of the output. `minute` is a price in place of `input`: that of a minute of audio.
-    """
-
-    input: float = 0.0
-    output: float = 0.0
-    cache_read: float | None = None
-    cache_write: float | None = None
-    cache_write_1h: float | None = None
-    minute: float | None = None
+    input: float = setting(0.0)
+    """Fresh input."""
+    output: float = setting(0.0)
+    """Output, with reasoning."""
+    cache_read: float | None = setting(None)
+    """Input that was read from a cache (default: that of input)."""
+    cache_write: float | None = setting(None)
+    """Input that was written to a cache (default: that of input)."""
+    cache_write_1h: float | None = setting(None)
+    """Input that was written to a cache for an hour (default: that of cache_write)."""
+    minute: float | None = setting(None)
+    """A minute of audio, in place of input, for models that count no tokens."""
 
     def problems(self, path: str) -> Iterator[Problem]:
         """Yield the problems of these prices."""

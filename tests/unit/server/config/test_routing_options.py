@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman import Dialect
+from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import (
     ATTEMPTS_MAX,
     TARGETS_MAX,
     RetryOptions,
     RouteTarget,
-    attempts_problem,
     target_problems,
 )
+from dragoman_server.config.schema import Route
 
 PROVIDERS = {"a": object(), "b": object()}
 
@@ -52,7 +54,9 @@ def test_problems_name_the_setting(options: RetryOptions, path: str) -> None:
 
 @pytest.mark.parametrize(("attempts", "good"), [(None, True), (1, True), (20, True), (0, False), (21, False)])
 def test_the_attempts_of_a_route(attempts: int | None, good: bool) -> None:
-    assert [at for at, _ in attempts_problem("at", attempts)] == ([] if good else ["at.attempts"])
+    route = Route("m", "up", attempts=attempts)
+    found = [at for at, _ in route.problems("at", {"up": Provider("up", Dialect.CHAT, "http://h/v1")})]
+    assert found == ([] if good else ["at.attempts"])
 
 
 @given(st.one_of(st.none(), st.integers(1, 20)), st.integers(0, 20), st.booleans())

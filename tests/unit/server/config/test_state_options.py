@@ -96,7 +96,7 @@ def test_redis_has_an_address_that_is_not_shown(monkeypatch: pytest.MonkeyPatch)
     options = parse_config(data, {"REDIS_URL": "rediss://:canary-7f3a@redis:6379/1"}).state
     assert (options.url, options.prefix) == ("rediss://:canary-7f3a@redis:6379/1", "team")
     assert "canary" not in repr(options)
-    monkeypatch.setattr("dragoman_server.config.state_options.find_spec", lambda _: None)
+    monkeypatch.setattr("dragoman_server.accounts.store.options.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"needs the package redis: pip install 'dragoman\[redis\]'"):
         parsed(kind="redis", url="redis://redis:6379/0")
 
