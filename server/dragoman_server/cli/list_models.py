@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dragoman import Dialect, UpstreamError
+from dragoman import UpstreamError
 from dragoman.gateway import ListedModel
+from dragoman_server.config.environment import key_variable
 from dragoman_server.config.host_profiles import is_vendor
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
@@ -47,7 +48,7 @@ def key_name(args: argparse.Namespace, provider: Provider) -> str:
         return f"providers.{provider.name}.api_key in {args.config}"
     if args.base_url and not is_vendor(provider.dialect, provider.base_url):
         return "UPSTREAM_API_KEY"
-    return "ANTHROPIC_API_KEY" if provider.dialect is Dialect.MESSAGES else "OPENAI_API_KEY"
+    return key_variable(provider.dialect)
 
 
 async def list_models(config: Config, providers: Sequence[Provider], key_name: KeyName) -> list[UpstreamList]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from dragoman import Dialect
 from dragoman_server.config.host_profiles import is_vendor
@@ -11,24 +12,29 @@ from dragoman_server.config.load import NothingConfigured
 from dragoman_server.config.provider import VENDOR_URL, Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route
 from dragoman_server.config.toml_reader import ConfigError, Problem, Table
-from dragoman_server.config.value_problems import closest
+from dragoman_server.config.value_problems import choice_problem
 
 _RESPONSES_SURFACE = "openai-responses"
 """Name of the second provider for OPENAI_API_KEY: the same host, by the Responses API."""
 
 _OPENAI_NAMES = ("gpt*", "chatgpt*", "codex*", "o[0-9]*", "ft:*")
 
+_VENDORS = {
+    "openai": ("OPENAI", Dialect.CHAT),
+    _RESPONSES_SURFACE: ("OPENAI", Dialect.RESPONSES),
+    "anthropic": ("ANTHROPIC", Dialect.MESSAGES),
+}
+"""Name of a vendor's provider → the beginning of its variables' names, and its dialect."""
+_SIZES = {
+    spec.name: spec.metadata["options"]["variable"] for spec in fields(Models) if "variable" in spec.metadata["options"]
+}
+"""The keys of `[models]` that have a variable → its name."""
 _SOURCE_NAMES = {
-    "providers.openai.base_url": "OPENAI_BASE_URL",
-    "providers.openai.api_key": "OPENAI_API_KEY",
-    "providers.openai-responses.base_url": "OPENAI_BASE_URL",
-    "providers.openai-responses.api_key": "OPENAI_API_KEY",
-    "providers.anthropic.base_url": "ANTHROPIC_BASE_URL",
-    "providers.anthropic.api_key": "ANTHROPIC_API_KEY",
+    **{f"providers.{name}.base_url": f"{prefix}_BASE_URL" for name, (prefix, _) in _VENDORS.items()},
+    **{f"providers.{name}.api_key": f"{prefix}_API_KEY" for name, (prefix, _) in _VENDORS.items()},
     "providers.upstream.base_url": "base_url",
     "providers.upstream.api_key": "api_key",
-    "models.big": "BIG_MODEL_NAME",
-    "models.small": "SMALL_MODEL_NAME",
+    **{f"models.{size}": variable for size, variable in _SIZES.items()},
 }
 """Path of a configuration key → the variable or option that its value came from, for error messages."""
 
@@ -48,9 +54,8 @@ def config_from_environment(
     NothingConfigured if there is no upstream, and other ConfigErrors.
     """
     problems: list[Problem] = []
-    if dialect is not None and dialect not in tuple(Dialect):
-        words = ", ".join(Dialect)
-        raise ConfigError("dialect", f'expected one of {words}; got "{dialect}"{closest(dialect, Dialect)}')
+    if dialect is not None and (wrong := choice_problem(dialect, Dialect)):
+        raise ConfigError("dialect", wrong)
     chosen = Dialect(dialect) if dialect else None
     if base_url or api_key:
         given = {"base_url": base_url, "api_key": api_key}
@@ -60,37 +65,12 @@ def config_from_environment(
         providers = _vendor_providers(env, chosen)
     if not providers:
         if chosen:
-            name = "ANTHROPIC_API_KEY" if chosen is Dialect.MESSAGES else "OPENAI_API_KEY"
-            raise ConfigError("dialect", f"{chosen} needs a base URL, or {name} in the environment")
+            raise ConfigError("dialect", f"{chosen} needs a base URL, or {key_variable(chosen)} in the environment")
         raise NothingConfigured
-    both = "anthropic" in providers and "openai" in providers
-    surfaces = _RESPONSES_SURFACE in providers
-    sizes = (env.get("BIG_MODEL_NAME") or None, env.get("SMALL_MODEL_NAME") or None)
-    if model:
-        sizes = (None, None)
-    big, small = (_with_provider(name, providers) if name and len(providers) > 1 else name for name in sizes)
-    routes: list[Route] = []
-    if surfaces:
-        # `openai/NAME` means the vendor, by whichever of its two APIs suits the client. Both routes precede any `*`.
-        routes += [
-            *_openai_routes("openai/*", surfaces, "*"),
-            Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*"),
-        ]
-    if model:
-        routes += _routes_to_model(model, providers, surfaces)
-    elif both:
-        # With big or small names, Claude's model names are to be mapped to them; a pattern would take precedence.
-        if not (big or small):
-            routes.append(Route("claude*", "anthropic"))
-        for pattern in _OPENAI_NAMES:
-            routes += _openai_routes(pattern, surfaces)
-    elif not (big or small):
-        # With one upstream there is nothing to choose: it knows its models.
-        routes += _openai_routes("*", surfaces) if surfaces else [Route("*", next(iter(providers)))]
-    unknown = None if both or big or small else "pass"
-    config = Config(providers, tuple(routes), Models(big, small, unknown), models_listed=(model,) if model else ())
-    if base_url and not (model or big or small):
-        config = replace(config, only_model=True)
+    models = _models({} if model else env, providers)
+    only_model = bool(base_url) and not (model or models.big or models.small)
+    routes, listed = tuple(_routes(providers, models, model)), (model,) if model else ()
+    config = Config(providers, routes, models, models_listed=listed, only_model=only_model)
     reported = {path for path, _ in problems}
     # Both OpenAI providers report the same problem.
     found = dict.fromkeys((_SOURCE_NAMES.get(path, path), message) for path, message in config.problems())
@@ -98,6 +78,39 @@ def config_from_environment(
     if problems:
         raise ConfigError.of(problems)
     return config
+
+
+def _models(env: Mapping[str, str], providers: Mapping[str, Provider]) -> Models:
+    """Return the targets that variables name, and the policy for other names."""
+    sizes: dict[str, Any] = {size: name for size, variable in _SIZES.items() if (name := env.get(variable))}
+    if len(providers) > 1:
+        sizes = {size: _with_provider(name, providers) for size, name in sizes.items()}
+    return Models(**sizes, unknown=None if sizes or _has_both(providers) else "pass")
+
+
+def _has_both(providers: Mapping[str, Provider]) -> bool:
+    return "anthropic" in providers and "openai" in providers
+
+
+def _routes(providers: Mapping[str, Provider], models: Models, model: str | None) -> Iterator[Route]:
+    """Yield the routes for these providers, or to `model`."""
+    surfaces = _RESPONSES_SURFACE in providers
+    # With big or small names, Claude's model names are to be mapped to them; a pattern would take precedence.
+    sized = models.big or models.small
+    if surfaces:
+        # `openai/NAME` means the vendor, by whichever of its two APIs suits the client. Both routes precede any `*`.
+        yield from _openai_routes("openai/*", surfaces, "*")
+        yield Route(f"{_RESPONSES_SURFACE}/*", _RESPONSES_SURFACE, "*")
+    if model:
+        yield from _routes_to_model(model, providers, surfaces)
+    elif _has_both(providers):
+        if not sized:
+            yield Route("claude*", "anthropic")
+        for pattern in _OPENAI_NAMES:
+            yield from _openai_routes(pattern, surfaces)
+    elif not sized:
+        # With one upstream there is nothing to choose: it knows its models.
+        yield from _openai_routes("*", surfaces) if surfaces else [Route("*", next(iter(providers)))]
 
 
 def _openai_routes(pattern: str, surfaces: bool, upstream_model: str | None = None) -> list[Route]:
@@ -139,22 +152,28 @@ def _command_line_provider(table: Table, env: Mapping[str, str], chosen: Dialect
     key = table.text("api_key") or env.get("UPSTREAM_API_KEY", "")
     # A vendor's key from the environment is sent to that vendor only, never to another host of the command line.
     if not key and is_vendor(chosen, url):
-        key = env.get("ANTHROPIC_API_KEY" if chosen is Dialect.MESSAGES else "OPENAI_API_KEY", "")
+        key = env.get(key_variable(chosen), "")
     return {"upstream": Provider("upstream", chosen, url, _secret(key))}
+
+
+def key_variable(dialect: Dialect) -> str:
+    """Return the variable of the key of a dialect's vendor."""
+    return next(f"{prefix}_API_KEY" for prefix, own in _VENDORS.values() if own is dialect)
 
 
 def _vendor_providers(env: Mapping[str, str], chosen: Dialect | None) -> dict[str, Provider]:
     providers = {}
-    for name, variable, own in (("openai", "OPENAI", Dialect.CHAT), ("anthropic", "ANTHROPIC", Dialect.MESSAGES)):
-        key = _secret(env.get(f"{variable}_API_KEY", ""))
+    for name, (prefix, own) in _VENDORS.items():
+        key = _secret(env.get(f"{prefix}_API_KEY", ""))
         if key is None or (chosen and (chosen is Dialect.MESSAGES) is not (own is Dialect.MESSAGES)):
             continue
-        url = env.get(f"{variable}_BASE_URL") or VENDOR_URL[own]
-        providers[name] = Provider(name, chosen or own, url, key)
-        if name == "openai" and not chosen and is_vendor(own, url):
+        url = env.get(f"{prefix}_BASE_URL") or VENDOR_URL[own]
+        if name != _RESPONSES_SURFACE:
+            providers[name] = Provider(name, chosen or own, url, key)
+        elif not chosen and is_vendor(Dialect.CHAT, url):
             # Compatible servers may lack the Responses API; OpenAI serves both APIs with one key.
-            second = Provider(_RESPONSES_SURFACE, Dialect.RESPONSES, url, key)
-            providers[second.name] = replace(second, profile=second.profile.replace({"family": name}))
+            second = Provider(name, own, url, key)
+            providers[name] = replace(second, profile=second.profile.replace({"family": "openai"}))
     return providers
 
 
