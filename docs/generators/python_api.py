@@ -176,8 +176,6 @@ def _class(node: ast.ClassDef, name: str, value: Any) -> str:
         parts.append(_block(_call(name, [_field(item, defaults.get(field)) for field, item, _ in members])))
     parts.append(_documented(ast.get_docstring(node) or ""))
     meanings = {name: _line(text) for name, _, text in members}
-    if is_dataclass(value):
-        meanings |= {field.name: field.metadata["doc"] for field in fields(value) if "doc" in field.metadata}
     if isinstance(value, type) and issubclass(value, Enum) and not any(meanings.values()):
         parts.append(f"Members: {', '.join(f'`{member.name}`' for member in value)}.")
     else:

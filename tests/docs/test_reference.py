@@ -13,9 +13,9 @@ import pytest
 
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.canonical.request import EFFORTS
-from dragoman.knobs import KNOBS
+from dragoman.knobs import KNOBS, Knobs
 from dragoman.limits import Limits
-from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS
+from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, Profile
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.cli.main import _parser
@@ -50,68 +50,70 @@ def _rows(heading: str) -> dict[str, list[str]]:
     page = (REFERENCE / "configuration.md").read_text("utf-8")
     section = re.split(r"\n#+ ", page.partition(f"# {heading}\n")[2])[0]
     cells = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
-    return {row[0].strip(" `"): [cell.strip().replace("`", "") for cell in row[1:]] for row in cells}
+    return {row[0].strip(" `"): [_plain(cell.strip()) for cell in row[1:]] for row in cells}
+
+
+def _meanings(kind: type) -> dict[str, str]:
+    """The docstring of each field, as a row has it."""
+    return {name: _part(_plain(text)) for name, text in field_texts(kind).items()}
+
+
+def _part(sentence: str) -> str:
+    """A sentence as a part of one. The case of the first letter does not count: it may begin a name."""
+    return sentence[:1].lower() + sentence[1:].removesuffix(".")
+
+
+def _options(table: str) -> dict[str, list[str]]:
+    """The rows of a table of two columns beside the key."""
+    return {name: [value, _part(meaning)] for name, (value, meaning) in _rows(f"`[{table}]`").items()}
 
 
 def test_knobs_are_documented() -> None:
     """Values with the default first, what else may be given, and the meaning."""
-    expected = {}
+    expected, meanings = {}, _meanings(Knobs)
     for name, knob in KNOBS.items():
         forms = [knob.metadata["form"]] if "form" in knob.metadata else []
         if knob.default == ():
             forms = [f"array of {form}" for form in forms]
-        expected[name] = [", ".join([*knob.metadata["values"], *forms]), _plain(knob.metadata["doc"])]
-    assert _rows("`[knobs]`") == expected
-
-
-def test_limits_are_documented() -> None:
-    assert _rows("`[server.limits]`") == {f.name: [str(f.default), f.metadata["doc"]] for f in fields(Limits)}
-
-
-def test_timeouts_are_documented() -> None:
-    assert _rows("`[server.timeouts]`") == {f.name: [f"{f.default:g}", f.metadata["doc"]] for f in fields(Timeouts)}
-
-
-def test_retries_are_documented() -> None:
-    assert _rows("`[retries]`") == _described(RetryOptions)
-
-
-def test_bounds_on_the_load_are_documented() -> None:
-    assert _rows("`[server.overload]`") == _described(Overload)
-
-
-def test_the_options_of_the_websocket_are_documented() -> None:
-    assert _rows("`[server.websocket]`") == _described(WebSocketOptions)
-
-
-def test_the_options_of_resumed_streams_are_documented() -> None:
-    assert _rows("`[server.resume]`") == _described(ResumeOptions)
+        expected[name] = [", ".join([*knob.metadata["values"], *forms]), meanings[name]]
+    assert _options("knobs") == expected
 
 
 def _described(kind: type) -> dict[str, list[str]]:
-    """The default and the docstring of each field, as a row has them: a part of a sentence."""
-    texts = {name: _plain(text[0].lower() + text[1:].removesuffix(".")) for name, text in field_texts(kind).items()}
-    return {spec.name: [_toml(spec.default), texts[spec.name]] for spec in fields(kind)}
+    """The default and the meaning of each field."""
+    meanings = _meanings(kind)
+    return {spec.name: [_toml(spec.default), meanings[spec.name]] for spec in fields(kind)}
 
 
 def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:.10g}"
 
 
-def test_connections_are_documented() -> None:
-    expected = {f.name: [f"{f.default:.6g}", f.metadata["doc"]] for f in fields(PoolOptions)}
-    assert _rows("`[server.connections]`") == expected
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        ("server.limits", Limits),
+        ("server.timeouts", Timeouts),
+        ("server.connections", PoolOptions),
+        ("server.overload", Overload),
+        ("server.resume", ResumeOptions),
+        ("server.websocket", WebSocketOptions),
+        ("retries", RetryOptions),
+    ],
+)
+def test_the_options_of_a_table_are_documented(table: str, kind: type) -> None:
+    assert _options(table) == _described(kind)
 
 
 def test_profile_flags_are_documented() -> None:
     profiles = [BUILTIN_PROFILES["chat", "openai"], BUILTIN_PROFILES["chat", "compatible"]]
     profiles += [BUILTIN_PROFILES["messages", "anthropic"], BUILTIN_PROFILES["messages", "compatible"]]
     profiles += [BUILTIN_PROFILES["responses", "openai"], BUILTIN_PROFILES["responses", "compatible"]]
-    rows = _rows("`[providers.NAME.profile_flags]`")
+    rows, meanings = _rows("`[providers.NAME.profile_flags]`"), _meanings(Profile)
     assert list(rows) == list(PROFILE_FIELDS)
     for name, flag in PROFILE_FIELDS.items():
         values, meaning, shipped = rows[name]
-        assert meaning == _plain(flag.metadata["doc"]), name
+        assert _part(meaning) == meanings[name], name
         if flag.metadata["values"]:
             assert values == ", ".join(map(str, flag.metadata["values"])), name
         assert shipped.split(" · ") == [_shown(getattr(profile, name)) for profile in profiles], name

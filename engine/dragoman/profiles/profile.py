@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from dragoman.canonical.request import EFFORTS
-from dragoman.limits import documented as flag
 from dragoman.profiles import THIRD_PARTIES
 from dragoman.profiles.check_choices import add_choices, check_choices
 from dragoman.profiles.third_parties_messages import (
@@ -26,154 +25,154 @@ DEFAULT_OUTPUT: Final = 64_000
 """Output limit for models of which none is known, in tokens. An upstream that takes less names its own in a 400."""
 
 
-def _list_flag(doc: str, items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
+def _list_flag(items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
     """A list of strings that match the pattern `items`, empty by default; `form` shows one. By default they are JSON
     schema keywords."""
-    return field(default=(), metadata={"doc": doc, "values": (), "items": items, "form": form})
+    return field(default=(), metadata={"values": (), "items": items, "form": form})
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Flags of one upstream. Field metadata holds the documentation and the allowed values.
+    """Flags of one upstream. A field's metadata holds the values that it allows.
 
     Raises ValueError for a value that is not allowed.
     """
 
     __repr__ = changed_fields
 
-    family: str = flag(
-        "",
-        "name of the group of upstreams that can read this upstream's signed or encrypted "
-        "reasoning; empty = the provider's name in a configuration, the dialect's name in Python",
-    )
-    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = flag(
-        "max_completion_tokens", "Chat: the field of the output limit"
-    )
-    context_window: int = flag(0, "the model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown")
-    counting: bool = flag(True, "Messages, Responses: may have an endpoint that counts a request's tokens")
-    max_output_tokens: int = flag(0, "the model's largest output limit; higher ones are reduced to it; 0 = unknown")
-    default_max_tokens: int = flag(
-        0,
-        "output limit sent to Messages upstreams if the client sets none; 0 = the model's largest, which the "
-        "upstream's model list or a table states, else 64,000",
-    )
-    sampling: Literal["free", "default_only", "none"] = flag("free", "which sampling parameters the upstream takes")
-    temperature_with_top_p: bool = flag(True, "Messages: takes `temperature` and `top_p` together; else no `top_p`")
-    max_temperature: float = flag(2.0, "largest temperature taken")
-    anthropic_version: Literal["2023-06-01", "2026-10-21"] = flag("2023-06-01", "anthropic-version header sent")
-    system_inline: bool = flag(False, "takes `system` messages in mid-conversation (Responses: always)")
-    mid_system_models: tuple[str, ...] = _list_flag(
-        "Messages: with `system_inline`, the models that take such messages, as patterns; empty = all",
-        r"\S+",
-        "*claude-opus-5*",
-    )
-    prefill_models: tuple[str, ...] = _list_flag(
-        "Messages: the models that continue a final assistant message, as patterns", r"\S+", "*claude-haiku-4-5*"
-    )
-    instruction_role: Literal["system", "developer"] = flag("system", "Chat: the role of instructions")
-    efforts: tuple[str, ...] = flag(EFFORTS, "effort levels taken, in rising order; empty = none")
-    thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = flag(
-        "adaptive", "Messages: the form in which thinking is requested"
-    )
-    thinking_off: bool = flag(True, "takes thinking `disabled`")
-    forced_choice_with_thinking: bool = flag(False, "takes a forced tool choice while thinking")
-    thinking_replay: Literal["verify", "own_required", "drop"] = flag(
-        "verify", "what happens to thinking of earlier turns"
-    )
-    reasoning_replay: bool = flag(False, "Chat: wants `reasoning_content` of earlier turns back")
-    reasoning_details: bool = flag(
-        False, "Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged"
-    )
-    signed_calls: bool = flag(
-        False,
-        "Chat: rejects calls of earlier turns that its model has not signed (Gemini 3); Dragoman gives calls of other "
-        "models the value that Google documents for them",
-    )
-    custom_tools: bool = flag(True, "OpenAI dialects: takes free-text (custom) tools")
-    client_tools: bool = flag(False, "Messages: takes tools without a schema that Claude is trained on, such as bash")
-    built_in_tools: bool = flag(
-        False, "Responses: takes the tools that OpenAI's models are trained on and the client runs, such as `shell`"
-    )
-    namespaces: bool = flag(False, "Responses: takes namespaces of tools")
-    tool_search: bool = flag(False, "Responses: takes `tool_search` and deferred tools")
-    agent_messages: bool = flag(
-        False, "Responses: takes messages between agents, tool parameters that are `encrypted`, and items it alone has"
-    )
-    encrypted_reasoning: bool = flag(True, "Responses: takes encrypted reasoning items back, and no plain ones")
-    tool_name_max: int = flag(64, "longest tool name")
-    call_id_max: int = flag(64, "longest tool call id")
-    text_parts: bool = flag(True, "takes arrays of text parts in system, assistant and tool content")
-    images: bool = flag(True, "takes images")
-    images_in_tool_results: bool = flag(True, "takes images in tool results (Messages)")
-    pdf: bool = flag(True, "takes PDF files")
-    url_sources: bool = flag(True, "fetches images and files by URL itself")
-    explicit_cache: bool = flag(False, "takes explicit cache marks")
-    tools_with_reasoning: Literal["any", "effort_none", "never"] = flag(
-        "any", "Chat: whether function tools can be combined with a reasoning effort"
-    )
-    message_stop: bool = flag(
-        True,
-        "Messages: ends every stream with `message_stop`; if false, a stream with a stop reason is complete without it",
-    )
-    usage_fallback: Literal["none", "last_seen"] = flag("none", "Chat: read usage also from a chunk with choices")
-    stop_limit: int = flag(
-        4, "Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)"
-    )
-    unstored_metadata: bool = flag(True, "Chat: takes `metadata` without `store`")
-    user_field: Literal["safety_identifier", "user", "user_id"] = flag(
-        "safety_identifier", "Chat: where the end user's id goes"
-    )
-    structured_output: bool = flag(True, "takes a JSON schema as output format")
-    stream_usage: bool = flag(True, "Chat: takes `stream_options.include_usage`")
-    strict_alternation: bool = flag(
-        False, "rejects two messages of one role in a row (Chat, Responses; for Messages they are always merged)"
-    )
-    results_first: bool = flag(
-        False, "Responses: requires tool results directly after their calls (the other dialects always do)"
-    )
-    schema_root_union: bool = flag(True, "takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema")
-    schema_refs: bool = flag(True, "takes `$ref` in schemas; if false, references are replaced by their targets")
-    schema_refused: tuple[str, ...] = _list_flag("JSON schema keywords that it rejects; they are left out")
-    strict_schemas: Literal["any", "closed", "complete"] = flag(
-        "any",
-        "strict schemas: unchanged, with every object closed, or with every property required as well (else sent "
-        "without `strict`)",
-    )
-    strict_refused: tuple[str, ...] = _list_flag(
-        "JSON schema keywords that it rejects in strict schemas; they move into the description"
-    )
-    rewrite: bool = flag(
-        False,
-        "rejects unknown fields: requests of its own dialect are rewritten too, and beta headers are not forwarded",
-    )
-    stream_obfuscation: bool = flag(
-        False,
-        "OpenAI dialects: takes `stream_options.include_obfuscation`; Dragoman then requests streams without padding",
-    )
+    family: str = ""
+    """Name of the group of upstreams that can read this upstream's signed or encrypted reasoning; empty = the
+    provider's name in a configuration, the dialect's name in Python."""
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    """Chat: the field of the output limit."""
+    context_window: int = 0
+    """The model's largest prompt in tokens, for the knob `token_budget`; 0 = unknown."""
+    counting: bool = True
+    """Messages, Responses: may have an endpoint that counts a request's tokens."""
+    max_output_tokens: int = 0
+    """The model's largest output limit; higher ones are reduced to it; 0 = unknown."""
+    default_max_tokens: int = 0
+    """Output limit sent to Messages upstreams if the client sets none; 0 = the model's largest, which the upstream's
+    model list or a table states, else 64,000."""
+    sampling: Literal["free", "default_only", "none"] = "free"
+    """The sampling parameters that the upstream takes."""
+    temperature_with_top_p: bool = True
+    """Messages: takes `temperature` and `top_p` together; else no `top_p`."""
+    max_temperature: float = 2.0
+    """Largest temperature taken."""
+    anthropic_version: Literal["2023-06-01", "2026-10-21"] = "2023-06-01"
+    """Anthropic-version header sent."""
+    system_inline: bool = False
+    """Takes `system` messages in mid-conversation (Responses: always)."""
+    mid_system_models: tuple[str, ...] = _list_flag(r"\S+", "*claude-opus-5*")
+    """Messages: with `system_inline`, the models that take such messages, as patterns; empty = all."""
+    prefill_models: tuple[str, ...] = _list_flag(r"\S+", "*claude-haiku-4-5*")
+    """Messages: the models that continue a final assistant message, as patterns."""
+    instruction_role: Literal["system", "developer"] = "system"
+    """Chat: the role of instructions."""
+    efforts: tuple[str, ...] = EFFORTS
+    """Effort levels taken, in rising order; empty = none."""
+    thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = "adaptive"
+    """Messages: the form in which thinking is requested."""
+    thinking_off: bool = True
+    """Takes thinking `disabled`."""
+    forced_choice_with_thinking: bool = False
+    """Takes a forced tool choice while thinking."""
+    thinking_replay: Literal["verify", "own_required", "drop"] = "verify"
+    """Treatment of thinking of earlier turns."""
+    reasoning_replay: bool = False
+    """Chat: wants `reasoning_content` of earlier turns back."""
+    reasoning_details: bool = False
+    """Chat: sends its reasoning in `reasoning_details`, and needs them back unchanged."""
+    signed_calls: bool = False
+    """Chat: rejects calls of earlier turns that its model has not signed (Gemini 3); Dragoman gives calls of other
+    models the value that Google documents for them."""
+    custom_tools: bool = True
+    """OpenAI dialects: takes free-text (custom) tools."""
+    client_tools: bool = False
+    """Messages: takes tools without a schema that Claude is trained on, such as bash."""
+    built_in_tools: bool = False
+    """Responses: takes the tools that OpenAI's models are trained on and the client runs, such as `shell`."""
+    namespaces: bool = False
+    """Responses: takes namespaces of tools."""
+    tool_search: bool = False
+    """Responses: takes `tool_search` and deferred tools."""
+    agent_messages: bool = False
+    """Responses: takes messages between agents, tool parameters that are `encrypted`, and items it alone has."""
+    encrypted_reasoning: bool = True
+    """Responses: takes encrypted reasoning items back, and no plain ones."""
+    tool_name_max: int = 64
+    """Longest tool name."""
+    call_id_max: int = 64
+    """Longest tool call id."""
+    text_parts: bool = True
+    """Takes arrays of text parts in system, assistant and tool content."""
+    images: bool = True
+    """Takes images."""
+    images_in_tool_results: bool = True
+    """Takes images in tool results (Messages)."""
+    pdf: bool = True
+    """Takes PDF files."""
+    url_sources: bool = True
+    """Fetches images and files by URL itself."""
+    explicit_cache: bool = False
+    """Takes explicit cache marks."""
+    tools_with_reasoning: Literal["any", "effort_none", "never"] = "any"
+    """Chat: whether function tools can be combined with a reasoning effort."""
+    message_stop: bool = True
+    """Messages: ends every stream with `message_stop`; if false, a stream with a stop reason is complete without it."""
+    usage_fallback: Literal["none", "last_seen"] = "none"
+    """Chat: read usage also from a chunk with choices."""
+    stop_limit: int = 4
+    """Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)."""
+    unstored_metadata: bool = True
+    """Chat: takes `metadata` without `store`."""
+    user_field: Literal["safety_identifier", "user", "user_id"] = "safety_identifier"
+    """Chat: where the end user's id goes."""
+    structured_output: bool = True
+    """Takes a JSON schema as output format."""
+    stream_usage: bool = True
+    """Chat: takes `stream_options.include_usage`."""
+    strict_alternation: bool = False
+    """Rejects two messages of one role in a row (Chat, Responses; for Messages they are always merged)."""
+    results_first: bool = False
+    """Responses: requires tool results directly after their calls (the other dialects always do)."""
+    schema_root_union: bool = True
+    """Takes `anyOf`, `oneOf` and `allOf` at the root of a tool's schema."""
+    schema_refs: bool = True
+    """Takes `$ref` in schemas; if false, references are replaced by their targets."""
+    schema_refused: tuple[str, ...] = _list_flag()
+    """JSON schema keywords that it rejects; they are left out."""
+    strict_schemas: Literal["any", "closed", "complete"] = "any"
+    """Strict schemas: unchanged, with every object closed, or with every property required as well (else sent without
+    `strict`)."""
+    strict_refused: tuple[str, ...] = _list_flag()
+    """JSON schema keywords that it rejects in strict schemas; they move into the description."""
+    rewrite: bool = False
+    """Rejects unknown fields: requests of its own dialect are rewritten too, and beta headers are not forwarded."""
+    stream_obfuscation: bool = False
+    """OpenAI dialects: takes `stream_options.include_obfuscation`; Dragoman then requests streams without padding."""
     thinking_field: Literal[
         "reasoning_effort", "thinking", "enable_thinking", "chat_template_kwargs", "reasoning", "reasoning_split"
-    ] = flag(
-        "reasoning_effort",
-        "Chat: the field that switches reasoning on and off, in addition to or instead of the effort",
-    )
-    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = flag(
-        "reasoning_content", "Chat: the field in which reasoning of earlier turns is sent back"
-    )
-    reasoning_required: bool = flag(
-        False, "Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one"
-    )
-    tool_choice: Literal["all", "named", "words", "unforced", "auto"] = flag(
-        "all",
-        "Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, `none` and "
-        "`required`; all but forced ones; only `auto`",
-    )
-    parallel_tool_calls: bool = flag(True, "Chat: takes `parallel_tool_calls`")
-    strict_tools: bool = flag(True, "Chat: takes `strict` on tools")
-    top_k: bool = flag(False, "Chat: takes `top_k`")
-    billing_line: bool = flag(False, "reads Claude Code's billing line; for others the knob `request_noise` removes it")
-    cache_field: Literal["prompt_cache_breakpoint", "cache_control"] = flag(
-        "prompt_cache_breakpoint", "Chat: the field of explicit cache marks"
-    )
+    ] = "reasoning_effort"
+    """Chat: the field that switches reasoning on and off, in addition to or instead of the effort."""
+    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = "reasoning_content"
+    """Chat: the field in which reasoning of earlier turns is sent back."""
+    reasoning_required: bool = False
+    """Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one."""
+    tool_choice: Literal["all", "named", "words", "unforced", "auto"] = "all"
+    """Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, `none` and `required`; all
+    but forced ones; only `auto`."""
+    parallel_tool_calls: bool = True
+    """Chat: takes `parallel_tool_calls`."""
+    strict_tools: bool = True
+    """Chat: takes `strict` on tools."""
+    top_k: bool = False
+    """Chat: takes `top_k`."""
+    billing_line: bool = False
+    """Reads Claude Code's billing line; for others the knob `request_noise` removes it."""
+    cache_field: Literal["prompt_cache_breakpoint", "cache_control"] = "prompt_cache_breakpoint"
+    """Chat: the field of explicit cache marks."""
 
     def __post_init__(self) -> None:
         check_choices(self)

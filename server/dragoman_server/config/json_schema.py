@@ -185,7 +185,7 @@ class _RecordingTable(Table):
 
     def add_texts(self, kind: type) -> None:
         """Add the texts of the dataclass `kind` to the keys that are read from now on."""
-        texts = field_texts(kind) or {spec.name: spec.metadata["doc"] for spec in fields(kind)}
+        texts = field_texts(kind)
         settings = [spec for spec in fields(kind) if "getter" in spec.metadata]
         self._texts |= texts | {spec.name: _with_default(texts[spec.name], spec.default) for spec in settings}
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS, Knobs
+from dragoman_server.config.field_texts import field_texts
 
 
 @pytest.mark.parametrize("name", KNOBS)
 def test_each_knob_has_a_description_and_a_default_that_it_allows(name: str) -> None:
-    assert KNOBS[name].metadata["doc"]
+    assert field_texts(Knobs)[name]
     assert replace(Knobs(), **{name: getattr(DEFAULT_KNOBS, name)}) == DEFAULT_KNOBS
 
 
