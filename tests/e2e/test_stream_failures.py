@@ -213,7 +213,7 @@ async def test_heartbeats_never_tear_a_frame(client: Dialect, upstream: Dialect)
             result = judge(client, await entrance.stream(client))
     assert result.error is None
     assert result.text == "Grüße, 東京 👋🏽!"
-    assert result.pings >= 2
+    assert result.pings >= 1
 
 
 @CROSSING
