@@ -19,7 +19,7 @@ from support.full_replies import ERRORS, FREE, HOSTED, NATIVE, STREAMS, WHOLE, a
 
 Json = dict[str, Any]
 Where = tuple[str | int, ...]
-KEY, MARK = "zz_unknown", "stated by nobody"
+KEY, MARK = "zz_unknown", "an unknown value"
 ROWS = [*DIRECTIONS.values()]
 EXPECTED = {"container", "content_filter_results", "context_management", "cost_details", "input_transformations"}
 EXPECTED |= {"iterations", "prompt_filter_results", "refusal", "tool_usage", "cost", "logprobs", "content"}

@@ -1,7 +1,7 @@
 """Exchanges out of checkouts: cassettes of VCR (Python and Ruby), JSON fixtures, event streams as text.
 
 `DRAGOMAN_RECORDED` names the checkouts, separated as in PATH: a work tree, or a git directory without one. A file that
-is none of these, or not of one of the three dialects, is passed over.
+is none of these, or not of one of the three dialects, is skipped.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ DECLINED = "The model declined to answer."
 
 
 class Said(NamedTuple):
-    """`error` is the message of an error in place of the end, empty if there is none."""
+    """`error` is the message of the error that ends the reply, or empty."""
 
     text: str
     calls: list[tuple[str, Any]]

@@ -76,7 +76,7 @@ class Lines:
 
 
 def _fetched(url: str, **_: Any) -> httpx.Response:
-    """What the suite would fetch from the network."""
+    """Return the bytes of a file that the suite would fetch from the network."""
     return httpx.Response(200, content=PDF if url.endswith(".pdf") else PICTURE)
 
 

@@ -17,43 +17,39 @@ from dragoman.stages.grammar.values import (
     Json,
     an_object,
     count,
+    key_set,
     members,
     parse_object,
     require,
     string,
 )
 
-
-def _keys(*names: str) -> frozenset[str]:
-    return frozenset(names)
-
-
-_STOP_REASONS: Final = _keys(
+_STOP_REASONS: Final = key_set(
     *("end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction"),
     "model_context_window_exceeded",
 )
-_CUT_SHORT: Final = _keys("max_tokens", "refusal", "model_context_window_exceeded")
+_CUT_SHORT: Final = key_set("max_tokens", "refusal", "model_context_window_exceeded")
 """Stop reasons with which the arguments of a call may be incomplete."""
-_ERROR_TYPES: Final = _keys(
+_ERROR_TYPES: Final = key_set(
     *("invalid_request_error", "authentication_error", "billing_error", "permission_error", "not_found_error"),
     *("conflict_error", "request_too_large", "rate_limit_error", "api_error", "timeout_error", "overloaded_error"),
 )
 _COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_USAGE: Final = _keys(
+_USAGE: Final = key_set(
     *_COUNTS,
     *("cache_creation", "output_tokens_details", "server_tool_use", "service_tier", "speed", "inference_geo"),
 )
-_START_USAGE: Final = _keys("input_tokens", "output_tokens")
-_END_USAGE: Final = _keys("output_tokens")
-_MESSAGE: Final = _keys("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage")
-_MESSAGE_EXTRA: Final = _keys("stop_details", "container")
-_STOP: Final = _keys("stop_reason", "stop_sequence")
-_STOP_DETAILS: Final = _keys("type", "category", "explanation")
+_START_USAGE: Final = key_set("input_tokens", "output_tokens")
+_END_USAGE: Final = key_set("output_tokens")
+_MESSAGE: Final = key_set("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage")
+_MESSAGE_EXTRA: Final = key_set("stop_details", "container")
+_STOP: Final = key_set("stop_reason", "stop_sequence")
+_STOP_DETAILS: Final = key_set("type", "category", "explanation")
 _BLOCKS: Final = {
-    "text": (_keys("type", "text"), _keys("citations")),
-    "thinking": (_keys("type", "thinking", "signature"), _keys()),
-    "redacted_thinking": (_keys("type", "data"), _keys()),
-    "tool_use": (_keys("type", "id", "name", "input"), _keys("caller", "toolset_name")),
+    "text": (key_set("type", "text"), key_set("citations")),
+    "thinking": (key_set("type", "thinking", "signature"), key_set()),
+    "redacted_thinking": (key_set("type", "data"), key_set()),
+    "tool_use": (key_set("type", "id", "name", "input"), key_set("caller", "toolset_name")),
 }
 """Type of block → its required and its optional keys. Blocks of any other type are the vendor's own."""
 _EMPTY: Final = {"text": ("text", "citations"), "thinking": ("thinking", "signature"), "tool_use": ("input",)}
@@ -112,7 +108,7 @@ class MessagesGrammar(Grammar):
         handler(self, payload)
 
     def _ping(self, payload: Json) -> None:
-        members(payload, _keys("type"), _keys(), "ping")
+        members(payload, key_set("type"), key_set(), "ping")
 
     def _error(self, payload: Json) -> None:
         check_error(payload)
@@ -121,7 +117,7 @@ class MessagesGrammar(Grammar):
     def _start(self, payload: Json) -> None:
         require(not self._started, "message_start twice (T-13)")
         self._started = True
-        members(payload, _keys("type", "message"), _keys(), "message_start")
+        members(payload, key_set("type", "message"), key_set(), "message_start")
         message = members(payload["message"], _MESSAGE, _MESSAGE_EXTRA, "a message")
         string(message["id"], "the id of a message", empty=False)
         string(message["model"], "the model of a message")
@@ -132,7 +128,7 @@ class MessagesGrammar(Grammar):
         check_usage(message["usage"], _START_USAGE)
 
     def _start_block(self, payload: Json) -> None:
-        members(payload, _keys("type", "index", "content_block"), _keys(), "content_block_start")
+        members(payload, key_set("type", "index", "content_block"), key_set(), "content_block_start")
         require(self._reason is None, "a block after message_delta")
         index = count(payload["index"], "index")
         require(index == self._count, "a block whose index is not the next")
@@ -173,14 +169,14 @@ class MessagesGrammar(Grammar):
         return block
 
     def _delta(self, payload: Json) -> None:
-        members(payload, _keys("type", "index", "delta"), _keys(), "content_block_delta")
+        members(payload, key_set("type", "index", "delta"), key_set(), "content_block_delta")
         block, delta = self._open_block(payload), an_object(payload["delta"], "delta is not an object")
         kind = string(delta.get("type"), "the type of a delta")
         if block.type not in _BLOCKS:
             return
         owner, key = _DELTAS.get(kind, ("", ""))
         require(block.type == owner, "a delta of another kind than its block (T-12)")
-        members(delta, _keys("type", key), _keys(), "a delta")
+        members(delta, key_set("type", key), key_set(), "a delta")
         require(not block.signed, "a delta after the signature, which comes last")
         if kind == "citations_delta":
             citation = an_object(delta["citation"], "citation is not an object")
@@ -194,7 +190,7 @@ class MessagesGrammar(Grammar):
             block.pieces.append(text)
 
     def _end_block(self, payload: Json) -> None:
-        members(payload, _keys("type", "index"), _keys(), "content_block_stop")
+        members(payload, key_set("type", "index"), key_set(), "content_block_stop")
         block = self._open_block(payload)
         require(block.type != "text" or block.filled, "an empty text block: the API refuses it when it comes back")
         content = block.type != "thinking" or block.filled or block.signed
@@ -202,8 +198,8 @@ class MessagesGrammar(Grammar):
         del self._open[payload["index"]]
 
     def _finish(self, payload: Json) -> None:
-        extra = _keys("context_management", "input_transformations")
-        members(payload, _keys("type", "delta", "usage"), extra, "message_delta")
+        extra = key_set("context_management", "input_transformations")
+        members(payload, key_set("type", "delta", "usage"), extra, "message_delta")
         require(not self._open, "message_delta while a block is open")
         require(self._reason is None, "message_delta twice")
         delta = members(payload["delta"], _STOP, _MESSAGE_EXTRA, "the delta of message_delta")
@@ -213,7 +209,7 @@ class MessagesGrammar(Grammar):
         require(matched, "a stop_sequence with another reason")
         details = delta.get("stop_details")
         if details is not None:
-            members(details, _STOP_DETAILS, _keys(), "stop_details")
+            members(details, _STOP_DETAILS, key_set(), "stop_details")
             refusal = details["type"] == "refusal" and reason == "refusal"
             require(refusal, "details of a refusal with another reason")
         check_usage(payload["usage"], _END_USAGE)
@@ -226,7 +222,7 @@ class MessagesGrammar(Grammar):
         self._reason = reason
 
     def _end(self, payload: Json) -> None:
-        members(payload, _keys("type"), _keys(), "message_stop")
+        members(payload, key_set("type"), key_set(), "message_stop")
         require(self._reason is not None, "message_stop without message_delta")
         self.ended = True
 
@@ -258,9 +254,9 @@ def check_usage(raw: Any, required: frozenset[str]) -> Json:
 
 def check_error(raw: Any) -> Json:
     """Return the `error` of an error envelope. Raises GrammarError."""
-    envelope = members(raw, _keys("type", "error"), _keys("request_id"), "an error")
+    envelope = members(raw, key_set("type", "error"), key_set("request_id"), "an error")
     require(envelope["type"] == "error", "an error of another type")
-    error = members(envelope["error"], _keys("type", "message"), _keys("details"), "an error")
+    error = members(envelope["error"], key_set("type", "message"), key_set("details"), "an error")
     require(
         type(error["type"]) is str and error["type"] in _ERROR_TYPES, "an error type that the dialect does not have"
     )

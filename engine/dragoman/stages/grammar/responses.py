@@ -24,29 +24,25 @@ from dragoman.stages.grammar.values import (
     an_object,
     count,
     digest,
+    key_set,
     members,
     parse_object,
     require,
     string,
 )
 
-
-def _keys(*names: str) -> frozenset[str]:
-    return frozenset(names)
-
-
-_BEGINNINGS: Final = _keys("response.created", "response.in_progress", "response.queued")
+_BEGINNINGS: Final = key_set("response.created", "response.in_progress", "response.queued")
 _TERMINALS: Final = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-_CHANGING: Final = _keys("status", "output", "usage", "error", "incomplete_details", "completed_at", "moderation")
+_CHANGING: Final = key_set("status", "output", "usage", "error", "incomplete_details", "completed_at", "moderation")
 """Keys that differ between the snapshots of one response. All others repeat the request."""
-_SNAPSHOT: Final = _keys("type", "sequence_number", "response")
-_ITEM: Final = _keys("type", "sequence_number", "output_index", "item")
-_AT: Final = _keys("type", "sequence_number", "item_id", "output_index")
-_OBFUSCATION: Final = _keys("obfuscation")
+_SNAPSHOT: Final = key_set("type", "sequence_number", "response")
+_ITEM: Final = key_set("type", "sequence_number", "output_index", "item")
+_AT: Final = key_set("type", "sequence_number", "item_id", "output_index")
+_OBFUSCATION: Final = key_set("obfuscation")
 _ITEM_SIZE: Final = 2048
 _PART_SIZE: Final = 1024
 _ANNOTATION_SIZE: Final = 64
@@ -97,7 +93,7 @@ class ResponsesGrammar(Grammar):
     # --- the response ------------------------------------------------------------------------------------------------
 
     def _snapshot(self, event: Json) -> Json:
-        members(event, _SNAPSHOT, _keys(), "an event of a snapshot")
+        members(event, _SNAPSHOT, key_set(), "an event of a snapshot")
         response = check_response(event["response"], own=self._own)
         fixed = {key: value for key, value in response.items() if key not in _CHANGING and key != "store"}
         echo, store = digest(fixed), response.get("store")
@@ -130,7 +126,7 @@ class ResponsesGrammar(Grammar):
     # --- items -------------------------------------------------------------------------------------------------------
 
     def _item_added(self, event: Json) -> None:
-        members(event, _ITEM, _keys(), "output_item.added")
+        members(event, _ITEM, key_set(), "output_item.added")
         # The SDK tolerates gaps, but then the positions in the snapshot are not the indexes.
         index = count(event["output_index"], "output_index")
         require(index == len(self._items), "an output_index that is not the next")
@@ -144,7 +140,7 @@ class ResponsesGrammar(Grammar):
             self._call_ids.add(call_id)
 
     def _item_done(self, event: Json) -> None:
-        members(event, _ITEM, _keys(), "output_item.done")
+        members(event, _ITEM, key_set(), "output_item.done")
         self._open_item(event).end(event["item"])
 
     def _open_item(self, event: Json) -> Item:
@@ -163,7 +159,7 @@ class ResponsesGrammar(Grammar):
     def _part_added(self, event: Json) -> None:
         summary = event["type"] == "response.reasoning_summary_part.added"
         place = "summary_index" if summary else "content_index"
-        members(event, _AT | {place, "part"}, _keys(), "the start of a part")
+        members(event, _AT | {place, "part"}, key_set(), "the start of a part")
         kind = an_object(event["part"], "part is not an object").get("type")
         home = "reasoning" if summary and kind == "summary_text" else PART_OF.get(kind if type(kind) is str else "")
         require(home is not None and (not summary or kind == "summary_text"), "a part of an unknown type")
@@ -209,10 +205,10 @@ class ResponsesGrammar(Grammar):
         raw = an_object(event.get("part"), "part is not an object")
         kind = "summary_text" if summary else string(raw.get("type"), "the type of a part")
         require(summary or kind in PART_OF, "a part of an unknown type")
-        self._part(event, kind, _keys("part"), _keys("status") if summary else _keys()).end(raw)
+        self._part(event, kind, key_set("part"), key_set("status") if summary else key_set()).end(raw)
 
     def _annotation(self, event: Json) -> None:
-        part = self._part(event, "output_text", _keys("annotation_index", "annotation"))
+        part = self._part(event, "output_text", key_set("annotation_index", "annotation"))
         self.keep(_ANNOTATION_SIZE)
         part.annotate(event["annotation_index"], event["annotation"])
 
@@ -225,16 +221,18 @@ class ResponsesGrammar(Grammar):
 
     def _call_done(self, event: Json) -> None:
         kind, key = _ARGUMENTS[event["type"].removesuffix(".done")]
-        members(event, _AT | {key, "name"} if kind == "function_call" else _AT | {key}, _keys(), "the end of arguments")
+        members(
+            event, _AT | {key, "name"} if kind == "function_call" else _AT | {key}, key_set(), "the end of arguments"
+        )
         item = self._addressed(event, kind)
         item.end_arguments(event[key], event.get("name", item.constant["name"]))
 
 
 _TEXTS: Final = {
-    "response.output_text": ("output_text", "text", _keys("logprobs")),
-    "response.refusal": ("refusal", "refusal", _keys()),
-    "response.reasoning_text": ("reasoning_text", "text", _keys()),
-    "response.reasoning_summary_text": ("summary_text", "text", _keys()),
+    "response.output_text": ("output_text", "text", key_set("logprobs")),
+    "response.refusal": ("refusal", "refusal", key_set()),
+    "response.reasoning_text": ("reasoning_text", "text", key_set()),
+    "response.reasoning_summary_text": ("summary_text", "text", key_set()),
 }
 """Beginning of the names of a text's events → the type of its part, the key of the complete text, and further keys."""
 _ARGUMENTS: Final = {

@@ -10,23 +10,19 @@ from dragoman.stages.grammar.values import (
     an_array,
     an_object,
     count,
+    key_set,
     members,
     parse_object,
     require,
     string,
 )
 
-
-def _keys(*names: str) -> frozenset[str]:
-    return frozenset(names)
-
-
-_REQUIRED: Final = _keys(
+_REQUIRED: Final = key_set(
     *("id", "object", "created_at", "model", "status", "output", "usage", "error", "incomplete_details"),
     *("instructions", "metadata", "parallel_tool_calls", "temperature", "tool_choice", "tools", "top_p"),
 )
 """Keys that every Response object has."""
-_OWN: Final = _REQUIRED | _keys(
+_OWN: Final = _REQUIRED | key_set(
     *("completed_at", "text", "previous_response_id", "truncation", "reasoning", "user", "max_output_tokens"),
     *("max_tool_calls", "service_tier", "safety_identifier", "prompt_cache_key", "presence_penalty"),
     *("frequency_penalty", "top_logprobs", "store", "background"),
@@ -34,27 +30,27 @@ _OWN: Final = _REQUIRED | _keys(
 """Keys that a Response object of Dragoman has."""
 _NUMBERS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs")
 _BOOLEANS: Final = ("parallel_tool_calls", "store", "background")
-_INCOMPLETE_REASONS: Final = _keys("max_output_tokens", "content_filter", "max_messages", "steered")
-_ERROR_CODES: Final = _keys(
+_INCOMPLETE_REASONS: Final = key_set("max_output_tokens", "content_filter", "max_messages", "steered")
+_ERROR_CODES: Final = key_set(
     *("server_error", "rate_limit_exceeded", "invalid_prompt", "invalid_image", "bio_policy", "server_is_overloaded"),
     *("slow_down", "context_length_exceeded", "insufficient_quota", "usage_not_included", "cyber_policy"),
 )
 """The codes that Codex knows: another one is taken for a fault of the transport. The API's schema lists fewer; that a
 translated stream keeps to those is held by tests of the writer."""
-_ERROR_EXTRA: Final = _keys("type", "param", "misalignment")
-_CALL: Final = _keys("id", "type", "call_id", "name")
-_CALL_EXTRA: Final = _keys("namespace", "caller", "async", "status", "encrypted_function_args")
+_ERROR_EXTRA: Final = key_set("type", "param", "misalignment")
+_CALL: Final = key_set("id", "type", "call_id", "name")
+_CALL_EXTRA: Final = key_set("namespace", "caller", "async", "status", "encrypted_function_args")
 _BUILT_IN: Final = {"shell_call": "action", "local_shell_call": "action", "apply_patch_call": "operation"}
 """Type of a built-in tool's call → the key of what is to be done."""
 _ITEMS: Final = {
-    "message": (_keys("id", "type", "role", "status", "content"), _keys("phase")),
-    "reasoning": (_keys("id", "type", "summary"), _keys("content", "encrypted_content", "status")),
-    "function_call": (_CALL | _keys("arguments", "status"), _CALL_EXTRA),
-    "custom_tool_call": (_CALL | _keys("input"), _CALL_EXTRA),
-    "tool_search_call": (_keys("id", "type", "call_id", "arguments", "execution", "status"), _keys()),
-    "image_generation_call": (_keys("id", "type", "status", "result"), _keys()),
-    "compaction": (_keys("id", "type", "encrypted_content"), _keys()),
-    **{kind: (_keys("id", "type", "call_id", "status", key), _keys()) for kind, key in _BUILT_IN.items()},
+    "message": (key_set("id", "type", "role", "status", "content"), key_set("phase")),
+    "reasoning": (key_set("id", "type", "summary"), key_set("content", "encrypted_content", "status")),
+    "function_call": (_CALL | key_set("arguments", "status"), _CALL_EXTRA),
+    "custom_tool_call": (_CALL | key_set("input"), _CALL_EXTRA),
+    "tool_search_call": (key_set("id", "type", "call_id", "arguments", "execution", "status"), key_set()),
+    "image_generation_call": (key_set("id", "type", "status", "result"), key_set()),
+    "compaction": (key_set("id", "type", "encrypted_content"), key_set()),
+    **{kind: (key_set("id", "type", "call_id", "status", key), key_set()) for kind, key in _BUILT_IN.items()},
 }
 """Type of item → its required and its optional keys."""
 _PREFIXES: Final = {
@@ -74,45 +70,45 @@ CALLS: Final = {
     **_BUILT_IN,
 }
 """Type of call → the key of its arguments."""
-_PATCHES: Final = _keys("create_file", "update_file", "delete_file")
-_SHELL_LIMITS: Final = _keys("timeout_ms", "max_output_length")
-_LOCAL_SHELL: Final = _keys("timeout_ms", "user", "working_directory")
+_PATCHES: Final = key_set("create_file", "update_file", "delete_file")
+_SHELL_LIMITS: Final = key_set("timeout_ms", "max_output_length")
+_LOCAL_SHELL: Final = key_set("timeout_ms", "user", "working_directory")
 TEXT_KEY: Final = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 """Type of part → the key of its text."""
 PART_OF: Final = {"output_text": "message", "refusal": "message", "reasoning_text": "reasoning"}
 """Type of part → the type of item whose content it is."""
-_STATUSES: Final = _keys("in_progress", "completed", "incomplete")
-_PHASES: Final = _keys("commentary", "final_answer")
+_STATUSES: Final = key_set("in_progress", "completed", "incomplete")
+_PHASES: Final = key_set("commentary", "final_answer")
 _LONGEST_CALL_ID: Final = 64
 _USAGE_DETAILS: Final = {
-    "input_tokens_details": _keys("cached_tokens", "cache_write_tokens"),
-    "output_tokens_details": _keys("reasoning_tokens"),
+    "input_tokens_details": key_set("cached_tokens", "cache_write_tokens"),
+    "output_tokens_details": key_set("reasoning_tokens"),
 }
-_USAGE: Final = _keys("input_tokens", "output_tokens", "total_tokens", *_USAGE_DETAILS)
+_USAGE: Final = key_set("input_tokens", "output_tokens", "total_tokens", *_USAGE_DETAILS)
 _ANNOTATIONS: Final = {
-    "url_citation": _keys("type", "url", "title", "start_index", "end_index"),
-    "file_citation": _keys("type", "file_id", "index", "filename"),
-    "file_path": _keys("type", "file_id", "index"),
-    "container_file_citation": _keys("type", "container_id", "file_id", "filename", "start_index", "end_index"),
+    "url_citation": key_set("type", "url", "title", "start_index", "end_index"),
+    "file_citation": key_set("type", "file_id", "index", "filename"),
+    "file_path": key_set("type", "file_id", "index"),
+    "container_file_citation": key_set("type", "container_id", "file_id", "filename", "start_index", "end_index"),
 }
-_LOGPROB: Final = _keys("token", "logprob")
-_LOGPROB_EXTRA: Final = _keys("bytes", "top_logprobs")
+_LOGPROB: Final = key_set("token", "logprob")
+_LOGPROB_EXTRA: Final = key_set("bytes", "top_logprobs")
 
 
 def check_usage(raw: Any) -> Json:
     """Return a usage object with every detail, which the SDK's types require. Raises GrammarError."""
-    usage = members(raw, _USAGE, _keys(), "usage")
+    usage = members(raw, _USAGE, key_set(), "usage")
     total = count(usage["input_tokens"], "input_tokens") + count(usage["output_tokens"], "output_tokens")
     require(count(usage["total_tokens"], "total_tokens") == total, "token counts that do not add up")
     for name, keys in _USAGE_DETAILS.items():
-        for key, value in members(usage[name], keys, _keys(), name).items():
+        for key, value in members(usage[name], keys, key_set(), name).items():
             count(value, key)
     return usage
 
 
 def check_failure(raw: Any) -> Json:
     """Return the `error` of a failed response. Raises GrammarError."""
-    error = members(raw, _keys("code", "message"), _ERROR_EXTRA, "an error")
+    error = members(raw, key_set("code", "message"), _ERROR_EXTRA, "an error")
     require(type(error["code"]) is str and error["code"] in _ERROR_CODES, "an error.code that agents do not know")
     string(error["message"], "the message of an error", empty=False)
     return error
@@ -122,7 +118,7 @@ def check_annotation(raw: Any) -> Json:
     """Return one annotation of a text. Raises GrammarError."""
     kind = an_object(raw, "an annotation that is not an object").get("type")
     require(type(kind) is str and kind in _ANNOTATIONS, "an annotation of another type")
-    annotation = members(raw, _ANNOTATIONS[str(kind)], _keys(), "an annotation")
+    annotation = members(raw, _ANNOTATIONS[str(kind)], key_set(), "an annotation")
     if "start_index" in annotation:
         start, end = count(annotation["start_index"], "start_index"), count(annotation["end_index"], "end_index")
         require(start <= end, "a citation that ends before it starts")
@@ -138,8 +134,8 @@ def check_logprobs(raw: Any) -> None:
 def check_part(raw: Any, kind: str) -> Json:
     """Return a part of this type, of a message or of reasoning. Raises GrammarError."""
     text = kind == "output_text"
-    required = _keys("type", TEXT_KEY[kind], "annotations") if text else _keys("type", TEXT_KEY[kind])
-    part = members(raw, required, _keys("logprobs") if text else _keys(), "a part")
+    required = key_set("type", TEXT_KEY[kind], "annotations") if text else key_set("type", TEXT_KEY[kind])
+    part = members(raw, required, key_set("logprobs") if text else key_set(), "a part")
     require(part["type"] == kind, "a part of another type than was announced")
     string(part[TEXT_KEY[kind]], "the text of a part")
     for annotation in an_array(part.get("annotations", []), "annotations"):
@@ -205,16 +201,16 @@ def _check_action(kind: str, raw: Any) -> None:
     if kind == "apply_patch_call":
         word = an_object(raw, "operation is not an object").get("type")
         require(type(word) is str and word in _PATCHES, "an operation of an unknown type")
-        required = _keys("type", "path") if word == "delete_file" else _keys("type", "path", "diff")
-        operation = members(raw, required, _keys(), "an operation")
+        required = key_set("type", "path") if word == "delete_file" else key_set("type", "path", "diff")
+        operation = members(raw, required, key_set(), "an operation")
         string(operation["path"], "the path of an operation", empty=False)
         string(operation.get("diff", ""), "the diff of an operation")
         return
     if kind == "local_shell_call":
-        action = members(raw, _keys("type", "command", "env"), _LOCAL_SHELL, "an action")
+        action = members(raw, key_set("type", "command", "env"), _LOCAL_SHELL, "an action")
         require(action["type"] == "exec" and type(action["env"]) is dict, "an action that cannot be executed")
     else:
-        action = members(raw, _keys("commands"), _SHELL_LIMITS, "an action")
+        action = members(raw, key_set("commands"), _SHELL_LIMITS, "an action")
     words = an_array(action.get("commands", action.get("command")), "commands")
     require(words and all(type(word) is str for word in words), "an action without commands that are strings")
     for name in _SHELL_LIMITS & action.keys():
@@ -259,7 +255,7 @@ def check_end(response: Json) -> None:
         require("in_progress" not in statuses, "an item in progress in a response that has ended")
     require(status != "completed" or "incomplete" not in statuses, "an incomplete item in a completed response")
     if status == "incomplete":
-        reason = members(details, _keys("reason"), _keys(), "incomplete_details")["reason"]
+        reason = members(details, key_set("reason"), key_set(), "incomplete_details")["reason"]
         require(type(reason) is str and reason in _INCOMPLETE_REASONS, "an unknown reason for being incomplete")
     else:
         require(details is None, "incomplete_details in a response that is not incomplete")

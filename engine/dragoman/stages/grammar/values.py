@@ -23,6 +23,11 @@ class Unchecked(Exception):
     """A stream cannot be checked any further, as its values are too large or nested too deeply."""
 
 
+def key_set(*names: str) -> frozenset[str]:
+    """Return a set of names, which may be unpacked from tuples."""
+    return frozenset(names)
+
+
 def require(condition: object, rule: str) -> None:
     """Raise GrammarError unless `condition` is true."""
     if not condition:

@@ -189,7 +189,7 @@ def test_a_call_that_was_cut_is_left_out() -> None:
 
 @each_tool
 def test_openai_gets_the_tools_and_its_calls_come_back(name: str) -> None:
-    """Where its requests are written anew."""
+    """Also on a route whose requests are rewritten."""
     body, translation = asked("responses", OPENAI, stream=True, tool_choice={"type": name})
     assert body["tools"] == TOOLS
     assert body["tool_choice"] == {"type": name}
