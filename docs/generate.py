@@ -48,9 +48,9 @@ back; where they are the same, bytes pass through and are only watched.
 
 From the upstream's bytes to the client's. Stages in parentheses are there only when they are needed: `ToolRestorer` for
 tools that were sent as another kind or out of their namespace, `StopCutter` for stop sequences that the upstream was
-not given. `OutputValidator` is in a [share](../explanation/validator.md) of the streams, and the others have a plain
-`Encoder`. `dragoman explain` names the stages of one request. Blocks that overlap are put in order by the writer where
-[`block_order`](configuration.md#knobs) asks for it.
+not given. `OutputValidator` is in a [share](../explanation/validator.md) of the streams. `dragoman explain` names the
+stages of one request. Blocks that overlap are put in order by the writer where [`block_order`](configuration.md#knobs)
+asks for it.
 
 {stages}
 
@@ -322,7 +322,7 @@ def _stages(way: Direction, *, optional: bool) -> list[Any]:
     stages = Translation(way, b"", True, context, "model").stages()
     if not isinstance(stages, ReplyPipeline):
         return [stages]
-    return [stages.parser, stages.reader, *stages.transforms, stages.writer, stages.encoder]
+    return [stages.parser, stages.reader, *stages.transforms, stages.writer, stages.validator]
 
 
 def _summary(kind: type) -> str:

@@ -32,7 +32,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
-from dragoman.stages.base import EventBatch, ReplyPipeline, Stage, transform
+from dragoman.stages.base import EventBatch, ReplyPipeline, Stage
 from dragoman.stages.null_arguments import trim_reply
 from dragoman.stages.output_validator import OutputValidator
 from dragoman.stages.passthrough import Passthrough
@@ -44,7 +44,7 @@ from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.json_edit import JsonStringRewriter, find_values, put
-from dragoman.wire.sse import Encoder, Parser
+from dragoman.wire.sse import Parser, encode_frames
 
 
 @dataclass(slots=True)
@@ -197,7 +197,7 @@ class Translation:
         return self._stages(self.context.validates)
 
     def _stages(self, validates: Callable[[], bool]) -> ReplyPipeline | Passthrough:
-        context, client, upstream = self.context, self.direction.client, self.direction.upstream
+        context, client = self.context, self.direction.client
         if self.passthrough:
             renamer = None
             if self.upstream_model != context.model and context.knobs.echo_model == "requested":
@@ -210,8 +210,13 @@ class Translation:
             stage: Passthrough = kind(observer, renamer, context.limits, request_id, context.losses, context.secrets)
             stage.own_key, stage.replay = context.own_key, self.replay
             return stage
-        parser, reader = Parser(context.limits, whole=not context.logprobs, bare=True), upstream.reader(context)
-        return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), self._encoder(validates()))
+        return self._pipeline(not context.logprobs, self._validator(validates()))
+
+    def _pipeline(self, whole: bool, validator: OutputValidator | None) -> ReplyPipeline:
+        """Returns new stages. `whole` is that of the `Parser`."""
+        context, client, upstream = self.context, self.direction.client, self.direction.upstream
+        parser, reader = Parser(context.limits, whole=whole, bare=True), upstream.reader(context)
+        return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), validator)
 
     def _transforms(self) -> list[Stage[EventBatch, EventBatch]]:
         context = self.context
@@ -227,11 +232,18 @@ class Translation:
         stages = self._stages(lambda: self.context.validate is not False)
         if isinstance(stages, Passthrough):
             return [type(stages).__name__]
-        row = (stages.parser, stages.reader, *stages.transforms, stages.writer, stages.encoder)
-        return [type(stage).__name__ for stage in row]
+        row = (stages.parser, stages.reader, *stages.transforms, stages.writer, stages.validator)
+        return [type(stage).__name__ for stage in row if stage is not None]
 
-    def _encoder(self, validates: bool) -> Encoder:
-        return OutputValidator(self.context, self.direction.client.grammar(self.context)) if validates else Encoder()
+    def _validator(self, validates: bool) -> OutputValidator | None:
+        return OutputValidator(self.context, self.direction.client.grammar(self.context)) if validates else None
+
+    def _written(self, events: EventBatch, *, validates: bool) -> bytes:
+        """Returns the client's bytes for the events of a whole stream."""
+        frames = self.direction.client.writer(self.context).feed(events)
+        if (validator := self._validator(validates)) is not None:
+            validator.feed(frames)
+        return encode_frames(frames)
 
     def stream_machine(self) -> StreamMachine:
         """Returns a new translator of one streamed reply: `feed(bytes) -> bytes`, `finish() -> bytes`."""
@@ -244,18 +256,12 @@ class Translation:
         client's writer gets, in passthrough those that it would get. An invalid or truncated stream ends in an `Error`
         event; nothing is raised.
         """
-        context = self.context
-        parser, reader = Parser(context.limits, bare=True), self.direction.upstream.reader(context)
-        transforms = self._transforms()
+        pipeline = self._pipeline(False, None)
         for chunk in chunks:
-            events, ended = transform(transforms, reader.feed(parser.feed(chunk)), ended=reader.done)
-            yield from expand_runs(events)
-            if ended:
+            yield from expand_runs(pipeline.read(chunk))
+            if pipeline.ended:
                 return
-        events = reader.feed(parser.finish())
-        if not reader.done:
-            events = events + reader.finish()
-        yield from expand_runs(transform(transforms, events, ended=True)[0])
+        yield from expand_runs(pipeline.read_end())
 
     def error_stream(self, failure: Failure) -> bytes:
         """Returns a complete stream for the client that only reports an error, in any direction.
@@ -264,8 +270,7 @@ class Translation:
         """
         self.context.failure = failure
         # A sample's function is not called: a provider's first streams are to be replies.
-        encoder = self._encoder(self.context.validate is not False)
-        return encoder.feed(self.direction.client.writer(self.context).feed([Error(failure)]))
+        return self._written([Error(failure)], validates=self.context.validate is not False)
 
     # --- a complete reply --------------------------------------------------------------------------------------------
 
@@ -374,8 +379,7 @@ class Translation:
             raise
         if self.passthrough:
             self._note_id(reply.id)
-        encoder = self._encoder(self.context.validates())
-        return encoder.feed(self.direction.client.writer(self.context).feed(events_of(reply)))
+        return self._written(events_of(reply), validates=self.context.validates())
 
     def _note_id(self, response_id: object) -> None:
         if self.direction.client.dialect is Dialect.RESPONSES and type(response_id) is str:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dragoman_server.observability.throttled_log import UpstreamWarnings
     from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
     from dragoman_server.proxy.background_run import BackgroundRun
-    from dragoman_server.proxy.stream_recorder import Record
     from dragoman_server.routing.response_issuers import ExpectedResponse
 
 log = logging.getLogger("dragoman")
@@ -69,7 +68,7 @@ class RequestScope:
         """The trace of the request, if it is traced."""
         self.recording: Recording | None = None
         """The recording of the exchange, if it is captured."""
-        self.record: Record | None = None
+        self.record: Callable[[bytes], None] | None = None
         """Records the batches of a stream that are sent, if the console shows them."""
         self.run: BackgroundRun | None = None
         """The run in the background that the request belongs to."""

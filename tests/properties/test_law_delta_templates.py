@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,7 +138,9 @@ def run(row: Direction, pieces: list[bytes], *, parsed: bool, **options: Any) ->
     translation = translated(row, **options)
     stages = translation.stages()
     assert isinstance(stages, ReplyPipeline)
-    machine = StreamMachine(replace(stages, parser=Parser()) if parsed else stages, translation.context)
+    if parsed:
+        stages.parser = Parser()
+    machine = StreamMachine(stages, translation.context)
     out = b"".join(machine.feed(piece) for piece in pieces)
     return out + machine.finish(), dict(translation.losses.counts), translation.context.usage
 

@@ -14,6 +14,7 @@ from dragoman.canonical.events import Error, Event, Ping
 from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind
 from dragoman.gateway import ReplyPipeline
+from dragoman.wire.sse import encode_frames
 from regressions.live import (
     CHAT,
     MESSAGES,
@@ -215,7 +216,7 @@ def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: 
         stages = translation.stages()
         assert isinstance(stages, ReplyPipeline)
         told = busy if failed else stages.reader.feed(stages.parser.feed(b"".join(whole_stream(upstream, *SEALED))))
-        out = b"".join(stages.encoder.feed(stages.writer.feed([*events])) for events in ([Ping()], [Ping()], told))
+        out = b"".join(encode_frames(stages.write([*events])) for events in ([Ping()], [Ping()], told))
         assert translation.context.violation is None
         accumulated = judge(client, out)
         assert accumulated.pings == 2

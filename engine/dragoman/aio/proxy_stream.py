@@ -1,6 +1,8 @@
 """Streams an upstream's response to the client: opening, translation, sending, and errors within the stream.
 
-    response.batches → stages → DownstreamResponse
+    response.batches → driver → Downstream
+
+A driver's stages end with the writer: what sends the frames encodes them.
 
 The headers are sent only after the first event was read, so that an early failure has an HTTP status of its own. After
 that every failure becomes an error event of the client's dialect.
@@ -14,16 +16,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Never, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from dragoman.aio.batch_slices import LONG_BODY
-from dragoman.aio.keep_reply import keep_reply
+from dragoman.aio.keep_reply import keep_frames
 from dragoman.aio.long_jobs import off_loop
 from dragoman.aio.stream_log import LoggedStage, is_enabled, logged_batches
-from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_timers import ClientGone, HeartbeatSink, StreamTimers
 from dragoman.aio.trampoline import InlineTask
 from dragoman.aio.upstream.interface import UpstreamResponse
-from dragoman.canonical.events import TEXTS, Error, Event, Ping
+from dragoman.canonical.events import Error, Ping
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import redact_failure
 from dragoman.dialects.responses.stream.keepalive import keepalive_frame
@@ -36,12 +38,12 @@ from dragoman.errors import (
     StreamTruncated,
     UpstreamStatusError,
 )
-from dragoman.reply_context import ReplyContext, StoredReply
+from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
-from dragoman.stages.base import EventBatch, Stage, TransformingWriter
+from dragoman.stages.base import EventBatch, ReplyPipeline, StreamDriver
 from dragoman.stages.passthrough import Observer, Passthrough
 from dragoman.translate_request import Translation
-from dragoman.wire.sse import COMMENT, FrameBatch
+from dragoman.wire.sse import COMMENT, FrameBatch, encode_frames
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -83,19 +85,54 @@ OnArrival = Callable[[Callable[[], None] | None], None]
 class ProxyStream:
     """A stream whose first event was read, to be sent by `send_proxy_stream`.
 
-    `batches` yields the client's bytes, one batch per upstream read; it raises no DragomanError. `last_stage` is done
-    with the last batch. `error_tail(failure)` returns the bytes that end the stream in an error at its current position
-    (an error of Responses continues the sequence numbers), or b"" if it has ended; `batches` must not be read after it.
+    `frames` yields the client's frames, one batch per upstream read; it raises no DragomanError. `driver` is done with
+    the last batch. `error_tail(failure)` returns the bytes that end the stream in an error at its current position (an
+    error of Responses continues the sequence numbers), or b"" if it has ended; `frames` must not be read after it.
     `on_arrival` is that of a `PushedResponse`.
     """
 
-    batches: AsyncGenerator[bytes, None]
-    last_stage: Stage[Never, object]
+    frames: AsyncGenerator[FrameBatch, None]
+    driver: StreamDriver
     error_tail: Callable[[Failure], bytes]
     on_arrival: OnArrival | None
 
     def __repr__(self) -> str:
-        return short_repr(self, "done" if self.last_stage.done else "")
+        return short_repr(self, "done" if self.driver.done else "")
+
+    @property
+    def batches(self) -> Self:
+        """The client's bytes: the batches of `frames` as server-sent events. An async iterator with `aclose`."""
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return encode_frames(await anext(self.frames))
+
+    async def aclose(self) -> None:
+        """Close the stream, and the upstream's response."""
+        await self.frames.aclose()
+
+    def observe(self, sent: Callable[[bytes], None]) -> None:
+        """Call `sent` with the bytes of each batch, and with those of `error_tail`, before they are sent."""
+        self.frames = _observed(self.frames, sent)
+        self.error_tail = partial(_observed_tail, self.error_tail, sent)
+
+
+async def _observed(
+    frames: AsyncGenerator[FrameBatch, None], sent: Callable[[bytes], None]
+) -> AsyncGenerator[FrameBatch, None]:
+    async with aclosing(frames):
+        async for batch in frames:
+            sent(encode_frames(batch))
+            yield batch
+
+
+def _observed_tail(error_tail: Callable[[Failure], bytes], sent: Callable[[bytes], None], failure: Failure) -> bytes:
+    tail = error_tail(failure)
+    sent(tail)
+    return tail
 
 
 class Downstream(HeartbeatSink, Protocol):
@@ -126,16 +163,19 @@ class Downstream(HeartbeatSink, Protocol):
         """Send the headers, if they were not sent with a batch."""
         ...
 
-    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
-        """Write the complete body. Raises ConnectionError if the client disconnects, and the errors of `batches`."""
+    async def send_body(self, frames: AsyncGenerator[FrameBatch, None], driver: StreamDriver) -> None:
+        """Write the complete body. `driver` is done when a batch is the last one.
+
+        Raises ConnectionError if the client disconnects, and the errors of `frames`.
+        """
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write a piece of the body. Raises ConnectionError if the client has disconnected."""
+        """Write complete frames. Raises ConnectionError if the client has disconnected."""
         ...
 
     async def end(self, last: bytes) -> None:
-        """Write the last piece of the body. Raises ConnectionError if the client has disconnected."""
+        """Write the last frames. Raises ConnectionError if the client has disconnected."""
         ...
 
     def close(self) -> None:
@@ -148,41 +188,40 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
 
     Raises DragomanError if the stream fails before its first event.
     """
-    stages = translation.stages()
+    driver = translation.stages()
     timers.await_event()
     on_arrival: OnArrival | None = getattr(response, "on_arrival", None)
     source = response.batches()
     context = translation.context
     debug = is_enabled()
-    if isinstance(stages, Passthrough):
+    begin: Callable[[], FrameBatch]
+    if isinstance(driver, Passthrough):
         if debug:
             source = logged_batches(source, f"{context.request_id} received")
-        opening, ended = await _first_bytes(source, stages, context.limits.sse_frame)
-        if not stages.replayed:
-            context.response_id = stages.observer.response_id()
+        opening = await _first_bytes(source, driver, context.limits.sse_frame)
+        begin = partial(bytes, opening)
+        if not driver.replayed:
+            context.response_id = driver.observer.response_id()
         timers.stream_started()
-        if stages.observer.dialect is not Dialect.MESSAGES:
-            timers.heartbeat = stages.heartbeat
-        batches = _pass_through(opening, ended, source, stages, context, timers)
+        if driver.observer.dialect is not Dialect.MESSAGES:
+            timers.heartbeat = driver.heartbeat
+    else:
         if debug:
-            batches = logged_batches(batches, f"{context.request_id} sent")
-        return ProxyStream(batches, stages, partial(_bytes_error_tail, stages, context), on_arrival)
-    parser, reader, writer, encoder = stages.parser, stages.reader, stages.writer, stages.encoder
-    if debug:
-        parser = LoggedStage(parser, f"{context.request_id} parser")
-        reader = LoggedStage(reader, f"{context.request_id} reader")
-        encoder = LoggedStage(encoder, f"{context.request_id} encoder")
-    try:
-        events = await _first_events(source, parser, reader)
-    except UpstreamStatusError as error:
-        raise UpstreamStatusError(redact_failure(error.failure, context.secrets)) from None
-    timers.stream_started()
-    if context.knobs.heartbeats == "event" and translation.direction.client.dialect is Dialect.RESPONSES:
-        timers.heartbeat = partial(_heartbeat, writer, encoder)
-    write = TransformingWriter(stages.transforms, writer) if stages.transforms else writer
-    tools = ToolStallDetector(timers)
-    batches = _translate(events, source, parser, reader, tools, write, encoder, context.stored)
-    return ProxyStream(batches, writer, partial(_events_error_tail, writer, encoder), on_arrival)
+            driver.parser = LoggedStage(driver.parser, f"{context.request_id} parser")
+            driver.reader = LoggedStage(driver.reader, f"{context.request_id} reader")
+            driver.writer = LoggedStage(driver.writer, f"{context.request_id} writer")
+        try:
+            events = await _first_events(source, driver)
+        except UpstreamStatusError as error:
+            raise UpstreamStatusError(redact_failure(error.failure, context.secrets)) from None
+        begin = partial(driver.write, events)
+        timers.stream_started()
+        if context.knobs.heartbeats == "event" and translation.direction.client.dialect is Dialect.RESPONSES:
+            timers.heartbeat = driver.heartbeat
+    frames = _drive(begin, source, driver, context, timers)
+    if debug and isinstance(driver, Passthrough):
+        frames = logged_batches(frames, f"{context.request_id} sent")
+    return ProxyStream(frames, driver, partial(_error_tail, driver, context), on_arrival)
 
 
 def first_failure(stream: ProxyStream) -> Failure | None:
@@ -190,31 +229,18 @@ def first_failure(stream: ProxyStream) -> Failure | None:
 
     It would be forwarded. In a translated stream, `open_proxy_stream` raises it.
     """
-    stage = stream.last_stage
-    return stage.observer.failure if isinstance(stage, Passthrough) else None
+    driver = stream.driver
+    return driver.observer.failure if isinstance(driver, Passthrough) else None
 
 
-def _bytes_error_tail(stage: Passthrough, context: ReplyContext, failure: Failure) -> bytes:
-    if stage.done or stage.fault is not None:
-        return b""
-    context.failure = failure
-    return stage.error(failure)
+def _error_tail(driver: ReplyPipeline | Passthrough, context: ReplyContext, failure: Failure) -> bytes:
+    tail = encode_frames(driver.fail(failure))
+    if tail and isinstance(driver, Passthrough):
+        driver.report(context)
+    return tail
 
 
-def _events_error_tail(
-    writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes], failure: Failure
-) -> bytes:
-    # Without the stages between: what they hold back belongs to a reply that will not be complete.
-    return encoder.feed(writer.feed([Error(failure)]))
-
-
-def _heartbeat(writer: Stage[EventBatch, FrameBatch], encoder: Stage[FrameBatch, bytes]) -> bytes:
-    return encoder.feed(writer.feed([Ping()])) or COMMENT
-
-
-async def _first_events(
-    source: AsyncGenerator[bytes, None], parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]
-) -> list[Event]:
+async def _first_events(source: AsyncGenerator[bytes, None], pipeline: ReplyPipeline) -> EventBatch:
     """Return the first batch of events with an event other than pings. Raises UpstreamStatusError if that is an error.
 
     Pings before it are dropped: nothing can be sent for them yet, and their number has no bound.
@@ -223,9 +249,9 @@ async def _first_events(
     try:
         async for data in source:
             size += len(data)
-            if _has_content(events := reader.feed(parser.feed(data))):
+            if _has_content(events := pipeline.read(data)):
                 return events
-        if _has_content(events := await _compute(size, partial(_finish, parser, reader))):
+        if _has_content(events := await _compute(size, pipeline.read_end)):
             return events
     except UpstreamStatusError:
         await source.aclose()
@@ -233,7 +259,7 @@ async def _first_events(
     raise StreamTruncated("upstream sent an empty event stream")
 
 
-def _has_content(events: list[Event]) -> bool:
+def _has_content(events: EventBatch) -> bool:
     """Return whether an event is not a ping. Raises UpstreamStatusError if the first such event is an error."""
     for event in events:
         if isinstance(event, Error):
@@ -243,8 +269,8 @@ def _has_content(events: list[Event]) -> bool:
     return False
 
 
-async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, limit: int) -> tuple[bytes, bool]:
-    """Return the passed-through bytes up to the first event, and whether the source has ended.
+async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, limit: int) -> bytes:
+    """Return the passed-through bytes up to the first event.
 
     At most `limit` bytes may come before it. An error event of the upstream's counts as an event.
     """
@@ -255,7 +281,7 @@ async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, 
         pieces.append(passed := stage.feed(data))
         size += len(passed)
         if stage.begun:
-            return b"".join(pieces), stage.done
+            return b"".join(pieces)
         failure = stage.fault
         if size > limit:
             failure = LimitExceeded("sse_frame", limit, upstream=True).failure
@@ -264,7 +290,7 @@ async def _first_bytes(source: AsyncGenerator[bytes, None], stage: Passthrough, 
             raise UpstreamStatusError(failure)
     pieces.append(await _compute(received, stage.finish))
     if stage.begun:
-        return b"".join(pieces), True
+        return b"".join(pieces)
     if stage.fault is not None:
         raise UpstreamStatusError(stage.fault)
     raise StreamTruncated("upstream sent an empty event stream")
@@ -275,113 +301,57 @@ async def _compute(size: int, finish: Callable[[], T]) -> T:
     return await off_loop(None, finish) if size > LONG_BODY else finish()
 
 
-def _finish(parser: Stage[bytes, FrameBatch], reader: Stage[FrameBatch, EventBatch]) -> list[Event]:
-    """Return the events that follow from the end of the source."""
-    events: list[Event] = []
-    if not parser.done and (frames := parser.finish()):
-        events += reader.feed(frames)
-    if not reader.done:
-        events += reader.finish()
-    return events
-
-
 # One generator drives all stages: a hop between two generators costs more than all the work of a stage, which on most
 # batches only passes them on (measured: 3 % of the cost of a chunk each, and 600 bytes per stream).
 
 
-async def _translate(
-    opening: list[Event],
+async def _drive(
+    begin: Callable[[], FrameBatch],
     source: AsyncGenerator[bytes, None],
-    parser: Stage[bytes, FrameBatch],
-    reader: Stage[FrameBatch, EventBatch],
-    tools: ToolStallDetector,
-    writer: Stage[EventBatch, FrameBatch],
-    encoder: Stage[FrameBatch, bytes],
-    stored: StoredReply | None,
-) -> AsyncGenerator[bytes, None]:
-    """Yield the client's bytes: those of the `opening` events, which were read already, then those of `source`.
-
-    A failure of the upstream becomes the last event. The last batch of a reply that is stored waits until it is.
-    """
-    try:
-        try:
-            tools.check_frame(opening)
-            data = encoder.feed(writer.feed(opening))
-            del opening  # it holds the first frames' bytes, which are larger than the frames
-            ended = writer.done or reader.done
-            if not ended:
-                if data:
-                    yield data
-                del data
-                async for received in source:
-                    if events := reader.feed(parser.feed(received)):
-                        if tools.open_calls or len(events) > 1 or type(events[0]) not in TEXTS:
-                            tools.check_frame(events)
-                        data = encoder.feed(writer.feed(events))
-                        if writer.done or reader.done:
-                            break
-                        if data:
-                            yield data
-                        del data
-                    elif reader.done:
-                        data = b""
-                        break
-                    del received, events  # not kept while waiting for the next read
-                else:
-                    events = _finish(parser, reader)
-                    data = encoder.feed(writer.feed(events)) if events else b""
-        except DragomanError as error:
-            data = encoder.feed(writer.feed([Error(error.failure)]))
-        if writer.done:
-            encoder.finish()  # returns nothing, but validates the end of the stream
-        else:
-            data += encoder.feed(writer.finish()) + encoder.finish()
-        if data:
-            if stored is not None:
-                data = await keep_reply(stored, data)
-            yield data
-    finally:
-        await source.aclose()
-
-
-async def _pass_through(
-    opening: bytes,
-    ended: bool,
-    source: AsyncGenerator[bytes, None],
-    stage: Passthrough,
+    driver: ReplyPipeline | Passthrough,
     context: ReplyContext,
     timers: StreamTimers,
-) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of `source` in the same dialect; a failure becomes the last of them.
+) -> AsyncGenerator[FrameBatch, None]:
+    """Yield the client's frames: those of the opening, which `begin` returns, then those of `source`.
 
-    At the end, usage, failure and violations that were observed are stored in `context`.
+    A failure of the upstream becomes the last frame. The last batch of a reply that is stored waits until it is.
     """
-    observer = stage.observer
+    observer = driver.observer if isinstance(driver, Passthrough) else driver
     try:
-        async with aclosing(source):
-            tool_open = _record_tool_progress(observer, timers)
-            yield opening
-            del opening
-            if ended:
-                return
-            async for data in source:
-                passed = stage.feed(data)
-                if observer.tool_open or tool_open:
-                    tool_open = _record_tool_progress(observer, timers)
-                if passed:
-                    yield passed
-                if stage.done:
-                    return
-        if passed := stage.finish():
-            yield passed
-    except DragomanError as error:
-        yield stage.error(error.failure)
+        try:
+            frames = begin()
+            del begin  # it holds the first frames' bytes, which are larger than the frames
+            tool_open = observer.tool_open and _record_tool_progress(observer, timers)
+            ended = driver.done
+            if not ended:
+                if frames:
+                    yield frames
+                del frames
+                async for data in source:
+                    frames = driver.feed(data)
+                    if observer.tool_open or tool_open:
+                        tool_open = _record_tool_progress(observer, timers)
+                    if driver.done:
+                        break
+                    if frames:
+                        yield frames
+                    del data, frames  # not kept while waiting for the next read
+                else:
+                    frames = driver.finish()
+        except DragomanError as error:
+            frames = driver.fail(error.failure)
+        if frames:
+            if context.stored is not None:
+                frames = await keep_frames(context.stored, frames)
+            yield frames
     finally:
-        stage.report(context)
+        await source.aclose()
+        if isinstance(driver, Passthrough):
+            driver.report(context)
 
 
-def _record_tool_progress(observer: Observer, timers: StreamTimers) -> bool:
-    """Report the progress of tool calls to the timers, as `ToolStallDetector` does. Returns whether a call is open."""
+def _record_tool_progress(observer: Observer | ReplyPipeline, timers: StreamTimers) -> bool:
+    """Report the progress of tool calls to the timers, if one is open. Returns whether a call is open."""
     if not observer.tool_open:
         timers.tools_closed()
     elif observer.progressed:
@@ -400,7 +370,7 @@ async def send_proxy_stream(downstream: Downstream, stream: ProxyStream, timers:
     try:
         try:
             direct = downstream.direct if downstream.opened else await downstream.open()
-            body = downstream.send_body(stream.batches, stream.last_stage)
+            body = downstream.send_body(stream.frames, stream.driver)
             if direct and stream.on_arrival is not None:
                 task = downstream.inline_task = InlineTask(body, stream.on_arrival)
                 task.start()
@@ -410,7 +380,7 @@ async def send_proxy_stream(downstream: Downstream, stream: ProxyStream, timers:
                 downstream.flush()
                 await body
         finally:
-            await stream.batches.aclose()
+            await stream.frames.aclose()
     except (ClientGone, ConnectionError):
         ended = "abandoned"
     except asyncio.CancelledError:

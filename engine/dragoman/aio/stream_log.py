@@ -10,11 +10,12 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.stages.base import Stage
 
 log = logging.getLogger("dragoman.stream")
+Batch = TypeVar("Batch")
 
 
 def is_enabled() -> bool:
@@ -49,7 +50,7 @@ class LoggedStage:
         return output
 
 
-async def logged_batches(source: AsyncGenerator[bytes, None], label: str) -> AsyncGenerator[bytes, None]:
+async def logged_batches(source: AsyncGenerator[Batch, None], label: str) -> AsyncGenerator[Batch, None]:
     """Yield the batches of `source` and log the size of each."""
     async with aclosing(source):
         async for data in source:

@@ -13,7 +13,6 @@ from typing import Protocol, Self
 
 from dragoman.aio.timeouts import Timeouts
 from dragoman.aio.timer_wheel import timer_wheel
-from dragoman.canonical.events import TEXTS, BlockEnd, BlockStart, Event
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 
 
@@ -35,35 +34,6 @@ class HeartbeatSink(Protocol):
     def detach(self) -> None:
         """Free what only the start and the end of a reply need: the reply lasts. Called at each tick."""
         ...
-
-
-class ToolStallDetector:
-    """Reports to the timers when an open tool call has progressed. `open_calls` are the block indexes of open calls."""
-
-    __slots__ = ("_timers", "open_calls")
-
-    def __init__(self, timers: StreamTimers) -> None:
-        self._timers = timers
-        self.open_calls: set[int] | None = None
-
-    def check_frame(self, events: list[Event]) -> None:
-        """Process one batch of events."""
-        calls = self.open_calls
-        for event in events:
-            if type(event) is BlockStart:
-                if event.kind == "tool":
-                    if calls is None:
-                        calls = self.open_calls = set()
-                    calls.add(event.index)
-                    self._timers.tool_progressed()
-            elif not calls:
-                continue
-            elif type(event) in TEXTS:
-                self._timers.tool_progressed()
-            elif type(event) is BlockEnd:
-                calls.discard(event.index)
-                if not calls:
-                    self._timers.tools_closed()
 
 
 class StreamTimers:

@@ -1,18 +1,18 @@
 """Stages: the synchronous steps of a streamed reply, and their order in a pipeline.
 
 A stage awaits nothing, reads no clock and logs nothing. A batch is what one read from the network yielded: each stage
-turns a batch into at most one batch, and the last one into one `bytes` object, which is one write.
+turns a batch into at most one batch. The last one is the writer: what sends the frames encodes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from dragoman.canonical.events import Event
+from dragoman.canonical.events import TEXTS, BlockEnd, BlockStart, Error, Event, Ping, TextRun
+from dragoman.errors import Failure
 from dragoman.short_repr import short_repr
-from dragoman.wire.sse import FrameBatch
+from dragoman.wire.sse import COMMENT, FrameBatch, encode_frames
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -42,64 +42,163 @@ EventBatch = list[Event]
 """The canonical events of one batch."""
 
 
-@dataclass(slots=True)
-class ReplyPipeline:
-    """The stages of one translated stream, in the order in which its bytes pass them."""
+class StreamDriver(Protocol):
+    """Drives the stages of one streamed reply: the upstream's bytes in, frames for the client out.
 
-    parser: Stage[bytes, FrameBatch]
-    """Splits the upstream's bytes into frames."""
-    reader: Stage[FrameBatch, EventBatch]
-    """Reads the upstream dialect's frames as canonical events."""
-    transforms: Sequence[Stage[EventBatch, EventBatch]]
-    """Change the events: restore bridged tools, cut at stop sequences."""
-    writer: Stage[EventBatch, FrameBatch]
-    """Writes the events as frames of the client's dialect."""
-    encoder: Stage[FrameBatch, bytes]
-    """Encodes the frames, and validates them if the translation does."""
+    It raises nothing for what the upstream sends: an invalid or truncated stream ends in an in-band error.
+    """
+
+    @property
+    def done(self) -> bool:
+        """True once the last frames were returned: nothing more may be fed."""
+        ...
+
+    def feed(self, data: bytes, /) -> FrameBatch:
+        """Return the frames that the next bytes complete."""
+        ...
+
+    def finish(self) -> FrameBatch:
+        """Return the last frames, as the upstream's body has ended."""
+        ...
+
+    def fail(self, failure: Failure, /) -> FrameBatch:
+        """End the stream and return its last frames, which are an in-band error; nothing if it has ended.
+
+        What the stages hold back is dropped, as the reply will not be complete.
+        """
+        ...
+
+
+class ReplyPipeline:
+    """The stages of one translated stream, in the order in which its bytes pass them, and their `StreamDriver`."""
+
+    __slots__ = (
+        "_calls",
+        "_direct",
+        "done",
+        "ended",
+        "parser",
+        "progressed",
+        "reader",
+        "tool_open",
+        "transforms",
+        "validator",
+        "writer",
+    )
+
+    def __init__(
+        self,
+        parser: Stage[bytes, FrameBatch],
+        reader: Stage[FrameBatch, EventBatch],
+        transforms: Sequence[Stage[EventBatch, EventBatch]],
+        writer: Stage[EventBatch, FrameBatch],
+        validator: Stage[FrameBatch, FrameBatch] | None = None,
+    ) -> None:
+        self.parser = parser
+        """Splits the upstream's bytes into frames."""
+        self.reader = reader
+        """Reads the upstream dialect's frames as canonical events."""
+        self.transforms = transforms
+        """Change the events: restore bridged tools, cut at stop sequences."""
+        self.writer = writer
+        """Writes the events as frames of the client's dialect."""
+        self.validator = validator
+        """Checks the frames, if the stream is validated."""
+        self.ended = False
+        """True once the last events were read."""
+        self.done = False
+        """True once the last frames were written."""
+        self.tool_open = False
+        """True while a tool call is open."""
+        self.progressed = False
+        """Set to True by each text of an open tool call, and by its start. The caller resets it."""
+        self._direct = TextRun if not transforms and validator is None else None
+        """The type of an event that only the writer gets, if it is alone in its batch."""
+        self._calls: set[int] | None = None
+        """The block indexes of open tool calls; None before the first."""
 
     def __repr__(self) -> str:
         return short_repr(self, type(self.reader).__name__, type(self.writer).__name__)
 
+    def read(self, data: bytes, /) -> EventBatch:
+        """Return the events that the next bytes complete, as the writer gets them."""
+        return self._transform(self.reader.feed(self.parser.feed(data)), ended=self.reader.done)
 
-def transform(
-    stages: Sequence[Stage[EventBatch, EventBatch]], events: EventBatch, *, ended: bool
-) -> tuple[EventBatch, bool]:
-    """Passes events through `stages`, and finishes those after the one that is done, or all if none follow (`ended`).
+    def read_end(self) -> EventBatch:
+        """Return the last events, as the upstream's body has ended."""
+        parser, reader = self.parser, self.reader
+        events: EventBatch = []
+        if not parser.done and (frames := parser.finish()):
+            events = reader.feed(frames)
+        if not reader.done:
+            events = events + reader.finish()
+        return self._transform(events, ended=True)
 
-    Returns the resulting events, and True if they are the last.
-    """
-    for stage in stages:
-        if events:
-            events = stage.feed(events)
-        if ended and not stage.done:
-            events = events + stage.finish()
-        ended = ended or stage.done
-    return events, ended
+    def write(self, events: EventBatch, /) -> FrameBatch:
+        """Return the frames of events that were read."""
+        writer = self.writer
+        frames = writer.feed(events)
+        if self.validator is not None:
+            self.validator.feed(frames)
+        if self.ended or writer.done:
+            self.done = True
+            if self.validator is not None:
+                self.validator.finish()
+        return frames
 
-
-class TransformingWriter:
-    """A writer and the transforms before it, as one stage."""
-
-    __slots__ = ("_transforms", "_writer", "done")
-
-    def __init__(
-        self, transforms: Sequence[Stage[EventBatch, EventBatch]], writer: Stage[EventBatch, FrameBatch]
-    ) -> None:
-        self._transforms, self._writer = transforms, writer
-        self.done = False
-
-    def feed(self, events: EventBatch, /) -> FrameBatch:
-        """Returns the frames of the transformed events."""
-        return self._write(events, ended=False)
+    def feed(self, data: bytes, /) -> FrameBatch:
+        """Return the client's frames for the next bytes."""
+        events = self.reader.feed(self.parser.feed(data))
+        if len(events) == 1 and type(events[0]) is self._direct:  # nearly all batches
+            if self.tool_open:
+                self.progressed = True
+            writer = self.writer
+            frames = writer.feed(events)
+            self.done = writer.done
+            return frames
+        events = self._transform(events, ended=self.reader.done)
+        return self.write(events) if events or self.ended else []
 
     def finish(self) -> FrameBatch:
-        """Returns the frames of the events that the transforms held back."""
-        return self._write([], ended=True)
+        """Return the last frames, as the upstream's body has ended."""
+        return self.write(self.read_end())
 
-    def _write(self, events: EventBatch, *, ended: bool) -> FrameBatch:
-        events, ended = transform(self._transforms, events, ended=ended)
-        frames = self._writer.feed(events) if events else []
-        if ended and not self._writer.done:
-            frames = frames or self._writer.finish()
-        self.done = ended or self._writer.done
-        return frames
+    def fail(self, failure: Failure, /) -> FrameBatch:
+        """End the stream in an error, and return its last frames; nothing if it has ended."""
+        return [] if self.done else self.write([Error(failure)])
+
+    def heartbeat(self) -> bytes:
+        """Return a heartbeat for the state of the stream, as an encoded frame."""
+        frames = self.writer.feed([Ping()])
+        if self.validator is not None:
+            self.validator.feed(frames)
+        return encode_frames(frames) or COMMENT
+
+    def _transform(self, events: EventBatch, *, ended: bool) -> EventBatch:
+        """Pass events through the transforms, and finish those after one that is done, or all if no events follow."""
+        self._watch_calls(events)
+        for stage in self.transforms:
+            if events:
+                events = stage.feed(events)
+            if ended and not stage.done:
+                events = events + stage.finish()
+            ended = ended or stage.done
+        self.ended = ended
+        return events
+
+    def _watch_calls(self, events: EventBatch) -> None:
+        """Note which tool calls are open, and whether one has progressed."""
+        calls = self._calls
+        for event in events:
+            if type(event) is BlockStart:
+                if event.kind == "tool":
+                    if calls is None:
+                        calls = self._calls = set()
+                    calls.add(event.index)
+                    self.progressed = True
+            elif calls:
+                if type(event) in TEXTS:
+                    self.progressed = True
+                elif type(event) is BlockEnd:
+                    calls.discard(event.index)
+        self.tool_open = bool(calls)

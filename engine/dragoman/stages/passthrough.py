@@ -556,6 +556,7 @@ class Passthrough:
 
     def finish(self) -> bytes:
         """Returns the rest, and the dialect's error if the stream was not complete."""
+        self.done = True
         if self._document is not None:
             return self._end_document()
         observer = self.observer
@@ -634,6 +635,13 @@ class Passthrough:
         opening = self.observer.opening(self._request_id)
         data = opening + encode(self.observer.error_frame(reason or failure, self._request_id))
         return self._rename(data) if self._renamer is not None else data  # a snapshot in it names the model
+
+    def fail(self, failure: Failure, /) -> bytes:
+        """Ends the stream in an error, and returns its last frame; nothing if it has ended."""
+        if self.done or self.fault is not None:
+            return b""
+        self.done = True
+        return self.error(redact_failure(failure, self._secrets))
 
     def _rename(self, data: bytes) -> bytes:
         """Returns complete frames with the model's name replaced. A frame's data may be on several lines."""

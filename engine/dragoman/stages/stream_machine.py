@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.events import Error, Usage
-from dragoman.dialects.errors.read import redact_failure
+from dragoman.canonical.events import Usage
 from dragoman.errors import Failure
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.base import EventBatch, ReplyPipeline, transform
+from dragoman.stages.base import ReplyPipeline
 from dragoman.stages.passthrough import Passthrough
 from dragoman.tokens.stream_usage import usage_so_far
+from dragoman.wire.sse import FrameBatch, encode_frames
 
 
 class StreamMachine:
@@ -27,24 +27,23 @@ class StreamMachine:
         send(machine.finish())
     """
 
-    __slots__ = ("_context", "_passthrough", "_pipeline", "done")
+    __slots__ = ("_context", "_driver", "done")
 
     def __init__(self, stages: ReplyPipeline | Passthrough, context: ReplyContext) -> None:
-        self._passthrough = stages if isinstance(stages, Passthrough) else None
-        self._pipeline = stages if isinstance(stages, ReplyPipeline) else None
+        self._driver = stages
         self._context = context
         self.done = False
         """True once the client's stream has its terminal event: nothing more will be returned."""
 
     def __repr__(self) -> str:
-        kind = "passthrough" if self._passthrough is not None else "translated"
+        kind = "passthrough" if isinstance(self._driver, Passthrough) else "translated"
         return f"<StreamMachine {kind}{' done' if self.done else ''}>"
 
     @property
     def usage(self) -> Usage | None:
         """The token counts so far; estimates where the upstream has not sent any yet; None if nothing is known."""
-        if self._passthrough is not None:
-            self._passthrough.report_usage(self._context)
+        if isinstance(self._driver, Passthrough):
+            self._driver.report_usage(self._context)
         return usage_so_far(self._context)[0]
 
     @property
@@ -54,40 +53,14 @@ class StreamMachine:
 
     def feed(self, data: bytes, /) -> bytes:
         """Returns the client's bytes for a chunk of the upstream's body; empty if nothing can be sent yet."""
-        if self.done:
-            return b""
-        if (stage := self._passthrough) is not None:
-            out = stage.feed(data)
-            if stage.done:
-                self._end_passthrough(stage)
-            return out
-        stages = self._pipeline
-        assert stages is not None
-        parser, reader = stages.parser, stages.reader
-        events = reader.feed(parser.feed(data))
-        if parser.done and not reader.done:
-            events = events + reader.finish()
-        return self._write(stages, events, ended=reader.done or parser.done)
+        return b"" if self.done else self._encode(self._driver.feed(data), ended=self._driver.done)
 
     def finish(self) -> bytes:
         """Returns the end of the client's stream, as the upstream's body has ended.
 
         That is an in-band error if the upstream's terminal event is missing, and empty if `done` is True already.
         """
-        if self.done:
-            return b""
-        if (stage := self._passthrough) is not None:
-            out = stage.finish()
-            self._end_passthrough(stage)
-            return out
-        stages = self._pipeline
-        assert stages is not None
-        events: EventBatch = []
-        if not stages.parser.done:
-            events = stages.reader.feed(stages.parser.finish())
-        if not stages.reader.done:
-            events = events + stages.reader.finish()
-        return self._write(stages, events, ended=True)
+        return b"" if self.done else self._encode(self._driver.finish(), ended=True)
 
     def fail(self, failure: Failure) -> bytes:
         """Ends the stream with an in-band error of the client's dialect and returns its bytes.
@@ -95,29 +68,11 @@ class StreamMachine:
         For a failure that the upstream's bytes do not show: a timeout, a broken connection, a shutdown. What the stages
         hold back is dropped, as the reply will not be complete. Returns nothing if `done` is True already.
         """
-        if self.done:
-            return b""
-        failure = redact_failure(failure, self._context.secrets)
-        if (stage := self._passthrough) is not None:
-            out = stage.error(failure)
-            self._end_passthrough(stage)
-            return out
-        stages = self._pipeline
-        assert stages is not None
-        self.done = True
-        return stages.encoder.feed(stages.writer.feed([Error(failure)])) + stages.encoder.finish()
+        return b"" if self.done else self._encode(self._driver.fail(failure), ended=True)
 
-    def _write(self, stages: ReplyPipeline, events: EventBatch, *, ended: bool) -> bytes:
-        """Passes events through the stages after the reader. `ended` is True if none follow."""
-        events, ended = transform(stages.transforms, events, ended=ended)
-        out = stages.encoder.feed(stages.writer.feed(events)) if events else b""
-        if ended or stages.writer.done:
+    def _encode(self, frames: FrameBatch, *, ended: bool) -> bytes:
+        if ended:
             self.done = True
-            if not stages.writer.done:
-                out += stages.encoder.feed(stages.writer.finish())
-            out += stages.encoder.finish()
-        return out
-
-    def _end_passthrough(self, stage: Passthrough) -> None:
-        self.done = True
-        stage.report(self._context)
+            if isinstance(self._driver, Passthrough):
+                self._driver.report(self._context)
+        return encode_frames(frames)

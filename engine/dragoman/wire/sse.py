@@ -14,7 +14,8 @@ A body that begins with JSON is no event stream, whatever its content type: it c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -522,20 +523,26 @@ def encode(frame: Frame) -> bytes:
     return b"data: " + data + b"\n\n"
 
 
-class Encoder:
-    """Frames to bytes: the last stage, one join per batch."""
+def encode_frames(frames: FrameBatch) -> bytes:
+    """The bytes of all frames of a batch; some are encoded already."""
+    if isinstance(frames, bytes):
+        return frames
+    return b"".join([frame if isinstance(frame, bytes) else encode(frame) for frame in frames])
 
-    __slots__ = ("done",)
 
-    def __init__(self) -> None:
-        self.done = False
+_UNLIMITED = Limits(sse_line=sys.maxsize, sse_frame=sys.maxsize)
 
-    def feed(self, frames: FrameBatch, /) -> bytes:
-        """The bytes of all frames; some are encoded already."""
-        if isinstance(frames, bytes):
-            return frames
-        return b"".join([frame if isinstance(frame, bytes) else encode(frame) for frame in frames])
 
-    def finish(self) -> bytes:
-        """Nothing is ever held back."""
-        return b""
+def decode_frames(frames: FrameBatch) -> Iterator[Frame]:
+    """The frames of a batch, each as a `Frame`: those that are encoded are taken apart.
+
+    Their size has no limit, as they were read or written within one before.
+    """
+    for frame in (frames,) if isinstance(frames, bytes) else frames:
+        if isinstance(frame, bytes):
+            parser = Parser(_UNLIMITED)
+            parser.skip_opening()
+            yield from parser.parse(frame.removeprefix(BOM))
+            yield from parser.finish()
+        else:
+            yield frame

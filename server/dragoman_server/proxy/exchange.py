@@ -32,7 +32,7 @@ from dragoman_server.proxy.early_response import EarlyResponse
 from dragoman_server.proxy.error_ladder import failure_of
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
-from dragoman_server.proxy.recorded_reply import RecordedDownstream, record_stream
+from dragoman_server.proxy.recorded_reply import RecordedDownstream
 from dragoman_server.proxy.reply_headers import add_loss_header, event_stream
 from dragoman_server.receipt import ended_by
 from dragoman_server.routing.router import listed
@@ -184,9 +184,9 @@ class Exchange:
         stream = self._stream or await open_proxy_stream(scope.translation, answer, timers)
         self._note_issuer()
         if scope.recording is not None:
-            record_stream(stream, scope.recording)
+            stream.observe(scope.recording.wrote)
         if scope.record is not None:
-            stream.batches = scope.record(stream.batches)
+            stream.observe(scope.record)
         downstream = await self._started()
         scope.begun()
         if downstream is None:

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.typedefs import LooseHeaders
 
-from dragoman import Failure
-from dragoman.aio import DownstreamResponse, EventStream, ProxyStream, StreamTimers
+from dragoman.aio import DownstreamResponse, EventStream, StreamTimers
 
 if TYPE_CHECKING:
     from dragoman_server.observability.captures.recording import Recording
-
-
-def record_stream(stream: ProxyStream, recording: Recording) -> None:
-    """Record what a stream writes to the client."""
-    stream.error_tail = partial(_recorded_tail, stream.error_tail, recording)
-    stream.batches = _recorded_batches(stream.batches, recording)
-
-
-async def _recorded_batches(batches: AsyncGenerator[bytes, None], recording: Recording) -> AsyncGenerator[bytes, None]:
-    async with aclosing(batches):
-        async for data in batches:
-            recording.wrote(data)
-            yield data
-
-
-def _recorded_tail(error_tail: Callable[[Failure], bytes], recording: Recording, failure: Failure) -> bytes:
-    tail = error_tail(failure)
-    recording.wrote(tail)
-    return tail
 
 
 class RecordedDownstream(DownstreamResponse):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
 
 from dragoman.aio import CallObserver, UpstreamRequest
-
-Record = Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]]
-"""Returns the batches that it is called with, and records them."""
 
 
 class StreamRecording(Protocol):
@@ -20,8 +17,8 @@ class StreamRecording(Protocol):
         """Return what records the upstream's side."""
         ...
 
-    def sent(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Yield the batches that are sent to the client, and record them."""
+    def sent(self, data: bytes) -> None:
+        """Record a batch that is sent to the client."""
         ...
 
 

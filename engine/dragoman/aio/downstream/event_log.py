@@ -7,20 +7,11 @@ oldest events beyond it.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
-from typing import Never
+from collections.abc import Callable
 
+from dragoman.aio.downstream.frame_sink import FrameSink
 from dragoman.aio.stream_timers import StreamTimers
-from dragoman.aio.trampoline import InlineTask
-from dragoman.limits import Limits
-from dragoman.stages.base import Stage
-from dragoman.wire.sse import Parser
-
-_UNLIMITED = Limits(sse_line=sys.maxsize, sse_frame=sys.maxsize)
-"""The limits of the parser here: the stream was written within the configured ones before."""
-
 
 _UNUSED = 256
 """Dropped frames up to which the list is not made shorter."""
@@ -188,7 +179,7 @@ class EventLog:
             changed.set_result(None)
 
 
-class LoggedStream:
+class LoggedStream(FrameSink):
     """Writes one stream to a log.
 
     Args:
@@ -197,52 +188,14 @@ class LoggedStream:
         on_event: Called with the SSE event name and the data of each event, after it was added.
     """
 
-    __slots__ = ("_log", "_on_event", "_parser", "_timers", "inline_task", "opened")
+    __slots__ = ("_log", "_on_event")
 
     def __init__(self, log: EventLog, timers: StreamTimers, on_event: Callable[[str, bytes], None]) -> None:
+        super().__init__(timers)
         self._log = log
-        self._timers = timers
         self._on_event = on_event
-        self._parser = Parser(_UNLIMITED)
-        self.opened = False
-        self.inline_task: InlineTask[None] | None = None
 
-    direct = False
-    response = None
-
-    async def open(self) -> bool:
-        """Attach the timers. Returns `direct`."""
-        self.opened = True
-        self._timers.attach_sink(self)
-        return False
-
-    def flush(self) -> None:
-        """Return at once: nothing is sent."""
-
-    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
-        """Add all events. Raises the errors of `batches`."""
-        async for data in batches:
-            await self.write(data)
-
-    async def write(self, data: bytes) -> None:
-        """Add the events that `data` completes."""
-        for frame in self._parser.parse(data):
-            if frame.data is not None:
-                self._log.append(b"event: %b\ndata: %b\n\n" % (frame.event.encode(), frame.data))
-                self._on_event(frame.event, frame.data)
-
-    async def end(self, last: bytes) -> None:
-        """Add the events that `last` completes."""
-        await self.write(last)
-
-    def send_heartbeat(self) -> None:
-        """Return at once: readers send their own."""
-
-    def detach(self) -> None:
-        """Return at once."""
-
-    def abort(self) -> None:
-        """Return at once: writes do not wait."""
-
-    def close(self) -> None:
-        """Return at once."""
+    async def send(self, event: str, data: bytes) -> None:
+        """Add one event."""
+        self._log.append(b"event: %b\ndata: %b\n\n" % (event.encode(), data))
+        self._on_event(event, data)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
-from typing import Never, Protocol
+from typing import Protocol
 
-from dragoman.aio.downstream.event_log import EventLog, LoggedStream
+from dragoman.aio.downstream.event_log import EventLog
+from dragoman.aio.downstream.frame_sink import FrameSink
 from dragoman.aio.proxy_stream import ping_of
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.dialects import Dialect
-from dragoman.stages.base import Stage
 from dragoman.wire.sse import COMMENT, Frame, encode
 
 
@@ -25,7 +24,7 @@ class LogReader(Protocol):
         ...
 
 
-class NumberedStream(LoggedStream):
+class NumberedStream(FrameSink):
     """Writes one stream to a log, each event with the `id` line of `prefix` and its number, from 0.
 
     Comments are dropped, and so are ids of the upstream. Without a prefix, events have no ids.
@@ -37,42 +36,25 @@ class NumberedStream(LoggedStream):
         reader: The client of the log.
     """
 
-    __slots__ = ("_prefix", "_reader")
+    __slots__ = ("_log", "_prefix", "_reader")
 
     def __init__(self, log: EventLog, timers: StreamTimers, prefix: bytes, reader: LogReader) -> None:
-        super().__init__(log, timers, _ignore)
+        super().__init__(timers)
+        self._log = log
         self._prefix = prefix
         self._reader = reader
 
-    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
-        """Add all events. Raises the errors of `batches`."""
-        async for data in batches:
-            await self.write(data)
-        await self._add(self._parser.finish())
-
-    async def write(self, data: bytes) -> None:
-        """Add the events that `data` completes, as the reader reads them."""
-        await self._add(self._parser.parse(data))
-
-    async def end(self, last: bytes) -> None:
-        """Add the events that `last` completes, and what remains."""
-        await self._add(self._parser.parse(last))
-        await self._add(self._parser.finish())
-
-    async def _add(self, frames: Iterable[Frame]) -> None:
-        log, prefix = self._log, self._prefix
-        for frame in frames:
-            if frame.data is None:
-                continue
-            event = encode(frame)
-            if prefix:
-                # After the data: the last id of an event counts, and some clients expect `data` or `event` first.
-                event = b"%bid: %b%d\n\n" % (event[:-1], prefix, log.end)
-            if self._reader.must_wait(len(event)):
-                self._timers.writing()
-                await self._reader.wait(len(event))
-                self._timers.written()
-            log.append(event)
+    async def send(self, event: str, data: bytes) -> None:
+        """Add one event, once the reader has read enough."""
+        encoded = encode(Frame(event, data))
+        if self._prefix:
+            # After the data: the last id of an event counts, and some clients expect `data` or `event` first.
+            encoded = b"%bid: %b%d\n\n" % (encoded[:-1], self._prefix, self._log.end)
+        if self._reader.must_wait(len(encoded)):
+            self._timers.writing()
+            await self._reader.wait(len(encoded))
+            self._timers.written()
+        self._log.append(encoded)
 
 
 def numbered_ping_of(client: Dialect) -> bytes:
@@ -83,7 +65,3 @@ def numbered_ping_of(client: Dialect) -> bytes:
     """
     ping = ping_of(client)
     return ping[:-1] if ping == COMMENT else ping
-
-
-def _ignore(_: str, __: bytes) -> None:
-    return

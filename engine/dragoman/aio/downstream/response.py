@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Never, Protocol
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http import StreamWriter
@@ -29,7 +29,8 @@ from dragoman.aio.downstream.aiohttp_internals import (
 from dragoman.aio.downstream.hijack import HijackableConnection, reset
 from dragoman.aio.stream_timers import ClientGone, StreamTimers
 from dragoman.aio.trampoline import InlineTask
-from dragoman.stages.base import Stage
+from dragoman.stages.base import StreamDriver
+from dragoman.wire.sse import FrameBatch, encode_frames
 
 
 class EventStream(DeferredHeadersResponse):
@@ -135,14 +136,16 @@ class DownstreamResponse:
         except ConnectionError:
             return  # the client has disconnected; the next write raises
 
-    async def send_body(self, batches: AsyncGenerator[bytes, None], last_stage: Stage[Never, object]) -> None:
-        """Write the complete body, one write per batch or slice. `last_stage` is done when a batch is the last one.
+    async def send_body(self, frames: AsyncGenerator[FrameBatch, None], driver: StreamDriver) -> None:
+        """Write the complete body, one write per batch or slice. `driver` is done when a batch is the last one.
 
-        Raises ConnectionError if the client disconnects, and the errors of `batches`.
+        Raises ConnectionError if the client disconnects, and the errors of `frames`.
         """
         timers, transport = self._timers, self._transport
         if transport is None:
-            async for data in batches:
+            async for data in frames:
+                if type(data) is not bytes:
+                    data = encode_frames(data)
                 timers.writing()
                 if len(data) > WRITE_SLICE:
                     data = await self._write_slices(data)
@@ -154,12 +157,14 @@ class DownstreamResponse:
         last = b""
         size = 0
         try:
-            async for data in batches:
+            async for data in frames:
+                if type(data) is not bytes:
+                    data = encode_frames(data)
                 if (length := len(data)) > WRITE_SLICE:
                     data = await self._write_slices(data)
                     length = len(data)
                     timers.written()
-                if last_stage.done:
+                if driver.done:
                     last = data
                     break
                 if transport.is_closing():

@@ -6,8 +6,8 @@ without this module. A recorded stream pays for one more parser on each side.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
@@ -58,12 +58,9 @@ class Recording:
         """Return what records the upstream's side."""
         return _UpstreamSide(self, call)
 
-    async def sent(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Yield the batches that are sent to the client, and record them."""
-        async with aclosing(batches):
-            async for data in batches:
-                self.add("sent", data)
-                yield data
+    def sent(self, data: bytes) -> None:
+        """Record a batch that is sent to the client."""
+        self.add("sent", data)
 
     def json(self) -> Json:
         """Return the recording."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.proxy_stream import open_proxy_stream
+from dragoman.aio.proxy_stream import STOPPING, open_proxy_stream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects.directions import direction
 from dragoman.translate_request import Translation, translate
+from dragoman.wire.sse import encode_frames
 
 
 def _event(name: str, **fields: Any) -> bytes:
@@ -64,3 +65,44 @@ async def test_a_stop_sequence_ends_the_stream_and_its_upstream(stops: tuple[str
     assert got == expected
     assert answer.taken == taken
     assert (b'"stop"' in got) == (stops == ("STOP",))
+
+
+async def test_an_observer_gets_the_bytes_that_are_sent_and_those_of_the_error() -> None:
+    seen: list[bytes] = []
+    watch = StreamTimers(Timeouts())
+    stream = await open_proxy_stream(_translation(), _Answer(), watch)
+    stream.observe(seen.append)
+    sent = [await anext(stream.batches), await anext(stream.batches)]
+    await stream.batches.aclose()
+    sent.append(stream.error_tail(STOPPING))
+    watch.stop()
+    assert seen == sent
+    assert b"the gateway is shutting down" in sent[-1]
+    assert stream.error_tail(STOPPING) == b""
+
+
+async def test_a_stream_that_passes_through_ends_in_an_error_once() -> None:
+    asked = {"model": "m", "stream": True, "input": "hi"}
+    translation = translate(direction("responses", "responses"), json.dumps(asked).encode())
+    watch = StreamTimers(Timeouts())
+    stream = await open_proxy_stream(translation, _Answer(), watch)
+    assert await anext(stream.batches) == READS[0]
+    await stream.batches.aclose()
+    tail = stream.error_tail(STOPPING)
+    watch.stop()
+    assert tail.startswith(b"event: response.failed\n")
+    assert translation.failure is not None
+    assert translation.failure.reason == "stopping"
+    assert stream.driver.done
+    assert stream.error_tail(STOPPING) == b""
+
+
+async def test_frames_are_sent_as_the_writer_returned_them() -> None:
+    watch = StreamTimers(Timeouts())
+    stream = await open_proxy_stream(_translation(), _Answer(), watch)
+    frames = [batch async for batch in stream.frames]
+    watch.stop()
+    assert not isinstance(frames[0], bytes)
+    machine = _translation().stream_machine()
+    expected = b"".join([machine.feed(data) for data in READS]) + machine.finish()
+    assert b"".join(map(encode_frames, frames)) == expected

@@ -7,9 +7,8 @@ from typing import cast
 
 import pytest
 
-from dragoman.aio.stream_timers import ClientGone, StreamTimers, ToolStallDetector
+from dragoman.aio.stream_timers import ClientGone, StreamTimers
 from dragoman.aio.timeouts import Timeouts
-from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event, Ping
 from dragoman.errors import StreamTruncated, UpstreamTimeout
 from support.manual_clock import ManualClock
 
@@ -157,20 +156,13 @@ def test_a_side_that_went_is_noticed_within_a_second(reason: str) -> None:
     assert isinstance(error, ClientGone if reason == "left" else StreamTruncated)
 
 
-def _tool(index: int) -> BlockStart:
-    return BlockStart(index, "tool", call_id="c", name="look")
-
-
 def test_a_tool_call_that_does_not_move_on_is_a_stall_though_the_upstream_lives() -> None:
     under_test = TimersUnderTest(tool_stall=1.0)
-    tools = ToolStallDetector(under_test.timers)
-    batches: list[list[Event]] = [[_tool(1)], [Delta(1, "{")], [Delta(1, "}"), Delta(1, " ")]]
-    for batch in batches:
-        tools.check_frame(batch)
+    for _ in range(3):
+        under_test.timers.tool_progressed()
         under_test.timers.received()
         under_test.clock.advance(0.9)
     for _ in range(5):
-        tools.check_frame([Ping()])
         under_test.timers.received()
         under_test.clock.advance(0.1)
     at, error = under_test.only_failure()
@@ -180,8 +172,7 @@ def test_a_tool_call_that_does_not_move_on_is_a_stall_though_the_upstream_lives(
 
 def test_the_time_of_a_write_is_no_stall_of_a_call() -> None:
     under_test = TimersUnderTest(tool_stall=1.0)
-    tools = ToolStallDetector(under_test.timers)
-    tools.check_frame([_tool(0)])
+    under_test.timers.tool_progressed()
     under_test.clock.advance(0.5)
     under_test.timers.writing()
     under_test.clock.advance(30.0)
@@ -194,11 +185,9 @@ def test_the_time_of_a_write_is_no_stall_of_a_call() -> None:
 
 def test_calls_that_are_closed_do_not_stall() -> None:
     under_test = TimersUnderTest(tool_stall=1.0)
-    tools = ToolStallDetector(under_test.timers)
-    tools.check_frame([_tool(0), _tool(1), BlockEnd(0)])
-    assert tools.open_calls == {1}
-    tools.check_frame([BlockEnd(1), BlockStart(2, "text"), Delta(2, "done")])
-    assert not tools.open_calls
+    under_test.timers.tool_progressed()
+    under_test.clock.advance(0.5)
+    under_test.timers.tools_closed()
     under_test.clock.advance(20.0)
     assert not under_test.failed
 
@@ -220,7 +209,7 @@ def test_the_representation_shows_what_is_timed() -> None:
     under_test.clock.advance(2.0)
     assert repr(under_test.timers) == "<StreamTimers awaiting first byte idle=2.0s client=2.0s>"
     under_test.timers.stream_started()
-    ToolStallDetector(under_test.timers).check_frame([_tool(0)])
+    under_test.timers.tool_progressed()
     under_test.timers.writing()
     under_test.clock.advance(3.0)
     assert repr(under_test.timers) == "<StreamTimers streaming idle=5.0s client=5.0s tool=3.0s writing=3.0s>"

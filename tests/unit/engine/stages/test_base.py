@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Ping
+from dragoman.errors import Failure, FailureKind
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import ReplyPipeline
 from dragoman.stages.stream_machine import StreamMachine
@@ -57,7 +59,7 @@ BATCHES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), max_size
 
 
 class Relay:
-    """A stage that passes batches on; as an encoder it writes each item as a byte."""
+    """A stage that passes batches on; as a writer it writes each item as bytes."""
 
     def __init__(self, *, encode: bool = False) -> None:
         self.done = False
@@ -74,9 +76,13 @@ def built(specs: list[tuple[str, bool, int]]) -> list[Tagged]:
     return [Tagged(tag, hold=hold, stop_at=stop) for tag, hold, stop in specs]
 
 
+def pipeline(transforms: list[Tagged], writer: Any, validator: Any = None) -> Any:
+    """Return a pipeline that is fed batches of events."""
+    return ReplyPipeline(Relay(), Relay(), transforms, writer, validator)
+
+
 def through(transforms: list[Tagged], batches: list[list[Any]]) -> list[str]:
-    parser, reader, writer, encoder = Relay(), Relay(), Relay(), Relay(encode=True)
-    machine: Any = StreamMachine(ReplyPipeline(parser, reader, transforms, writer, encoder), ReplyContext("m"))
+    machine: Any = StreamMachine(pipeline(transforms, Relay(encode=True)), ReplyContext("m"))
     out = b""
     for batch in batches:
         out += machine.feed(batch)
@@ -101,3 +107,48 @@ def test_the_machine_finishes_the_stages_after_one_that_is_done() -> None:
     stages = [Tagged("a", stop_at=1), Tagged("b", hold=True)]
     assert through(stages, [[1], [2]]) == ["1", "'b'"]
     assert [stage.finished for stage in stages] == [0, 1]
+
+
+def tool(index: int) -> BlockStart:
+    return BlockStart(index, "tool", call_id="c", name="look")
+
+
+def test_a_pipeline_knows_whether_a_tool_call_is_open_and_has_progressed() -> None:
+    driver = pipeline([], Relay())
+    for batch, is_open, progressed in (
+        ([Delta(0, "text")], False, False),
+        ([tool(1), tool(2), BlockEnd(1)], True, True),
+        ([Ping()], True, False),
+        ([Delta(2, "{")], True, True),
+        ([Delta(2, "}"), Delta(2, " ")], True, True),
+        ([BlockEnd(2), BlockStart(3, "text"), Delta(3, "done")], False, False),
+        ([Delta(3, "more")], False, False),
+    ):
+        driver.progressed = False
+        assert driver.feed(batch) == batch
+        assert (driver.tool_open, driver.progressed and driver.tool_open) == (is_open, progressed)
+
+
+def test_a_failure_ends_a_pipeline_without_what_its_transforms_hold() -> None:
+    failure = Failure(FailureKind.API, "gone", 502)
+    held, writer = Tagged("held", hold=True), Tagged(stop_at=2)
+    driver = pipeline([held], writer)
+    assert driver.feed([Delta(0, "one")]) == []
+    (error,) = driver.fail(failure)
+    assert error.failure is failure
+    assert held.held
+
+
+def test_a_pipeline_that_has_ended_does_not_fail() -> None:
+    driver = pipeline([], Tagged(stop_at=1))
+    assert driver.feed([Delta(0, "one")])
+    assert driver.done
+    assert driver.fail(Failure(FailureKind.API, "gone", 502)) == []
+
+
+def test_the_validator_gets_all_frames_and_the_end_once() -> None:
+    validator = Tagged()
+    driver = pipeline([], Tagged(stop_at=3), validator)
+    for batch in ([1], [2, 3]):
+        assert driver.feed(batch) == batch
+    assert (validator.count, validator.finished) == (3, 1)

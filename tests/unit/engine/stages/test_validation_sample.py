@@ -57,7 +57,7 @@ def streamed(validate: bool | Callable[[], bool]) -> Translation:
 def test_the_names_of_the_stages_choose_nothing() -> None:
     counted = _Counted()
     assert streamed(counted).stage_names()[-1] == "OutputValidator"
-    assert streamed(False).stage_names()[-1] == "Encoder"
+    assert streamed(False).stage_names()[-1] == "ChatWriter"
     assert counted.calls == 0
 
 

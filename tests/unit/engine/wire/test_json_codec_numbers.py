@@ -19,7 +19,7 @@ from dragoman.dialects.all_codecs import CODECS
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps, has_long_number, loads, loads_exact
-from dragoman.wire.sse import Encoder
+from dragoman.wire.sse import encode_frames
 from support import samples
 from support.directions import CROSS, judge, translated
 from support.responses_samples import response
@@ -123,7 +123,7 @@ REPLY = Reply("r_1", "m", [ToolCall("c", "f", SPELLED, ("content", 0))], Stop(St
 def test_the_text_of_arguments_leaves_as_it_came(client: Dialect) -> None:
     codec = direction(client, client).client
     context = ReplyContext("m", include_usage=True)
-    streamed = Encoder().feed(codec.writer(context).feed(events_of(REPLY)))
+    streamed = encode_frames(codec.writer(context).feed(events_of(REPLY)))
     assert [call.arguments for call in judge(client, streamed).calls] == [SPELLED]
     whole = dumps(codec.write_reply(REPLY, context)).decode()
     assert SPELLED in (whole if client is Dialect.MESSAGES else whole.replace("\\", ""))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dragoman.errors import LimitExceeded
 from dragoman.limits import Limits
 from dragoman.wire import sse
-from dragoman.wire.body_opening import document_in
-from dragoman.wire.sse import COMMENT, Encoder, Frame, OddFrame, Parser, encode
+from dragoman.wire.body_opening import BOM, document_in
+from dragoman.wire.sse import COMMENT, Frame, OddFrame, Parser, decode_frames, encode, encode_frames
 from oracles.grammar import sse as judge
 from support.frames import frames_of
 from support.strategies import split_at, splits, texts
@@ -435,12 +435,34 @@ def test_encode() -> None:
     assert b"id" not in encode(OddFrame("e", b"1", id="7", retry=5)), (
         "an id before a lone comment crashes the OpenAI SDK"
     )
-    encoder = Encoder()
     assert (
-        encoder.feed([Frame("", b"1"), Frame("", None), Frame("", b"2")]) == b"data: 1\n\n" + COMMENT + b"data: 2\n\n"
+        encode_frames([Frame("", b"1"), b"id: 7\n\n", Frame("", None), Frame("", b"2")])
+        == b"data: 1\n\nid: 7\n\n" + COMMENT + b"data: 2\n\n"
     )
-    assert encoder.feed([]) == encoder.finish() == b""
-    assert not encoder.done
+    assert encode_frames(b"data: 1\n\n") == b"data: 1\n\n"
+    assert encode_frames([]) == b""
+
+
+def test_encoded_frames_of_a_batch_are_taken_apart() -> None:
+    written = Frame("a", b"1")
+    found = [*decode_frames([written, b"event: b\ndata: 2\n\n: hi\n\ndata: 3\n\n", Frame("", None)])]
+    assert found[0] is written
+    assert [(frame.event, frame.data) for frame in found[1:]] == [("b", b"2"), ("", None), ("", b"3"), ("", None)]
+    assert [*decode_frames([])] == [*decode_frames(b"")] == []
+
+
+@given(st.lists(st.sampled_from(("a", "")), min_size=1), st.sampled_from((b"\n", b"\r\n", b"\r")), st.booleans())
+def test_law_batches_of_any_upstream_are_taken_apart(names: list[str], end: bytes, marked: bool) -> None:
+    """The line feed of the last CR LF may be in the next batch, and the first batch may have a byte order mark."""
+    frames = [Frame(name, b'{"n":%d}' % number) for number, name in enumerate(names)]
+    batches = [encode(frame).replace(b"\n", end) for frame in frames]
+    if marked:
+        batches[0] = BOM + batches[0]
+    assert [frame for batch in batches for frame in decode_frames(batch)] == frames
+    late = [batch.removesuffix(b"\n") if end == b"\r\n" else batch for batch in batches]
+    if end == b"\r\n":
+        late[1:] = [b"\n" + batch for batch in late[1:]]
+    assert [frame for batch in late for frame in decode_frames(batch)] == frames
 
 
 @given(
@@ -454,7 +476,7 @@ def test_encode() -> None:
     st.data(),
 )
 def test_law_what_is_encoded_is_read_back(rows: list[tuple[str, bytes | None]], data: st.DataObject) -> None:
-    stream = Encoder().feed([Frame(event, payload) for event, payload in rows])
+    stream = encode_frames([Frame(event, payload) for event, payload in rows])
     judge.written(stream)
     expected: list[Seen] = []
     for event, payload in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Any
 
 from dragoman.aio import CallObserver, UpstreamRequest
@@ -26,10 +26,8 @@ class Recorder:
     def observe(self, call: UpstreamRequest) -> CallObserver:
         return CallObserver()
 
-    async def sent(self, batches: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        async for data in batches:
-            self.batches.append(data)
-            yield data
+    def sent(self, data: bytes) -> None:
+        self.batches.append(data)
 
 
 async def test_a_recorder_gets_what_is_sent() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.aio import EventLog, LogBudget, LoggedStream, StreamTimers, Timeouts
+from dragoman.wire.sse import Frame, FrameBatch
 
 
 def frame(number: int, size: int = 10) -> bytes:
@@ -101,10 +102,9 @@ async def test_a_stream_is_logged_event_by_event() -> None:
     timers = StreamTimers(Timeouts())
     stream = LoggedStream(log, timers, lambda event, data: seen.append((event, data)))
 
-    async def batches() -> AsyncGenerator[bytes, None]:
-        yield b'event: a\ndata: {"n":'
-        yield b"1}\n\n: comment\n\nevent: b\n"
-        yield b"data: 2\n\n"
+    async def batches() -> AsyncGenerator[FrameBatch, None]:
+        yield b'event: a\ndata: {"n":1}\n\n: comment\n\n'
+        yield [Frame("b", b"2"), Frame("", None)]
 
     assert await stream.open() is stream.direct is False
     assert stream.opened

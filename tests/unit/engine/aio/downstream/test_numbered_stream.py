@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.aio import EventLog, NumberedStream, StreamTimers, Timeouts, numbered_ping_of
 from dragoman.dialects import Dialect
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse import Frame, FrameBatch, Parser
 from support.verdicts import golden, goldens
 
 NAMES = tuple(name for dialect in Dialect for name in goldens(dialect))
@@ -28,14 +28,14 @@ class Reader:
         raise AssertionError
 
 
-async def logged(pieces: Iterable[bytes], prefix: bytes = b"req_1.") -> EventLog:
-    """The log of a stream that arrives in these pieces."""
+async def logged(frames: Iterable[FrameBatch], prefix: bytes = b"req_1.") -> EventLog:
+    """The log of a stream that arrives in these batches."""
     log, timers = EventLog(10_000_000), StreamTimers(Timeouts())
     stream = NumberedStream(log, timers, prefix, Reader())
 
-    async def batches() -> AsyncGenerator[bytes, None]:
-        for piece in pieces:
-            yield piece
+    async def batches() -> AsyncGenerator[FrameBatch, None]:
+        for batch in frames:
+            yield batch
 
     assert await stream.open() is stream.direct is False
     await stream.send_body(batches(), None)  # type: ignore[arg-type]
@@ -43,13 +43,16 @@ async def logged(pieces: Iterable[bytes], prefix: bytes = b"req_1.") -> EventLog
     return log
 
 
-@given(st.sampled_from(NAMES), st.lists(st.floats(0, 1), max_size=8))
-async def test_each_event_of_a_recorded_stream_has_its_number_however_it_is_split(
-    name: str, shares: list[float]
+@given(st.sampled_from(NAMES), st.lists(st.floats(0, 1), max_size=8), st.booleans())
+async def test_each_event_of_a_recorded_stream_has_its_number_however_it_is_batched(
+    name: str, shares: list[float], parsed: bool
 ) -> None:
     data = golden(name)
-    cuts = [0, *sorted(int(share * len(data)) for share in shares), len(data)]
-    log = await logged(data[start:end] for start, end in pairwise(cuts))
+    sent: list[Frame | bytes] = [frame + b"\n\n" for frame in data[:-2].split(b"\n\n")]
+    if parsed:
+        sent = [*Parser().parse(data)]
+    cuts = [0, *sorted(int(share * len(sent)) for share in shares), len(sent)]
+    log = await logged(sent[start:end] for start, end in pairwise(cuts))
     whole = log.read(0)
     assert re.sub(rb"id: req_1\.\d+\n", b"", whole) == data
     frames = [frame for frame in Parser().parse(whole) if frame.data is not None]
@@ -63,10 +66,12 @@ async def test_each_event_of_a_recorded_stream_has_its_number_however_it_is_spli
 
 async def test_what_upstreams_send_besides_events() -> None:
     """Comments and ids of the upstream are dropped, lines of data stay, and a last blank line is added."""
-    log = await logged([b": hi\n\nid: 7\nretry: 5\nevent: a\r\ndata: 1\r\nda", b"ta: 2\r\n\r\ndata: [DONE]"])
+    log = await logged(
+        [b"\xef\xbb\xbf: hi\n\nid: 7\nretry: 5\nevent: a\r\ndata: 1\r\ndata: 2\r\n\r", b"\n\ndata: [DONE]\r\r"]
+    )
     assert log.read(0) == b"event: a\ndata: 1\ndata: 2\nid: req_1.0\n\ndata: [DONE]\nid: req_1.1\n\n"
     log, timers = EventLog(1000), StreamTimers(Timeouts())
-    await NumberedStream(log, timers, b"req_1.", Reader()).end(b"data: 1\n\ndata: 2")
+    await NumberedStream(log, timers, b"req_1.", Reader()).end(b"data: 1\n\ndata: 2\n\n")
     timers.stop()
     assert log.read(0) == b"data: 1\nid: req_1.0\n\ndata: 2\nid: req_1.1\n\n"
 

@@ -16,6 +16,7 @@ from dragoman.aio.batch_slices import WRITE_SLICE
 from dragoman.aio.downstream.response import DownstreamResponse, EventStream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
+from dragoman.errors import Failure
 from support.waiting import turns
 
 PING = b": ping\n\n"
@@ -61,15 +62,18 @@ class Socket:
 
 
 class Last:
-    """The last stage: done when the test sets it."""
+    """A driver that is done when the test sets it."""
 
     done = False
 
-    def feed(self, batch: object, /) -> object:
-        return batch
+    def feed(self, data: bytes, /) -> bytes:
+        return data
 
-    def finish(self) -> object:
-        return None
+    def finish(self) -> bytes:
+        return b""
+
+    def fail(self, failure: Failure, /) -> bytes:
+        return b""
 
 
 class Stage:

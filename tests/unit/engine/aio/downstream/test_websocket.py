@@ -14,6 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 from dragoman.aio.downstream.websocket import WebSocketStream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
+from dragoman.wire.sse import FrameBatch, Parser
 from support.waiting import turns
 
 
@@ -52,29 +53,32 @@ def stream_to(
     return sink, timers
 
 
-async def batches(*pieces: bytes) -> AsyncGenerator[bytes, None]:
-    for piece in pieces:
-        yield piece
+async def batches(*frames: FrameBatch) -> AsyncGenerator[FrameBatch, None]:
+    for batch in frames:
+        yield batch
 
 
 FRAMES = (
-    b'event: response.created\ndata: {"type":"response.created"}\n\n'
-    b": keep-alive\n\n"
-    b'data: {"text":"\xe2\x80\xa8"}\n\n'
-    b"data: [DONE]\n\n"
+    b'event: response.created\ndata: {"type":"response.created"}\n\n',
+    b": keep-alive\n\n",
+    b'data: {"text":"\xe2\x80\xa8"}\n\n',
+    b"data: [DONE]\n\n",
 )
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-async def test_each_event_is_a_message(size: int) -> None:
+@pytest.mark.parametrize(
+    "sent",
+    [FRAMES, (b"".join(FRAMES),), tuple([frame] for frame in Parser().parse(b"".join(FRAMES)))],
+    ids=["encoded", "in one batch", "frames"],
+)
+async def test_each_event_is_a_message(sent: tuple[FrameBatch, ...]) -> None:
     """Comments and `[DONE]` are none."""
     socket, events = Socket(), list[tuple[str, bytes]]()
     sink, timers = stream_to(socket, events=events)
     assert not sink.opened
     assert not await sink.open()
     assert sink.opened
-    pieces = [FRAMES[at : at + size] for at in range(0, len(FRAMES), size)]
-    await sink.send_body(batches(*pieces), cast("Any", None))
+    await sink.send_body(batches(*sent), cast("Any", None))
     await sink.end(b"")
     sink.close()
     timers.stop()
@@ -127,7 +131,7 @@ async def test_a_client_that_has_disconnected_ends_the_stream() -> None:
     socket.gone = True
     sink, timers = stream_to(socket)
     with pytest.raises(ConnectionResetError):
-        await sink.send_body(batches(FRAMES), cast("Any", None))
+        await sink.send_body(batches(*FRAMES), cast("Any", None))
     timers.stop()
 
 

@@ -31,7 +31,7 @@ from dragoman.dialects.chat.stream.writer import ChatWriter as Writer
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Encoder
+from dragoman.wire.sse import encode_frames
 from oracles.grammar import Accumulated, chat
 from support import canonical
 from support.frames import frames_of
@@ -48,7 +48,7 @@ def context(**settings: Any) -> ReplyContext:
 
 
 def written(*events: Event, into: ReplyContext | None = None) -> bytes:
-    return Encoder().feed(Writer(into or context()).feed(list(events)))
+    return encode_frames(Writer(into or context()).feed(list(events)))
 
 
 def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
@@ -223,7 +223,7 @@ def test_annotations_come_once_with_the_extent_of_their_text() -> None:
 def test_T22_an_error_is_the_last_frame_and_there_is_no_done() -> None:
     into = context()
     writer = Writer(into)
-    data = Encoder().feed(writer.feed([START, BlockStart(0, "tool", "a", "f"), Error(FAILURE), End()]))
+    data = encode_frames(writer.feed([START, BlockStart(0, "tool", "a", "f"), Error(FAILURE), End()]))
     assert chat.check(data, include_usage=True).error == {
         "message": "busy",
         "type": "service_unavailable_error",

@@ -33,7 +33,7 @@ from dragoman.dialects.messages.stream.writer import _empty_block, _text_prefix
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Encoder, Frame
+from dragoman.wire.sse import Frame, encode_frames
 from oracles.grammar import Accumulated, messages
 from support import canonical
 from support.frames import frames_of
@@ -60,13 +60,11 @@ def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
 
 def told(*events: Event, into: ReplyContext | None = None) -> Accumulated:
     into = into or context()
-    return messages.check(
-        Encoder().feed(frames(*events, into=into)), overlapping=into.knobs.block_order == "interleave"
-    )
+    return messages.check(encode_frames(frames(*events, into=into)), overlapping=into.knobs.block_order == "interleave")
 
 
 def test_the_first_event_in_full() -> None:
-    assert Encoder().feed(frames(START)) == (
+    assert encode_frames(frames(START)) == (
         b"event: message_start\n"
         b'data: {"type":"message_start","message":{"id":"msg_x","type":"message","role":"assistant",'
         b'"model":"client-model","content":[],"stop_reason":null,"stop_sequence":null,'

@@ -14,7 +14,7 @@ from dragoman.dialects.responses.stream.observer import ResponsesObserver as Obs
 from dragoman.errors import FailureKind, StreamTruncated
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import Encoder, Frame, Parser, encode
+from dragoman.wire.sse import Frame, Parser, encode, encode_frames
 from oracles.grammar import responses
 from oracles.grammar.responses import check_response
 from support.mutations import mutated_json
@@ -105,7 +105,7 @@ def test_T22_an_error_event_waits_for_the_terminal_that_agents_read(error: Json)
     events = numbered(created(), {"type": "error", **error}, terminal)
     observer = watch(*events[:2])
     assert (observer.closed, observer.failure is not None, observer.violations) == (False, True, [])
-    data = Encoder().feed(frames(*events))
+    data = encode_frames(frames(*events))
     stage = Passthrough(Observer())
     assert stage.feed(data) + stage.finish() == data
 
@@ -209,7 +209,7 @@ def test_with_nothing_seen_the_error_is_a_valid_snapshot_all_the_same() -> None:
 
 def test_our_error_names_the_model_as_the_client_knows_it() -> None:
     stage = Passthrough(Observer(), JsonStringRewriter("client's", ("response", "model"), ("model",)))
-    stage.feed(Encoder().feed(frames(*WHOLE[:3])))
+    stage.feed(encode_frames(frames(*WHOLE[:3])))
     last = json.loads(Parser().parse(stage.finish())[-1].data or b"")
     assert last["response"]["model"] == "client's"
 

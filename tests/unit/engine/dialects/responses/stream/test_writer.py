@@ -30,7 +30,7 @@ from dragoman.errors import Failure, FailureKind, StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Encoder, Frame
+from dragoman.wire.sse import Frame, encode_frames
 from oracles.grammar import responses
 from support.frames import frames_of
 
@@ -67,7 +67,7 @@ def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
 def checked(*events: Event, into: ReplyContext | None = None) -> list[Json]:
     """The payloads of a whole stream, which the grammar must like."""
     into = into or context()
-    responses.check(Encoder().feed(frames(*events, into=into)))
+    responses.check(encode_frames(frames(*events, into=into)))
     return payloads(*events, into=context(**{name: getattr(into, name) for name in ("knobs", "envelope", "echo")}))
 
 

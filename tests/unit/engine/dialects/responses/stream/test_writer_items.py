@@ -31,7 +31,7 @@ from dragoman.errors import StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Encoder
+from dragoman.wire.sse import encode_frames
 from oracles.grammar import responses
 from support.frames import frames_of
 
@@ -55,7 +55,7 @@ def whole(*events: Event, into: ReplyContext | None = None, reason: StopReason =
     """The payloads between the opening and the terminal event of a stream that the grammar likes; items in the end."""
     given = [START, *events, Finish(Stop(reason), Usage(1, 0, 0, 1, 0)), End()]
     frames = frames_of(Writer(into or context()).feed(given))
-    responses.check(Encoder().feed(frames))
+    responses.check(encode_frames(frames))
     written = [json.loads(frame.data) for frame in frames if frame.data is not None]
     return [*written[2:-1], {"output": written[-1]["response"]["output"]}]
 

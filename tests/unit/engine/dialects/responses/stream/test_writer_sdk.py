@@ -18,7 +18,7 @@ from dragoman.canonical.events import Event
 from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Encoder, Frame
+from dragoman.wire.sse import Frame, encode_frames
 from oracles.grammar import open_responses, responses
 from support import canonical
 from support.frames import frames_of
@@ -53,7 +53,7 @@ def test_every_stream_satisfies_the_open_responses_schema(events: list[Event], s
 
 @given(streams, surfaces)
 def test_T01_T02_T23_every_stream_keeps_the_grammar_and_has_the_same_content(events: list[Event], surface: str) -> None:
-    found = responses.check(Encoder().feed(written(events, context(surface))), own=True)
+    found = responses.check(encode_frames(written(events, context(surface))), own=True)
     meant = canonical.check(events)
     if meant.error is not None:
         assert found.error is not None
