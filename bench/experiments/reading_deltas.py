@@ -30,7 +30,6 @@ import orjson
 
 from dragoman.canonical.events import Delta
 from dragoman.wire.delta_template import VaryingKeys, learn
-from dragoman.wire.sse import Frame
 
 HEAD = (
     b'{"id":"chatcmpl-x","object":"chat.completion.chunk","created":1,"model":"m","service_tier":"default",'
@@ -61,7 +60,7 @@ def by_regex() -> Callable[[], tuple[str, bytes]]:
 
 
 def by_template(data: bytes) -> Callable[[], tuple[str, bytes]]:
-    template = learn(Frame("", PAYLOAD), Delta(0, " word"), VaryingKeys())
+    template = learn(b"", PAYLOAD, Delta(0, " word"), VaryingKeys())
     assert template is not None
 
     def read() -> tuple[str, bytes]:
@@ -111,8 +110,8 @@ def main() -> None:
         print(f"{name:18} {seconds / best['loads']:5.2f} ×   {seconds * 1e9:6.0f} ns")
     once = min(timeit.repeat(by_regex, setup=re.purge, number=1, repeat=20))
     print(f"{'regex, compiling':18} {once / best['loads']:5.0f} ×")
-    frame, delta = Frame("", PAYLOAD), Delta(0, " word")
-    learning = min(timeit.repeat(lambda: learn(frame, delta, VaryingKeys()), number=20, repeat=20)) / 20
+    delta = Delta(0, " word")
+    learning = min(timeit.repeat(lambda: learn(b"", PAYLOAD, delta, VaryingKeys()), number=20, repeat=20)) / 20
     print(f"{'template, learning':18} {learning / best['loads']:5.1f} ×")
 
 

@@ -34,11 +34,21 @@ from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.violation import Violation
 from dragoman.tokens.stream_usage import CHARACTERS
-from dragoman.wire.body_opening import Opening, begins_document
+from dragoman.wire.body_opening import BOM, Opening, begins_document
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
+from dragoman.wire.frame_scanner import (
+    FRAME,
+    after_line_ends,
+    complete_frames,
+    data_of,
+    next_frame,
+    parse_frame,
+    usual_frame,
+    with_data,
+)
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import COMMENT, CR, Frame, Parser, encode, frame_at, is_blank
+from dragoman.wire.sse import COMMENT, CR, Frame, Parser, encode, is_blank
 
 Edit = tuple[int, int, bytes]
 """A replacement of bytes: start, end, new bytes."""
@@ -198,12 +208,6 @@ def _is_packed(payload: Json, failure: Failure) -> bool:
     return type(text) is str and "{" in text and tidy(text.strip()) != failure.message
 
 
-_BOM = b"\xef\xbb\xbf"
-_BOM_DATA = _BOM + b"data:"
-_LINE_ENDS = re.compile(rb"[\r\n]+")
-_LINE_END = re.compile(rb"(\r\n|\n|\r)")
-_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
-_COLON: Final = 58
 _USUAL_BEGINNINGS: Final = (b"data:", b"event:")
 
 
@@ -294,7 +298,7 @@ class Passthrough:
                 self.done = True
                 return self.error(LimitExceeded("reply_body", self._limits.reply_body, upstream=True).failure)
         if self._held or not data.endswith(b"\n\n"):
-            data = self._whole(data)
+            data, self._held = complete_frames(self._held, data)
         elif (template := self._templates.template) is not None and len(data) <= self._longest:
             run = template.run(data)
             if run is not None:
@@ -349,27 +353,6 @@ class Passthrough:
         self._document = bytearray(data[at:])
         return data[:at]
 
-    def _whole(self, data: bytes) -> bytes:
-        """Returns the frames that `data` completes, and the blank lines after them. The rest is held."""
-        held, start = self._held, 0
-        joined: bytes | bytearray = data
-        if held:
-            assert isinstance(held, bytearray)
-            start = len(held) - 1
-            held += data
-            joined = held
-        end = joined.rfind(b"\n\n", start) + 2
-        if CR in data:
-            end = max(end, joined.rfind(b"\n\r", start) + 2, joined.rfind(b"\r\r", start) + 2)
-        if end == 1:
-            if held:
-                return b""
-            end = 0
-        if (more := _LINE_ENDS.match(joined, end)) is not None:
-            end = more.end()
-        self._held = bytearray(joined[end:]) if end < len(joined) else b""
-        return bytes(joined[:end])
-
     def _observe(self, data: bytes, at: int, edits: list[Edit]) -> tuple[int, Failure | None]:
         """Observes complete frames from `at` on, and adds replacements of frames to `edits`.
 
@@ -383,9 +366,8 @@ class Passthrough:
             if data.startswith(b"\n"):
                 edits.append((0, 1, b""))
         while at < size:
-            first = data[at]
-            if first in b"\r\n" and (blank := _LINE_ENDS.match(data, at)) is not None:
-                at = blank.end()
+            if data[at] in b"\r\n":
+                at = after_line_ends(data, at)
                 self._first = False
                 continue
             if (
@@ -400,24 +382,10 @@ class Passthrough:
                 self.begun = observer.progressed = True
                 at = template.end
                 continue
-            stop, end = _end_of_frame(data, at, odd)
+            line, stop, end = next_frame(data, at, odd)
             if measured and (fault := self._too_long(data[at:stop])) is not None:
                 return at, fault
-            if first == _COLON and not odd and data.find(b"\n", at) == stop and data[at:stop].isascii():  # a comment
-                if (other := observer.instead_of_comment()) is not None:
-                    edits.append((at, end, other))
-                at = end
-                self._first = False
-                continue
-            templates.template = None
-            plain = not (measured or self._first)
-            if not plain:
-                frames = self._parse(data[at:end])
-            elif odd:
-                lines = data[at:stop].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-                frames, _ = frame_at(lines + b"\n\n", 0, self._limits)
-            else:
-                frames, _ = frame_at(data, at, self._limits)
+            frames = self._frames(data, at, line, stop, end)
             for frame in frames:
                 if frame.fault is not None:
                     return at, frame.fault.failure
@@ -427,6 +395,7 @@ class Passthrough:
                     elif len(frames) == 1 and (other := observer.instead_of_comment()) is not None:
                         edits.append((at, end, other))
                     continue
+                templates.template = None
                 if frame.id is not None:
                     self._numbered = True
                 if frame.bare:
@@ -454,11 +423,18 @@ class Passthrough:
                 self.begun = True
                 if type(text := observer.sole_text) is str and text:
                     self._deltas += 1
-                    if plain and not odd:
-                        templates.learn(frame, Delta(0, text))
+                    if line >= 0:
+                        templates.learn(data[at:line], frame.data, Delta(0, text))
                         self._note_heads(frame.data)
             at = end
         return at, None
+
+    def _frames(self, data: bytes, at: int, line: int, stop: int, end: int) -> Sequence[Frame]:
+        """Returns the frames of the complete frame at these places. The first one may begin with a byte order mark."""
+        first, self._first = self._first, False
+        if line >= 0:
+            return (usual_frame(data, at, line, stop),)
+        return parse_frame(data[at:end].removeprefix(BOM) if first else data[at:end], self._limits)
 
     def _observe_bare(self, data: bytes) -> bool:
         """Observes JSON without a field name. Returns False if it is no error: clients ignore it."""
@@ -511,12 +487,11 @@ class Passthrough:
             return encode(self.observer.error_frame(failure, self._request_id))
         return encode(Frame(frame.event, clean)) if clean is not frame.data else None
 
-    def _parse(self, data: bytes) -> list[Frame]:
-        """Returns the frames of some lines. Only the first frame of a stream may begin with a byte order mark."""
+    def _parse_last(self, data: bytes) -> list[Frame]:
+        """Returns the frames of a last, incomplete frame."""
         parser = Parser(self._limits, bare=True)
         if not self._first:
             parser.skip_opening()
-        self._first = False
         return parser.parse(data) + parser.finish()
 
     def _note_heads(self, data: bytes) -> None:
@@ -564,7 +539,7 @@ class Passthrough:
         if (fault := self._too_long(held)) is not None:
             return self.error(fault)
         sound = False
-        for frame in self._parse(held) if held else ():
+        for frame in self._parse_last(held) if held else ():
             if frame.fault is not None:
                 sound = False
             elif frame.data and is_blank(frame.data):
@@ -644,32 +619,15 @@ class Passthrough:
         return self.error(redact_failure(failure, self._secrets))
 
     def _rename(self, data: bytes) -> bytes:
-        """Returns complete frames with the model's name replaced. A frame's data may be on several lines."""
-        assert self._renamer is not None
-        parts = _LINE_END.split(data) if CR in data else []
-        lines = parts[::2] or data.split(b"\n")
-        frame: list[int] = []
-        for number, line in enumerate(lines):
-            if line.startswith((b"data:", _BOM_DATA)):
-                frame.append(number)
-            elif frame and not line:
-                self._rename_frame(lines, frame)
-                frame = []
-        if frame:
-            self._rename_frame(lines, frame)
-        if parts:
-            parts[::2] = lines
-            return b"".join(parts)
-        return b"\n".join(lines)
+        """Returns complete frames with the model's name replaced."""
+        return FRAME.sub(self._renamed, data)
 
-    def _rename_frame(self, lines: list[bytes], numbers: list[int]) -> None:
+    def _renamed(self, found: re.Match[bytes]) -> bytes:
         assert self._renamer is not None
-        cuts = [8 if lines[number].startswith(_BOM_DATA) else 5 for number in numbers]
-        payload = b"\n".join([lines[number][cut:] for number, cut in zip(numbers, cuts, strict=True)])
-        renamed = self._renamer.apply(payload)
-        if renamed is not payload:
-            for number, cut, line in zip(numbers, cuts, renamed.split(b"\n"), strict=True):
-                lines[number] = lines[number][:cut] + line
+        frame = found[0]
+        data = data_of(frame)
+        renamed = self._renamer.apply(data)
+        return frame if renamed is data else with_data(frame, renamed)
 
 
 def ended(frame: bytes) -> bytes:
@@ -683,13 +641,3 @@ def ended(frame: bytes) -> bytes:
 
 def _no_replay(reply: bytes) -> bytes:
     raise UpstreamProtocolError("upstream answered with a complete reply instead of a stream")
-
-
-def _end_of_frame(data: bytes, at: int, odd: bool) -> tuple[int, int]:
-    """Returns the ends of the frame at `at` and of its blank line. `odd` is True if some lines end with CR."""
-    if not odd:
-        stop = data.find(b"\n\n", at)
-        return stop, stop + 2
-    blank = _BLANK_LINE.search(data, at)
-    assert blank is not None, "only whole frames are observed"
-    return blank.span()

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from dragoman.canonical.events import Delta, TextRun, text_run
-from dragoman.wire.sse import LF, Frame
+from dragoman.wire.sse import LF
 
 _PROBE: Final = "\u2402 a text that no server sends \u2403"
 _PROBE_LITERAL: Final = orjson.dumps(_PROBE)
@@ -206,8 +206,11 @@ class TemplateCache:
         self._skipped = 0
         self.template: DeltaTemplate | None = None
 
-    def learn(self, frame: Frame, delta: Delta) -> bool:
-        """Learns the template of a frame that was read as one delta. Returns True if there is a template now."""
+    def learn(self, head: bytes, data: bytes, delta: Delta) -> bool:
+        """Learns the template of a frame that was read as one delta. Returns True if there is a template now.
+
+        `head` is its event line, `data` its data.
+        """
         if self.fruitless < 0:
             self.fruitless += 1
             return False
@@ -217,17 +220,17 @@ class TemplateCache:
                 return False
             self._skipped = 0
         self.fruitless += 1
-        self.template = learn(frame, delta, self._varying)
+        self.template = learn(head, data, delta, self._varying)
         return self.template is not None
 
 
-def learn(frame: Frame, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | None:
+def learn(head: bytes, data: bytes, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | None:
     """Returns the template of a frame that was read as `delta`, or None if the place of its text is ambiguous.
 
-    The frame is valid JSON, and `delta` has the text of one of its values.
+    `head` is the frame's event line, b"" if it has none. `data` is valid JSON, and `delta` has the text of one of its
+    values.
     """
-    data, text = frame.data, delta.text
-    assert data is not None
+    text = delta.text
     try:
         literal = orjson.dumps(text)
     except TypeError:  # half a surrogate pair
@@ -237,8 +240,7 @@ def learn(frame: Frame, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | N
     before, _, after = data.partition(literal)
     if not _is_sole_value(data, before, after, text):
         return None
-    name = b"event: %b\n" % frame.event.encode() if frame.event else b""
-    heads, tails = _split(name + b"data: " + before, varying.number, rb"(\d+)"), [after + _END]
+    heads, tails = _split(head + b"data: " + before, varying.number, rb"(\d+)"), [after + _END]
     if len(heads) == 1 and len(tails := _split(tails[0], varying.number, rb"(\d+)")) == 1:
         tails = _split(tails[0], varying.padding, rb'"([0-9A-Za-z]+)"')
     return DeltaTemplate(delta.index, heads, tails)

@@ -13,7 +13,6 @@ A body that begins with JSON is no event stream, whatever its content type: it c
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -31,8 +30,6 @@ LF, CR = b"\n\r"
 
 _BARE = (b"{", b"[")
 """The first byte of an object or array."""
-_EMPTY_LINES = re.compile(rb"\n+")
-_FURTHER_EMPTY_LINES = re.compile(rb"\n{3,}")
 _USUAL_BEGINNINGS = (b"data:", b"event:")
 
 
@@ -123,8 +120,8 @@ class Parser:
     """Parses bytes into frames. `finish` returns a last frame without its blank line, which some servers omit.
 
     With `whole`, frames that arrive complete are not parsed here: `feed` returns their bytes, blank lines included,
-    instead of a list or as one item of it. A reader may match them with a delta template; `frame_at` parses one. With
-    `bare`, objects and arrays without a field name are frames, too.
+    instead of a list or as one item of it: a reader matches them with a delta template, or reads them with
+    `frame_scanner`. With `bare`, objects and arrays without a field name are frames, too.
     """
 
     __slots__ = (
@@ -179,30 +176,23 @@ class Parser:
             return self.parse(data)
         if not self._held and data.endswith(b"\n\n") and len(data) <= self._longest:
             return data
-        if self.done:
-            return []
-        if not self._begun:
-            if self._partial or self._opening or not data.startswith(_USUAL_BEGINNINGS):
-                return self._open(data, self.feed)
-            self.skip_opening()
-            return self.feed(data)
-        if self._document is not None:
-            return self._feed_document(data)
-        out = self._around_whole(data)
-        self._held = self._held_back()
-        return out
+        return self._continue(data, self.feed, self._around_whole)
 
     def parse(self, data: bytes, /) -> list[Frame]:
         """Returns the frames that `data` completes, each as a `Frame`, also from a parser made with `whole`."""
         if not self._held and data.endswith(b"\n\n") and CR not in data:
             return self._whole_frames(data)
+        return self._continue(data, self.parse, self._feed)
+
+    def _continue(self, data: bytes, begin: Callable[[bytes], Fed], read: Callable[[bytes], Fed]) -> Fed | list[Frame]:
+        """Returns the frames of the next bytes: `begin` reads what is behind an opening, `read` a later part."""
         if self.done:
             return []
         if not self._begun:
-            return self._open(data, self.parse)
+            return self._open(data, begin)
         if self._document is not None:
             return self._feed_document(data)
-        out = self._feed(data)
+        out = read(data)
         self._held = self._held_back()
         return out
 
@@ -214,6 +204,9 @@ class Parser:
 
     def _open(self, data: bytes, feed: Callable[[bytes], Fed]) -> Fed | list[Frame]:
         """Takes the first bytes, up to the first line that is no comment. The rest is given to `feed`."""
+        if not self._partial and not self._opening and data.startswith(_USUAL_BEGINNINGS):
+            self.skip_opening()
+            return feed(data)
         if self._begin is None:
             self._begin = Opening()
         if self._opening is not None:
@@ -445,59 +438,12 @@ def _damaged() -> UpstreamProtocolError:
     return UpstreamProtocolError("upstream sent an event stream with a damaged field name")
 
 
-def without_empty_lines(data: bytes) -> bytes:
-    """The bytes of whole frames without the empty lines that end none of them: a flood of these is no work."""
-    return _FURTHER_EMPTY_LINES.sub(b"\n\n", data.lstrip(b"\n"))
-
-
 _BLANKS = frozenset((b"", b"null", b"{}", b"[]", b'""'))
 
 
 def is_blank(data: bytes) -> bool:
     """True if a frame's data is empty, or JSON that is: a keep-alive of some servers."""
     return len(data) < 8 and data.translate(None, b" \t\r\n") in _BLANKS
-
-
-def frame_at(data: bytes, at: int, limits: Limits = DEFAULT_LIMITS) -> tuple[list[Frame], int]:
-    """Returns the frames at `at` in bytes that a `Parser` left encoded, and the place of the next ones."""
-    if data[at] == 10 and (empty := _EMPTY_LINES.match(data, at)) is not None:
-        return [], empty.end()
-    end = data.find(b"\n\n", at) + 2
-    if end == 1:  # a line without an empty line behind it: no frame
-        return [], len(data)
-    line = at
-    event = ""
-    if data.startswith(b"event: ", at):
-        line = data.index(b"\n", at) + 1
-        event = _name(data[at + 7 : line - 1])
-    one_line = data.find(b"\n", line) == end - 2 and data.find(b"\r", at, end) < 0
-    if one_line and data.startswith(b"data: ", line):
-        return [Frame(event, data[line + 6 : end - 2])], end
-    if one_line and data[at] == 58 and data[at:end].isascii():  # a colon: a comment
-        return [Frame("", None)], end
-    parser = _spare_parser(limits)
-    frames = parser.parse(data[at:end])
-    if parser.reusable and len(_SPARE_PARSERS) < _SPARE_MAX:
-        _SPARE_PARSERS.append(parser)
-    return frames, end
-
-
-_SPARE_MAX = 8
-_SPARE_PARSERS: list[Parser] = []
-"""Parsers of frames that no other code knows, which a flood would make thousands of. `pop` is safe between threads."""
-
-
-def _spare_parser(limits: Limits) -> Parser:
-    try:
-        parser = _SPARE_PARSERS.pop()
-    except IndexError:
-        pass
-    else:
-        if parser.limits is limits:
-            return parser
-    parser = Parser(limits, bare=True)
-    parser.skip_opening()
-    return parser
 
 
 COMMENT = b": keep-alive\n\n"

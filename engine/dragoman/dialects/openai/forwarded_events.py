@@ -18,12 +18,10 @@ from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
 from dragoman.errors import Failure
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.stages.passthrough import ended
+from dragoman.wire.frame_scanner import FRAME, complete_frames
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Parser
 
-_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\n\r\n", b"\r\r")
-_LONGEST_END: Final = 4
-_SEPARATOR: Final = re.compile(rb"(\r\n\r\n|\n\r?\n|\r\r)")
 _TEXT: Final = re.compile(rb'"text" ?: ?"((?:[^"\\]++|\\.)*+)"')
 """A text of `completions`."""
 _DONE: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
@@ -40,17 +38,16 @@ class ForwardedEvents:
     `failure` is that error.
     """
 
-    __slots__ = ("_held", "_limits", "_own_key", "_secrets", "_size", "_tail", "done", "failure", "usage", "written")
+    __slots__ = ("_half_ended", "_held", "_limits", "_own_key", "_secrets", "done", "failure", "usage", "written")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, secrets: Sequence[str] = (), own_key: str = "") -> None:
         self._limits = limits
         self._secrets = secrets
         self._own_key = own_key
-        self._held: list[bytes] = []
+        self._held: bytes | bytearray = b""
         """The beginning of an event."""
-        self._size = 0
-        self._tail = b""
-        """The last bytes of it, in which its end may begin."""
+        self._half_ended = False
+        """True if the last bytes end with a CR, whose line feed may follow."""
         self.usage: Usage | None = None
         self.written = 0
         self.done = False
@@ -58,27 +55,20 @@ class ForwardedEvents:
 
     def feed(self, data: bytes) -> bytes:
         """Returns the bytes of the events that `data` completes."""
-        seam = self._tail + data
-        end = max(at + len(mark) if (at := seam.rfind(mark)) >= 0 else 0 for mark in _ENDS) - len(self._tail)
-        self._size += len(data)
-        if end <= 0:
-            self._held.append(data)
-            self._tail = seam[1 - _LONGEST_END :]
-            return self._flush() if self._size > self._limits.sse_frame else b""
-        whole, rest = b"".join((*self._held, data[:end])), data[end:]
-        self._held, self._size, self._tail = [rest], len(rest), rest[1 - _LONGEST_END :]
-        return self._read(whole)
+        whole, self._held = complete_frames(self._held, data)
+        if len(self._held) > self._limits.sse_frame:
+            whole, self._held = whole + self._held, b""
+        if whole := self._read(whole):
+            self._half_ended = whole.endswith(b"\n\r")
+        return whole
 
     def finish(self) -> bytes:
         """Returns the bytes that are held back. A complete event gets its blank line: clients ignore one without."""
-        rest = self._flush()
-        frames = Parser(self._limits).parse(ended(rest)) if rest else []
+        if not self._held:
+            return b"\n" if self._half_ended else b""
+        rest, self._held = self._read(bytes(self._held)), b""
+        frames = Parser(self._limits).parse(ended(rest))
         return ended(rest) if frames and _is_whole(frames[-1].data or b"") else rest
-
-    def _flush(self) -> bytes:
-        whole = b"".join(self._held)
-        self._held, self._size, self._tail = [], 0, b""
-        return self._read(whole)
 
     def _read(self, whole: bytes) -> bytes:
         """Read the events in `whole`, and return them without secrets in errors."""
@@ -93,19 +83,22 @@ class ForwardedEvents:
         if _DONE.search(whole) is not None:
             self.done = True
         if b'"error"' in whole:
-            return b"".join(self._clean(_SEPARATOR.split(whole)))
+            return b"".join(self._clean(whole))
         return whole
 
-    def _clean(self, events: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield the events, up to an error about the caller's own key."""
-        for event in events:
-            if b'"error"' in event:
-                if self._own_key and self._is_about_own_key(event):
-                    return
-                event = redact(event.decode("utf-8", "surrogateescape"), self._secrets).encode(
-                    "utf-8", "surrogateescape"
-                )
-            yield event
+    def _clean(self, whole: bytes) -> Iterator[bytes]:
+        """Yield the events, and what is between them, up to an error about the caller's own key."""
+        at = 0
+        for found in FRAME.finditer(whole):
+            event = found[0]
+            if b'"error"' not in event:
+                continue
+            yield whole[at : found.start()]
+            at = found.end()
+            if self._own_key and self._is_about_own_key(event):
+                return
+            yield redact(event.decode("utf-8", "surrogateescape"), self._secrets).encode("utf-8", "surrogateescape")
+        yield whole[at:]
 
     def _is_about_own_key(self, event: bytes) -> bool:
         for frame in Parser(self._limits).parse(event + b"\n\n"):

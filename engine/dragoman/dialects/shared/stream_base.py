@@ -41,8 +41,9 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.block_order import ORDERED, BlockOrder, OpenBlock
 from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
+from dragoman.wire.frame_scanner import next_frame, parse_frame, with_line_feeds, without_empty_lines
 from dragoman.wire.json_codec import loads, loads_exact
-from dragoman.wire.sse import CR, LF, Document, Frame, FrameBatch, frame_at, is_blank, without_empty_lines
+from dragoman.wire.sse import CR, LF, Document, Frame, FrameBatch, is_blank
 
 RunCallback = Callable[[str, list[str]], bool]
 """Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
@@ -54,28 +55,7 @@ Writes = dict[type[Event], Callable[[Any, Any, Frames], None]]
 """Type of event → the method of a writer that writes it."""
 
 
-_HEAD_MAX = 72
-"""The longest event line that is cached, in bytes."""
-
-
-class _EventNames(dict[bytes, str | None]):
-    """Maps the bytes of a frame before its data to its event name; to None if they are not one event line.
-
-    A line that is too long to be kept counts as none.
-    """
-
-    def __missing__(self, head: bytes) -> str | None:
-        name = None
-        if len(head) > _HEAD_MAX:
-            return None
-        if head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1:
-            name = head[7:-1].decode("utf-8", "replace")
-        if len(self) < 256:  # upstreams choose them
-            self[head] = name
-        return name
-
-
-_EVENT_NAMES = _EventNames({b"": "", b"event: error\n": None})
+_ERROR_LINE = b"event: error\n"
 """An `error` event is read by its name, whatever its data is, and so not as one of the usual frames."""
 
 _STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
@@ -166,9 +146,14 @@ class StreamReader:
 
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
         """Reads the bytes of complete frames."""
-        at, end, templates = 0, len(data), self._templates
-        odd = CR in data
-        while at < end and not self.done:
+        if CR in data:
+            data = with_line_feeds(data)
+        at, size, templates = 0, len(data), self._templates
+        while at < size and not self.done:
+            if data[at] == LF:
+                data = without_empty_lines(data[at:])
+                at, size = 0, len(data)
+                continue
             if (template := templates.template) is not None:
                 run = template.run(data, at)
                 if run is not None and (self._on_run is None or self._on_run(run.text, run.pieces)):
@@ -177,26 +162,12 @@ class StreamReader:
                     at = template.end
                     continue
                 templates.template = None
-            # Nearly all are one line of data, perhaps with an event name: cut the payload out without a `Frame`.
-            # One byte is found in a tenth of the time that two take.
-            # Without an end of the event line, `start` stays before it, and the frame is read by itself.
-            start = (data.find(b"\n", at) + 1 or at) if data.startswith(b"event: ", at) else at
-            line_end = data.find(b"\n", start)
-            if (
-                odd
-                or not data.startswith(b"data: ", start)
-                or not data.startswith(b"\n\n", line_end)
-                or (name := _EVENT_NAMES[data[at:start]]) is None
-            ):
-                if data[at] == LF:
-                    data = without_empty_lines(data[at:])
-                    at, end = 0, len(data)
-                    continue
-                found, at = frame_at(data, at, self.context.limits)
-                out += self.feed(found)
+            begin = at
+            line, stop, at = next_frame(data, begin, False)
+            if line < 0 or (line > begin and data.startswith(_ERROR_LINE, begin)):
+                out += self.feed(parse_frame(data[begin:at], self.context.limits))
                 continue
-            payload = data[start + 6 : line_end]
-            at = line_end + 2
+            payload = data[line + 6 : stop]
             before = len(out)
             learning = templates.fruitless >= 0
             losses = len(self.context.losses) if learning else 0
@@ -210,7 +181,7 @@ class StreamReader:
                 elif (
                     len(self.context.losses) == losses
                     and (callback := self.follow(delta)) is not None
-                    and templates.learn(Frame(name, payload), delta)
+                    and templates.learn(data[begin:line], payload, delta)
                 ):
                     self._on_run = None if callback is ignore_run else callback
 

@@ -7,8 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.aio.batch_slices import SLICE, SMALL
 from dragoman.dialects import Dialect
@@ -16,37 +14,17 @@ from dragoman.dialects.directions import DIRECTIONS
 from dragoman.stages.base import ReplyPipeline
 from dragoman.stages.passthrough import Passthrough
 from dragoman.translate_request import translate
-from dragoman.wire.sse import Frame, Parser, encode_frames, frame_at, without_empty_lines
+from dragoman.wire.sse import Frame, Parser, encode_frames
 from support.gateways import ALL, config_for, gate
 from support.samples import TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, chunk, sse_head
 from support.waiting import turns
 
-LINES = st.sampled_from(
-    [b"\n", b":x\n", b"data: a\n", b"data:b\n", b"x\n", b"event: e\n", b"id: 1\n", b"\r", b": y\r\n"]
-)
 FLOODS = [b"\n", b":\n\n", b"x\n\n", b"event: x\n\n", b"\r\n\n", b": c\r\n\r\n", b"retry: z\n\n"]
 
 
 def said(frames: list[Frame]) -> list[tuple[str, bytes | None]]:
     return [(frame.event, frame.data) for frame in frames]
-
-
-def apart(data: bytes) -> list[Frame]:
-    frames: list[Frame] = []
-    at = 0
-    while at < len(data):
-        found, at = frame_at(data, at)
-        frames += found
-    return frames
-
-
-@given(st.lists(LINES).map(b"".join))
-def test_whole_frames_are_read_one_by_one_as_all_at_once(lines: bytes) -> None:
-    data = b"data: first\n\n" + lines + b"\n\n"
-    expected = said(Parser().parse(data))
-    assert said(apart(data)) == expected
-    assert said(apart(without_empty_lines(data))) == expected
 
 
 @pytest.mark.parametrize("flood", FLOODS)

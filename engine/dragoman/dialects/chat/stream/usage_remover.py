@@ -13,6 +13,7 @@ from typing import Final
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import Losses
 from dragoman.stages.passthrough import Observer, Passthrough
+from dragoman.wire.frame_scanner import FRAME, data_of, with_data
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter, drop_null
 
@@ -20,9 +21,6 @@ _KEY: Final = b'"usage"'
 _END: Final = b"}\n\n"
 _LAST: Final = re.compile(rb', ?"usage": ?null(?=(?:,"obfuscation":"[0-9A-Za-z]*")?\}\n\n)')
 """The member at the end of a chunk. A quote inside a string is escaped, so no text matches."""
-_FRAME: Final = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++(?:\r\n|\n|\r)?")
-_LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
-_DATA: Final = (b"data:", b"\xef\xbb\xbfdata:")
 
 
 class UsageRemover(Passthrough):
@@ -68,25 +66,19 @@ class UsageRemover(Passthrough):
 
     def _edit(self, passed: bytes) -> bytes:
         """Returns complete frames without the counts."""
-        pieces: list[bytes] = []
-        at = 0
-        for found in _FRAME.finditer(passed):
-            frame = found[0]
-            if _KEY in frame and (edited := _without_counts(frame)) is not frame:
-                pieces += passed[at : found.start()], edited
-                at = found.end()
-                if not edited and at == len(passed) and frame.endswith(b"\r"):
-                    self._cut_in_line_end = True
-        return b"".join([*pieces, passed[at:]]) if pieces else passed
+        return FRAME.sub(self._edited, passed)
+
+    def _edited(self, found: re.Match[bytes]) -> bytes:
+        frame = found[0]
+        edited = _without_counts(frame) if _KEY in frame else frame
+        if not edited and found.end() == len(found.string) and frame.endswith(b"\r"):
+            self._cut_in_line_end = True
+        return edited
 
 
 def _without_counts(frame: bytes) -> bytes:
     """Returns a frame without `usage: null`, b"" if it is the chunk with the counts, else the frame itself."""
-    parts = _LINE_END.split(frame)
-    lines = parts[::2]
-    numbers = [number for number, line in enumerate(lines) if line.startswith(_DATA)]
-    cuts = [lines[number].index(b":") + 1 for number in numbers]
-    data = b"\n".join([lines[number][cut:] for number, cut in zip(numbers, cuts, strict=True)])
+    data = data_of(frame)
     try:
         chunk = loads(data)
     except ValueError:  # a comment, or another line with the word
@@ -96,9 +88,4 @@ def _without_counts(frame: bytes) -> bytes:
     usage = chunk.get("usage")
     if type(usage) is dict:
         return b"" if chunk.get("choices") == [] else frame
-    edited = drop_null(data, "usage").split(b"\n")
-    if len(edited) != len(numbers) or usage is not None:
-        return frame
-    for number, cut, line in zip(numbers, cuts, edited, strict=True):
-        parts[2 * number] = lines[number][:cut] + line
-    return b"".join(parts)
+    return frame if usage is not None else with_data(frame, drop_null(data, "usage"))

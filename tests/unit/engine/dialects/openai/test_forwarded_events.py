@@ -32,6 +32,17 @@ def test_events_are_the_same_whatever_the_split() -> None:
     assert forwarded(*(STREAM[at : at + 1] for at in range(len(STREAM))))[0] == expected
 
 
+def test_the_last_event_is_the_same_if_its_line_end_is_cut() -> None:
+    """The caller reads nothing after `[DONE]`, so the second half of a CR LF may be missing."""
+    stream = b"data: 1\r\n\r\ndata: [DONE]\r\n\r\n"
+    for at in range(len(stream)):
+        events = ForwardedEvents()
+        out = events.feed(stream[:at])
+        out += b"" if events.done else events.feed(stream[at:])
+        assert out + events.finish() == stream
+    assert forwarded(stream[:9], stream[9:])[0] == stream
+
+
 def test_an_event_is_forwarded_as_soon_as_it_is_complete() -> None:
     events = ForwardedEvents()
     assert events.feed(b"data: 1\n\ndata:") == b"data: 1\n\n"
@@ -71,6 +82,9 @@ def test_an_error_about_the_callers_own_key_ends_the_stream(error: bytes) -> Non
         assert events.feed(whole[:at]) + events.feed(whole[at:]) + events.finish() == before
         assert events.failure is not None
         assert events.failure.kind is FailureKind.AUTHENTICATION
+        odd = ForwardedEvents(own_key="up")
+        crs = whole.replace(b"\n", b"\r\n")
+        assert odd.feed(crs[:at]) + odd.feed(crs[at:]) + odd.finish() == before.replace(b"\n", b"\r\n")
     theirs = ForwardedEvents()
     ended = whole if whole.endswith(b"\n\n") else whole + b"\n\n"
     assert theirs.feed(whole) + theirs.finish() == ended.replace(b"sk-1", b"***")

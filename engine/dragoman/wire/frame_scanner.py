@@ -1,0 +1,139 @@
+"""Finds frames in the bytes of an event stream, for stages that read or edit only some of them.
+
+`complete_frames` cuts a stream behind its last complete frame, `next_frame` walks over complete frames, `usual_frame`
+and `parse_frame` read one, `FRAME` and `with_data` edit some. The places in a usual frame, which is a line of data,
+perhaps with an event line before it:
+
+    event: ping\\ndata: {"type":"ping"}\\n\\n
+    ^ at          ^ line               ^ stop^ end
+
+A frame may have other lines, several lines of data, and lines that end with CR LF or CR.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.wire.sse import CR, Frame, Parser
+
+FRAME: Final = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++(?:\r\n|\n|\r)?")
+"""A frame with its blank line, perhaps a last one without."""
+_BLANK_LINE: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+_LINE_ENDS: Final = re.compile(rb"[\r\n]+")
+_LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
+_FURTHER_EMPTY_LINES: Final = re.compile(rb"\n{3,}")
+_DATA: Final = (b"data:", b"\xef\xbb\xbfdata:")
+_COLON, _E = b":e"
+
+
+def complete_frames(held: bytes | bytearray, data: bytes) -> tuple[bytes, bytes | bytearray]:
+    """Returns the frames that `data` completes, with the blank lines behind them, and the rest.
+
+    `held` is the rest of the last call, b"" at first. It is changed. Each byte is searched once.
+    """
+    start = 0
+    joined: bytes | bytearray = data
+    if held:
+        assert isinstance(held, bytearray)
+        start = len(held) - 1
+        held += data
+        joined = held
+    end = joined.rfind(b"\n\n", start) + 2
+    if CR in data:
+        end = max(end, joined.rfind(b"\n\r", start) + 2, joined.rfind(b"\r\r", start) + 2)
+    if end == 1:
+        if held:
+            return b"", held
+        end = 0
+    end = after_line_ends(joined, end)
+    return bytes(joined[:end]), bytearray(joined[end:]) if end < len(joined) else b""
+
+
+def after_line_ends(data: bytes | bytearray, at: int) -> int:
+    """Returns the place of the first byte from `at` on that ends no line."""
+    found = _LINE_ENDS.match(data, at)
+    return at if found is None else found.end()
+
+
+def next_frame(data: bytes, at: int, odd: bool) -> tuple[int, int, int]:
+    """Returns the line of data, the end, and the end of the blank line of the complete frame at `at`.
+
+    The line is -1 if the frame is not a usual one. `odd` is True if `data` has a CR: then no frame is. Without a blank
+    line, the ends are those of `data`.
+    """
+    if odd:
+        blank = _BLANK_LINE.search(data, at)
+        return (-1, *blank.span()) if blank is not None else (-1, len(data), len(data))
+    # One byte is found in a tenth of the time that two take, and compared in half of it.
+    line = (data.find(b"\n", at) + 1 or at) if data[at] == _E and data.startswith(b"event: ", at) else at
+    stop = data.find(b"\n", line)
+    if data.startswith(b"data: ", line) and data.startswith(b"\n\n", stop):
+        return line, stop, stop + 2
+    stop = data.find(b"\n\n", at)
+    return (-1, stop, stop + 2) if stop >= 0 else (-1, len(data), len(data))
+
+
+def usual_frame(data: bytes, at: int, line: int, stop: int) -> Frame:
+    """Returns the frame at `at` if `next_frame` returned its line of data and its end."""
+    event = data[at + 7 : line - 1].decode("utf-8", "replace") if line > at else ""
+    return Frame(event, data[line + 6 : stop])
+
+
+def parse_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> list[Frame]:
+    """Returns the frames of a complete frame of any form: none for unknown fields, several if it has comments."""
+    if CR in data:
+        data = with_line_feeds(data)
+    if data[0] == _COLON and data.find(b"\n") == len(data) - 2 and data.isascii():  # a comment
+        return [Frame("", None)]
+    parser = _spare_parser(limits)
+    frames = parser.parse(data)
+    if parser.reusable and len(_SPARE_PARSERS) < _SPARE_MAX:
+        _SPARE_PARSERS.append(parser)
+    return frames
+
+
+_SPARE_MAX = 8
+_SPARE_PARSERS: list[Parser] = []
+"""Parsers of unusual frames, which a flood would make thousands of. `pop` is safe between threads."""
+
+
+def _spare_parser(limits: Limits) -> Parser:
+    try:
+        parser = _SPARE_PARSERS.pop()
+    except IndexError:
+        pass
+    else:
+        if parser.limits is limits:
+            return parser
+    parser = Parser(limits, bare=True)
+    parser.skip_opening()
+    return parser
+
+
+def with_line_feeds(data: bytes) -> bytes:
+    """Returns complete frames with line feeds for all line ends."""
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def without_empty_lines(data: bytes) -> bytes:
+    """The bytes of whole frames without the empty lines that end none of them: a flood of these is no work."""
+    return _FURTHER_EMPTY_LINES.sub(b"\n\n", data.lstrip(b"\n"))
+
+
+def data_of(frame: bytes) -> bytes:
+    """Returns the data of a frame, with the space after the colon."""
+    return b"\n".join([line.partition(b":")[2] for line in _LINE_END.split(frame)[::2] if line.startswith(_DATA)])
+
+
+def with_data(frame: bytes, data: bytes) -> bytes:
+    """Returns a frame with other data, of as many lines as `data_of` returns. With more or fewer, it is unchanged."""
+    parts = _LINE_END.split(frame)
+    numbers = [number for number in range(0, len(parts), 2) if parts[number].startswith(_DATA)]
+    lines = data.split(b"\n")
+    if len(lines) != len(numbers):
+        return frame
+    for number, line in zip(numbers, lines, strict=True):
+        parts[number] = parts[number][: parts[number].index(b":") + 1] + line
+    return b"".join(parts)
