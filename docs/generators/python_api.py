@@ -27,6 +27,13 @@ PACKAGES = (
     "dragoman_server.config",
 )
 """The packages and modules whose `__all__` is public, those first that most programs need."""
+FIRST = {
+    "dragoman": ("direction", "translate", "Translation", "StreamMachine", "Knobs", "builtin_profile", "DragomanError"),
+    "dragoman.aio": ("stream",),
+    "dragoman_server": ("setup", "make_app", "load_config"),
+    "dragoman_server.asgi": ("app",),
+}
+"""The names that most programs need, in the order in which they need them."""
 
 _CONTENTS = """\
 # Python API
@@ -36,6 +43,12 @@ _CONTENTS = """\
 The names in these packages and modules are public. All others may change in any release. How to use them:
 [translate offline](../../howto/translate-offline.md), [in Starlette or FastAPI](../../howto/translate-in-starlette.md),
 [embed the gateway](../../howto/embed-in-aiohttp.md).
+
+## The names to begin with
+
+{first}
+
+## Packages and modules
 
 {packages}
 """
@@ -71,7 +84,13 @@ def pages(made: str) -> dict[str, Callable[[], str]]:
 
 def _contents(made: str) -> str:
     lines = [f"- [`{name}`]({name}.md): {_summary(import_module(name))}" for name in PACKAGES]
-    return _CONTENTS.format(made=made, packages="\n".join(lines))
+    first = [_first(package, name) for package, names in FIRST.items() for name in names]
+    return _CONTENTS.format(made=made, first="\n".join(["| name | |", "|---|---|", *first]), packages="\n".join(lines))
+
+
+def _first(package: str, name: str) -> str:
+    text = " ".join((inspect.getdoc(getattr(import_module(package), name)) or "").split())
+    return f"| [`{package}.{name}`]({package}.md#{name.lower()}) | {text.partition('. ')[0].rstrip('.')} |"
 
 
 def _page(made: str, name: str) -> str:
