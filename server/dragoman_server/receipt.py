@@ -125,6 +125,8 @@ class Receipt:
     """The named key of the client."""
     attempts: tuple[AttemptRow, ...] = ()
     """The upstream requests, if there may be several."""
+    skipped: tuple[str, ...] = ()
+    """The providers that came before the one that was asked first, and paused."""
     trace_id: str | None = None
     """The id of its trace, if it is traced."""
     endpoint: str = ""
@@ -215,6 +217,8 @@ class Receipt:
         }
         if self.attempts:
             shown["attempts"] = [row.json() for row in self.attempts]
+        if self.skipped:
+            shown["skipped"] = [{"provider": name, "reason": "paused"} for name in self.skipped]
         if facts is not None:
             shown["upstream"], shown["stream"] = facts.upstream, facts.stream
             shown["upstream_model"] = facts.upstream_model

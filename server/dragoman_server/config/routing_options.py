@@ -32,12 +32,16 @@ class RouteTarget:
     """Share of the requests among targets of the same priority."""
     priority: int | None = setting(None, Range(1, meaning="first"))
     """1 is tried first (default: the place in the list)."""
+    larger: bool = setting(False)
+    """Only for requests that are too long for the route's other providers."""
 
 
 def target_problems(at: str, targets: Sequence[RouteTarget], providers: Mapping[str, object]) -> Iterator[Problem]:
     """Yield the problems of a route's targets; `at` is the path of their list in the configuration."""
     if len(targets) > TARGETS_MAX:
         yield at, f"has {len(targets)} providers; the most are {TARGETS_MAX}"
+    if targets and all(target.larger for target in targets):
+        yield at, "has only providers with larger = true, which get no request first: add one without it"
     seen = set()
     for index, target in enumerate(targets):
         here = f"{at}[{index}]"
@@ -74,6 +78,9 @@ class RetryOptions:
     """First pause of a provider or of a key; a provider's doubles while it fails."""
     cooldown_max: float = checked(120.0, _NUMBER)
     """Longest pause of a provider or of a key, also by `retry-after`."""
+
+    unserved: bool = False
+    """Ask the next provider also after a 404 (a model that is retired there) and a 413 (too large for it)."""
 
     def attempts_of(self, route: int | None, several: bool) -> int:
         """Return the attempts of a route. `route` is its own setting; `several` means several providers or keys."""

@@ -90,7 +90,8 @@ class Route:
             numbered = enumerate(self.targets, 1)
             ordered = [each if each.priority else replace(each, priority=place) for place, each in numbered]
             fill(self, "targets", tuple(ordered))
-            fill(self, "provider", self.provider or min(ordered, key=lambda each: each.priority or 0).provider)
+            first = min(ordered, key=lambda each: (each.larger, each.priority or 0))
+            fill(self, "provider", self.provider or first.provider)
 
     @property
     def provider_names(self) -> list[str]:

@@ -52,6 +52,8 @@ class RequestLine:
                 tokens = _tokens_text(facts.usage, facts.estimated)
             if facts.rest is not None and self.translation is not None:
                 losses = _losses_text(self.translation.context.losses)
+        attempts = f" attempts={len(receipt.attempts)} first:{receipt.attempts[0].outcome}" if self._repeated else ""
+        skipped = f" skipped={','.join(receipt.skipped)}" if receipt.skipped else ""
         target = _target_text(receipt.provider, receipt.route) if receipt.provider is not None else ""
         profile = f" client={receipt.client_profile}" if receipt.client_profile is not None else ""
         key = f" key={quote(receipt.key.name)}" if receipt.key is not None else ""
@@ -61,8 +63,12 @@ class RequestLine:
         # One text of all parts, as each addition to a text copies it.
         return (
             f"{receipt.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
-            f"{first_event}{tokens}{target}{profile}{key}{limit}{trace}{cause}{losses}{self.note}"
+            f"{first_event}{tokens}{target}{attempts}{skipped}{profile}{key}{limit}{trace}{cause}{losses}{self.note}"
         )
+
+    @property
+    def _repeated(self) -> bool:
+        return len(self.receipt.attempts) > 1
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -88,6 +94,9 @@ class RequestLine:
             "estimated": [name for name, count in _COUNTS.items() if count in estimated],
             "provider": receipt.provider,
             "route": receipt.route,
+            "attempts": len(receipt.attempts) if self._repeated else None,
+            "first_outcome": receipt.attempts[0].outcome if self._repeated else None,
+            "skipped": list(receipt.skipped),
             "client_profile": receipt.client_profile,
             "losses": {str(code): count for code, count in losses.items()},
             "key": None if receipt.key is None else quote(receipt.key.name),

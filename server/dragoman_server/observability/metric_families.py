@@ -204,8 +204,8 @@ ATTEMPTS = Family(
     "dragoman_upstream_attempts_total",
     Kind.COUNTER,
     "Upstream requests of routes that retry or fall back, by outcome: `answered`, `refused`, `unauthorized`,"
-    " `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut` (before the first event), `malformed`,"
-    " `abandoned`, or `queue` (not sent: no place became free).",
+    " `no_credit`, `too_long` (for the context), `rate_limited`, `unavailable`, `unreachable`, `timeout`, `cut`"
+    " (before the first event), `malformed`, `abandoned`, or `queue` (not sent: no place became free).",
     ("provider", "outcome"),
 )
 RETRIES_DENIED = Family(

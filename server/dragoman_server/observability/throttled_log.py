@@ -54,13 +54,22 @@ class UpstreamWarnings:
             return logging.INFO, ""
         place = self._places.get(provider or "") if cause in _CONNECTION_ERRORS else None
         note = f"; upstream at {place}" if place is not None else ""
+        more = self._due((provider, cause))
+        return (logging.INFO, note) if more is None else (logging.WARNING, note + more)
+
+    def of_fallback(self, provider: str, outcome: str) -> str | None:
+        """Return the note of a warning that a request has left a provider after this outcome; None for no warning."""
+        return self._due((provider, f"left:{outcome}"))
+
+    def _due(self, key: tuple[str | None, str]) -> str | None:
+        """Return the end of a warning's line, or None if one of this kind was logged a short time ago."""
         now = self._clock()
-        since, times = self._warned.get((provider, cause)) or (now - WARNING_INTERVAL, 0)
+        since, times = self._warned.get(key) or (now - WARNING_INTERVAL, 0)
         if now - since < WARNING_INTERVAL:
-            self._warned[provider, cause] = since, times + 1
-            return logging.INFO, note
-        self._warned[provider, cause] = now, 0
-        return logging.WARNING, f"{note}; {times} more since the last warning" if times else note
+            self._warned[key] = since, times + 1
+            return None
+        self._warned[key] = now, 0
+        return f"; {times} more since the last warning" if times else ""
 
     def _cause(self, provider: str | None, failure: Failure) -> str | None:
         if failure.origin is not FailureOrigin.UPSTREAM:

@@ -17,19 +17,20 @@ from typing import Any, NamedTuple, Protocol
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, DragomanError, Failure
+from dragoman import ClientRequestError, DragomanError, Failure, UpstreamError
 from dragoman.aio import StreamTimers, UpstreamResponse
 from dragoman.errors import FailureKind, FailureOrigin, UpstreamStatusError
-from dragoman.gateway import conversation_digest, parse_body
+from dragoman.gateway import conversation_digest, parse_body, read_error
 from dragoman_server.config.provider import Auth
 from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import kind_of
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.limits import estimate_by_size
+from dragoman_server.proxy.read_response import ReadResponse
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
 from dragoman_server.receipt import AttemptRow, Receipt
-from dragoman_server.routing.backoff import backoff, retry_hints
+from dragoman_server.routing.backoff import RetryHints, backoff, retry_hints
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.outcomes import (
     ABANDONED,
@@ -52,11 +53,15 @@ log = logging.getLogger("dragoman")
 
 
 class AttemptResult(NamedTuple):
-    """An attempt's outcome, with the response or the error that the client gets if no further attempt is made."""
+    """An attempt's outcome, with the response or the error that the client gets if no further attempt is made.
+
+    `failure` is the error in the body of a response, if that was read.
+    """
 
     outcome: Outcome
     response: UpstreamResponse | None = None
     error: DragomanError | None = None
+    failure: Failure | None = None
 
 
 class Reply(Protocol):
@@ -227,7 +232,7 @@ class Attempts:
             hints = retry_hints(error.failure.headers, self._scope.services.now())
             # Without the traceback, whose frames would keep the request until a garbage collection.
             cause = error.with_traceback(None)
-            result = AttemptResult(outcome_of_failure(error.failure, hints, own_key=own_key), error=cause)
+            result = AttemptResult(self._outcome(error.failure, hints, own_key=own_key), error=cause)
         except BaseException:
             self._abandon(began)
             raise
@@ -253,9 +258,8 @@ class Attempts:
                     return AttemptResult(ANSWERED, response)
                 # The first event is an error that would be forwarded as it is.
                 hints = retry_hints(response.headers, self._scope.services.now())
-                return AttemptResult(outcome_of_failure(failure, hints, own_key=own_key), response)
-            hints = retry_hints(response.headers, self._scope.services.now())
-            return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
+                return AttemptResult(self._outcome(failure, hints, own_key=own_key), response)
+            return await self._refused(response, own_key=own_key)
         except UpstreamStatusError as error:
             error.failure.headers.update(
                 (name, value)
@@ -268,6 +272,22 @@ class Attempts:
             await response.close()
             raise
 
+    async def _refused(self, response: UpstreamResponse, *, own_key: bool) -> AttemptResult:
+        """Return the outcome of an error status. The body of one below 500 is read, as it may have the reason."""
+        hints = retry_hints(response.headers, self._scope.services.now())
+        if response.status >= 500:
+            return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
+        try:
+            body = await response.read(self._scope.translation.context.limits.reply_body)
+        except UpstreamError:
+            body = b""  # the status alone decides
+        failure = read_error(self._candidate.provider.dialect, response.status, body, response.headers)
+        outcome = self._outcome(failure, hints, own_key=own_key)
+        return AttemptResult(outcome, ReadResponse(response, body), failure=failure)
+
+    def _outcome(self, failure: Failure, hints: RetryHints, *, own_key: bool) -> Outcome:
+        return outcome_of_failure(failure, hints, own_key=own_key, unserved=self._routing.options.unserved)
+
     async def _drop(self, response: UpstreamResponse) -> None:
         """Close the response of an attempt that another one follows."""
         await self._reply.drop()
@@ -275,9 +295,15 @@ class Attempts:
 
     def _report_failed(self, result: AttemptResult, candidate: Candidate) -> None:
         """Count and trace the failure of an attempt that another one follows: the exchange does not report it."""
-        failure = result.error.failure if result.error is not None else _failure_of(result.outcome)
+        failure = result.error.failure if result.error is not None else result.failure or _failure_of(result.outcome)
         kind = kind_of(failure, own_key=candidate.provider.auth is Auth.CONFIGURED)
-        self._routing.totals.add(UPSTREAM_ERRORS, (candidate.provider.name, kind))
+        name, word = candidate.provider.name, result.outcome.word
+        self._routing.totals.add(UPSTREAM_ERRORS, (name, kind))
+        note = self._scope.warnings.of_fallback(name, word)
+        if note is not None and self._candidate.provider.name != name:
+            reason = word if result.outcome.status is None else f"{word}, status {result.outcome.status}"
+            log.warning("%s provider %s failed (%s): the request goes to %s%s",
+                        self._scope.receipt.request_id, name, reason, self._candidate.provider.name, note)  # fmt: skip
         if (trace := self._scope.trace) is not None:
             trace.fail_attempt(failure)
 
@@ -292,12 +318,15 @@ class Attempts:
             self._routing.deny("attempts")
             return None
         reason = "candidates"
-        for candidate in self._routing.usable(self._fresh(outcome), self._party):
+        following = self._larger() if outcome.scope is Scope.LARGER else self._fresh(outcome)
+        for candidate in self._routing.usable(following, self._party):
             # A provider that works is not in an outage that retries could make worse.
             if not self._routing.budget.spend(self._owner, free=self._routing.works(candidate)):
                 reason = "budget"
             elif await self._turn_to(candidate):
                 return 0.0
+        if outcome.scope is Scope.LARGER:
+            return None  # the same request is too long for the others, too
         reason, pause = await self._again(reason)
         if pause is None:
             self._routing.deny(reason)
@@ -316,6 +345,10 @@ class Attempts:
                 or (candidate.upstream_model != model and outcome.word != "unreachable")
             ]
         return found
+
+    def _larger(self) -> list[Candidate]:
+        """Return the candidates for a request that is too long for the present one."""
+        return [candidate for candidate in self._plan.larger if candidate not in self._tried]
 
     async def _again(self, reason: str) -> tuple[str, float | None]:
         """Prepare the request to a candidate that was tried. Returns the pause before it, or None and the reason."""

@@ -6,12 +6,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dragoman import Failure
+from dragoman.errors import FailureKind
 from dragoman_server.routing.backoff import NO_HINTS, RetryHints
 
 _RETRYABLE = frozenset((408, 409, 425, 429))
 """Statuses below 500 after which the same request may succeed."""
 _KEY_STATUSES = frozenset((401, 402, 403))
 """Statuses that concern the key that was sent: another key may be accepted."""
+_UNSERVED = frozenset((404, 413))
+"""Statuses of a model, or of a size, that another provider may serve (`retries.unserved`)."""
 
 
 class Scope(StrEnum):
@@ -20,6 +23,8 @@ class Scope(StrEnum):
     NOWHERE = "nowhere"
     ELSEWHERE = "elsewhere"
     """To another provider, or with another key."""
+    LARGER = "larger"
+    """To a provider of the route that takes longer requests."""
     ANYWHERE = "anywhere"
 
 
@@ -76,6 +81,25 @@ def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: boo
     return Outcome(word, scope, blame, status, hints.after, by_content)
 
 
+def outcome_of_error(
+    failure: Failure, hints: RetryHints = NO_HINTS, *, own_key: bool = True, unserved: bool = False
+) -> Outcome:
+    """Return the outcome of an error that the upstream reports: by its meaning, else by its status.
+
+    An empty account and a spend limit are reported with 400, 402, 403 or 429, and concern all requests with the key.
+    With `unserved`, another provider may serve what this one does not have.
+    """
+    status, kind = failure.status, failure.kind
+    if kind is FailureKind.BILLING and own_key:
+        return Outcome("no_credit", Scope.ELSEWHERE, Blame.KEY, status, hints.after, by_content=False)
+    if kind is FailureKind.CONTEXT_LENGTH:
+        return Outcome("too_long", Scope.LARGER, status=status)
+    outcome = outcome_of_status(status, hints, own_key=own_key)
+    if outcome.scope is Scope.NOWHERE and unserved and status in _UNSERVED:
+        return outcome._replace(scope=Scope.ELSEWHERE)
+    return outcome
+
+
 _BY_REASON = {
     "unreachable": "unreachable",
     "connect": "unreachable",
@@ -86,10 +110,12 @@ _BY_REASON = {
 }
 
 
-def outcome_of_failure(failure: Failure, hints: RetryHints = NO_HINTS, *, own_key: bool = True) -> Outcome:
+def outcome_of_failure(
+    failure: Failure, hints: RetryHints = NO_HINTS, *, own_key: bool = True, unserved: bool = False
+) -> Outcome:
     """Return the outcome of a failure before the first event: of the connection, or an error in place of an event."""
     if failure.reason is None:
-        return outcome_of_status(failure.status, hints, own_key=own_key)
+        return outcome_of_error(failure, hints, own_key=own_key, unserved=unserved)
     word = _BY_REASON.get(failure.reason)
     if word is None:
         return Outcome("refused", status=failure.status)

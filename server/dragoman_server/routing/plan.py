@@ -31,11 +31,15 @@ class Candidate(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The candidates of a route. `attempts` is the most upstream requests for one client request."""
+    """The candidates of a route. `attempts` is the most upstream requests for one client request.
+
+    `larger` are those that get only requests that are too long for the others.
+    """
 
     candidates: tuple[Candidate, ...]
     attempts: int
     balance: str = STICKY
+    larger: tuple[Candidate, ...] = ()
 
     def ranked(
         self, conversation: bytes | None, busy: Callable[[Candidate], int], random: Callable[[], float]

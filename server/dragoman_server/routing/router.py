@@ -97,14 +97,15 @@ class _Compiled:
             upstream_model = route.expanded(route.upstream_model, model, match)
             return Target(self.provider, upstream_model, self.knobs, route.model, self.by_client)
         found: list[Candidate] = []
+        larger: list[Candidate] = []
         for part in self.parts:
             upstream_model = route.expanded(part.target.upstream_model or route.upstream_model, model, match)
             if upstream_model:
-                found += part.candidates(upstream_model)
+                (larger if part.target.larger else found).extend(part.candidates(upstream_model))
         first = min(found, key=lambda each: each.priority, default=None)
         upstream_model = first.upstream_model if first is not None else ""
         provider = self.provider if first is None else first.provider
-        plan = Plan(tuple(found), self.attempts, route.balance)
+        plan = Plan(tuple(found), self.attempts, route.balance, tuple(larger))
         return Target(provider, upstream_model, self.knobs, route.model, self.by_client, plan=plan)
 
 

@@ -223,7 +223,7 @@ class RoutingState:
         """
         name, state = candidate.provider.name, self.of(candidate.provider)
         self.totals.add(ATTEMPTS, (name, outcome.word))
-        if outcome is ANSWERED or outcome.word == "refused":
+        if outcome is ANSWERED or outcome.word in ("refused", "too_long"):
             closed = state.breaker.succeeded()
             if state.clients is not None:
                 closed |= state.clients.succeeded(party)

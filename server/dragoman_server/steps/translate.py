@@ -60,6 +60,10 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
     usable = routing.usable(ranking, party)
     if not usable:
         raise routing.unavailable(ranking, party)
+    if usable[0] is not ranking[0]:
+        before = ranking[: ranking.index(usable[0])]
+        paused = [each.provider.name for each in before if routing.remaining(each, party) > 0.0]
+        receipt.skipped = tuple(dict.fromkeys(paused))
     first: ClientRequestError | None = None
     for candidate in usable:
         draft.candidate = candidate

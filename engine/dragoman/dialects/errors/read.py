@@ -18,6 +18,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.codes import IMPLIED
 from dragoman.dialects.errors.context_overflow import is_overflow, read_sizes
+from dragoman.dialects.errors.empty_account import is_empty_account
 from dragoman.dialects.errors.headers import failure_headers, request_id
 from dragoman.dialects.errors.redact import TEXT_MAX, quote_word, redact, redact_json, tidy
 from dragoman.errors import Failure, FailureKind, UpstreamProtocolError, UpstreamStatusError
@@ -191,7 +192,7 @@ def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[
     Args:
         status: its HTTP status; below 400 if it has no error status.
         words: its code and type, or None for each that is missing.
-        message: its message, searched for a context overflow.
+        message: its message, searched for a context overflow and an empty account.
     """
     implied: tuple[FailureKind, int] | None = None
     for word in words:
@@ -201,8 +202,11 @@ def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[
             if known[0] in _WITHOUT_STATUS:
                 break
     if status < 400:
-        if (implied is None or implied[0] in _UNSPECIFIC) and is_overflow(message):
-            return _K.CONTEXT_LENGTH, 400
+        if implied is None or implied[0] in _UNSPECIFIC:
+            if is_overflow(message):
+                return _K.CONTEXT_LENGTH, 400
+            if is_empty_account(message):
+                return _K.BILLING, 402
         return implied or (_K.API, 502)
     kind = BY_STATUS.get(status) or (_K.API if status >= 500 else _K.INVALID_REQUEST)
     if implied is not None and (implied[0] in _WITHOUT_STATUS or (implied[0] is _K.OVERLOADED and kind is _K.API)):
@@ -211,6 +215,8 @@ def classify(status: int, words: tuple[str | None, ...], message: str) -> tuple[
         return implied  # Google reports a key that is not valid with a 400
     elif kind in _UNSPECIFIC and is_overflow(message):
         kind = _K.CONTEXT_LENGTH
+    elif kind in _UNSPECIFIC and is_empty_account(message):
+        kind = _K.BILLING
     return kind, status
 
 
