@@ -10,7 +10,7 @@ encryption. So a connection writes one slice of it per turn.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from dragoman.aio.long_work import next_turn
@@ -42,6 +42,15 @@ def slice_end(data: bytes, start: int) -> int:
         return size
     end = data.rfind(b"\n\n", start, limit)
     return limit if end < 0 else end + 2
+
+
+def slices(data: bytes) -> Iterator[bytes]:
+    """Yield the slices of a batch, which the caller processes in a turn of the loop each."""
+    start = 0
+    while start < len(data):
+        end = slice_end(data, start)
+        yield data[start:end]
+        start = end
 
 
 async def write_slices(write: Callable[[bytes], Awaitable[object]], data: bytes) -> bytes:

@@ -322,22 +322,15 @@ async def _drive(
             frames = begin()
             del begin  # it holds the first frames' bytes, which are larger than the frames
             tool_open = observer.tool_open and _record_tool_progress(observer, timers)
-            ended = driver.done
-            if not ended:
+            while not driver.done:
                 if frames:
                     yield frames
-                del frames
-                async for data in source:
-                    frames = driver.feed(data)
-                    if observer.tool_open or tool_open:
-                        tool_open = _record_tool_progress(observer, timers)
-                    if driver.done:
-                        break
-                    if frames:
-                        yield frames
-                    del data, frames  # not kept while waiting for the next read
-                else:
-                    frames = driver.finish()
+                del frames  # not kept while waiting for the next read
+                frames = driver.feed(await anext(source))
+                if observer.tool_open or tool_open:
+                    tool_open = _record_tool_progress(observer, timers)
+        except StopAsyncIteration:
+            frames = driver.finish()
         except DragomanError as error:
             frames = driver.fail(error.failure)
         if frames:

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
+from dragoman.aio.batch_slices import LONG_BODY, SMALL, slices
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
@@ -72,12 +72,11 @@ class AiohttpResponse(CloseOnExit):
                 if whole:
                     yield data
                     continue
-                start = 0
-                # An error set by a timer ends the body at once, an error of the connection after what was read.
-                while start < len(data) and isinstance(content.exception(), (*_BROKEN, type(None))):
-                    end = slice_end(data, start)
-                    yield data[start:end]
-                    start = end
+                for part in slices(data):
+                    # An error set by a timer ends the body at once, an error of the connection after what was read.
+                    if not isinstance(content.exception(), (*_BROKEN, type(None))):
+                        break
+                    yield part
                     await next_turn()
         except _BROKEN as error:
             raise StreamTruncated("upstream connection broke before the end of the stream") from error

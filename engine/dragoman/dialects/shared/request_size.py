@@ -6,6 +6,8 @@ usual request are not counted, as its body is too short for that many.
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.canonical.request import Json, Request
 from dragoman.errors import TooMany
 from dragoman.limits import Limits
@@ -25,19 +27,25 @@ def check_parts(size: int, payload: Json, conversation: str, limits: Limits) -> 
         return
     left = limits.parts
     for number, message in enumerate(messages):
-        if type(message) is not dict:
-            continue
-        for parts in message.values():
-            if type(parts) is not list:
-                continue
-            left -= len(parts)
-            if left >= 0:
-                for part in parts:
-                    if type(part) is dict:
-                        left -= sum([len(inner) for inner in part.values() if type(inner) is list])
+        if type(message) is dict:
+            left -= _count_parts(message, left)
         if left < 0:
             held = f"more than {limits.parts} parts in the messages before and in this one"
             raise TooMany((conversation, number), held, "parts", limits.parts)
+
+
+def _count_parts(message: Json, most: int) -> int:
+    """Return the number of a message's parts. Once there are more than `most`, those in other parts are left out."""
+    count = 0
+    for parts in _arrays(message):
+        count += len(parts)
+        if count <= most:
+            count += sum([len(inner) for part in parts if type(part) is dict for inner in _arrays(part)])
+    return count
+
+
+def _arrays(entry: Json) -> list[list[Any]]:
+    return [value for value in entry.values() if type(value) is list]
 
 
 def check_stops(request: Request, limits: Limits) -> None:

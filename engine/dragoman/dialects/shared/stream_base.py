@@ -60,6 +60,8 @@ _ERROR_LINE = b"event: error\n"
 
 _STRUCTURAL = frozenset((Start, BlockStart, BlockEnd, Finish, End, Error))
 """The events that are allowed in some phases only."""
+_COUNTED = frozenset((Start, Finish, End))
+"""The events that may have token counts."""
 _NEXT: dict[WriterPhase, dict[type[Event], WriterPhase | None]] = {
     phase: {kind: moves.get(kind.__name__) for kind in _STRUCTURAL} for phase, moves in WRITER.items()
 }
@@ -305,8 +307,7 @@ class StreamWriter:
                     self.context.output_text += len(event.text)
                     written = self.deltas(event)
                     if written is None:
-                        for delta in event.deltas():
-                            self.delta(delta, out)
+                        self._write_each(event, out)
                     elif len(events) == 1:
                         return written
                     else:
@@ -317,33 +318,43 @@ class StreamWriter:
                 elif kind is Error:
                     self._end_in_error(add_sizes(event.failure, self.context), out)
                     break
+                elif self._open_block is not None and kind in ORDERED and self._open_block.overlaps(event):
+                    self._write_in_order(events, event, out)
+                    break
                 else:
-                    if self._open_block is not None and kind in ORDERED and self._open_block.overlaps(event):
-                        self._write_in_order(events, event, out)
-                        break
                     phase = self.phase
                     following = _NEXT[phase].get(kind, phase)
                     if following is None:
                         raise UpstreamProtocolError(f"upstream sent {kind.__name__} out of order")
                     self.phase = following
                     self.write(event, out)
-                    if kind is Finish:
-                        self.context.usage = event.usage
-                    elif kind is Start:
-                        # All that is known of a reply whose client leaves, or that is cut (mapping §10.4). Its count of
-                        # the output is not final.
-                        if (known := event.usage) is not None:
-                            total, read, kept = known.input_total, known.cache_read, known.cache_write
-                            known = Usage(total, read, kept, None, known.reasoning, known.cache_write_1h)
-                        self.context.usage = known
-                    elif kind is End:
-                        if event.usage is not None and event.usage is not self.context.usage:
-                            self.context.usage = event.usage.merged_onto(self.context.usage)
+                    if kind in _COUNTED:
+                        self._note_usage(event)
+                    if kind is End:
                         self.done = True
                         break
         except DragomanError as error:
             self._end_in_error(error.failure, out)
         return out
+
+    def _write_each(self, run: TextRun, out: Frames) -> None:
+        """Writes a run of texts one by one."""
+        for delta in run.deltas():
+            self.delta(delta, out)
+
+    def _note_usage(self, event: Start | Finish | End) -> None:
+        """Records the token counts that are known after an event."""
+        context, usage = self.context, event.usage
+        if type(event) is Finish:
+            context.usage = usage
+        elif type(event) is Start:
+            # All that is known of a reply whose client leaves, or that is cut (mapping §10.4). Its count of the output
+            # is not final.
+            context.usage = usage and Usage(
+                usage.input_total, usage.cache_read, usage.cache_write, None, usage.reasoning, usage.cache_write_1h
+            )
+        elif usage is not None and usage is not context.usage:
+            context.usage = usage.merged_onto(context.usage)
 
     def _write_in_order(self, events: list[Event], overlapping: Event, out: Frames) -> None:
         """Writes the rest of a batch, from the event on that starts a block while another is open."""

@@ -343,6 +343,12 @@ class Connection(asyncio.Protocol):
             if self._bytes_left < 0:
                 self._reject_malformed()
 
+    def parse_next(self) -> None:
+        """Parse the next part of a long read, for a reader that has taken all pieces; after the last, read on."""
+        self.parse_part()
+        if not self.parser.pieces:
+            self.resume_reading()
+
     def _parse_rest(self) -> None:
         """Parse all parts of a long read that are left."""
         while self.unparsed is not None:

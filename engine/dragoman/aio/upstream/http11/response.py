@@ -9,7 +9,7 @@ from functools import partial
 from io import BytesIO
 from typing import cast
 
-from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
+from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end, slices
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
@@ -91,15 +91,11 @@ class Http11Response(CloseOnExit):
                     if cost > PIECE:  # decompressing does not wait for the network: let other tasks run
                         cost = 0
                         await next_turn()
-                    if not sliced or len(piece) <= SMALL:
-                        if piece:
-                            yield piece
+                    if piece and not (sliced and len(piece) > SMALL):
+                        yield piece
                         continue
-                    start = 0
-                    while start < len(piece):
-                        end = slice_end(piece, start)
-                        yield piece[start:end]
-                        start = end
+                    for part in slices(piece):
+                        yield part
                         await next_turn()
         if expander is not None:
             expander.finish()
@@ -112,40 +108,39 @@ class Http11Response(CloseOnExit):
         pieces = parser.pieces
         try:
             while self._connection is connection:
-                if pieces:
-                    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-                    if len(data) > SMALL and sliced and (end := slice_end(data, 0)) < len(data):
-                        pieces[:] = (data,)  # not taken yet: `fail` and `release` drop what is here
-                        start = 0
-                        while end < len(data) and pieces:
-                            timers.upstream_active = True
-                            yield data[start:end]
-                            await next_turn()
-                            start, end = end, slice_end(data, end)
-                        if pieces:
-                            pieces[0] = data[start:]
-                        continue
-                    pieces.clear()
-                    if connection.unread:
-                        connection.resume_reading()
-                    timers.upstream_active = True
-                    yield data
-                    del data  # not kept while waiting for the next read
-                elif connection.unparsed is not None:
-                    await next_turn()
-                    connection.parse_part()
-                    if not pieces:
-                        connection.resume_reading()  # if it was the last part
-                elif connection.error is not None:
-                    raise connection.error
-                elif parser.complete:
-                    return
-                elif connection.resume_reader is None:
-                    await connection.arrival()
-                else:
-                    connection.parked_reader = connection.resume_reader
-                    await _PARKED
-                    connection.parked_reader = None
+                if not pieces:
+                    if connection.unparsed is not None:
+                        await next_turn()
+                        connection.parse_next()
+                    elif connection.error is not None:
+                        raise connection.error
+                    elif parser.complete:
+                        return
+                    elif connection.resume_reader is None:
+                        await connection.arrival()
+                    else:
+                        connection.parked_reader = connection.resume_reader
+                        await _PARKED
+                        connection.parked_reader = None
+                    continue
+                data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                if len(data) > SMALL and sliced and (end := slice_end(data, 0)) < len(data):
+                    pieces[:] = (data,)  # not taken yet: `fail` and `release` drop what is here
+                    start = 0
+                    while end < len(data) and pieces:
+                        timers.upstream_active = True
+                        yield data[start:end]
+                        await next_turn()
+                        start, end = end, slice_end(data, end)
+                    if pieces:
+                        pieces[0] = data[start:]
+                    continue
+                pieces.clear()
+                if connection.unread:
+                    connection.resume_reading()
+                timers.upstream_active = True
+                yield data
+                del data  # not kept while waiting for the next read
         except GeneratorExit:
             # The reader stopped early: it has the terminal event, or its client disconnected (then cut the upstream).
             self._stopped_early = connection.parked_reader is None and not timers.client_gone()

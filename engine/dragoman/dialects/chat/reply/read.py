@@ -65,23 +65,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     content that no client can receive.
     """
     losses, names = context.losses, context.names
-    choices = body.get("choices") if type(body) is dict else None
-    if type(choices) is not list:
-        raise UpstreamProtocolError("upstream reply has no choices")
-    if len(choices) != 1:
-        # Choices are alternatives, not parts of one turn: using the first would lose the others (mapping §9.1).
-        raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
-    choice = choices[0]
-    if type(choice) is dict and (error := choice.get("error")):  # OpenRouter
-        raise UpstreamStatusError(read_error_payload({"error": error}, Dialect.CHAT))
-    message = choice.get("message") if type(choice) is dict else None
-    if message is None and type(choice) is dict and choice.get("finish_reason"):
-        message = {}  # Azure leaves it out where a filter stopped the reply
-    if type(message) is not dict:
-        raise UpstreamProtocolError("upstream reply has a choice without a message")
-    role = message.get("role")
-    if role and role != "assistant":
-        raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
+    choice, message = _only_choice(body)
     upstream_id, model, created = body.get("id"), body.get("model"), body.get("created")
     reply_id = upstream_id if type(upstream_id) is str else ""
 
@@ -117,13 +101,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if finish and type(finish) is not str:
         raise UpstreamProtocolError("upstream reply has a finish_reason that is not a string")
     cut = type(finish) is str and read_finish_reason(finish) in CUTS
-    raw_calls = message.get("tool_calls")
-    legacy = message.get("function_call")
-    if legacy and not is_empty(legacy) and is_empty(raw_calls):
-        losses.add(
-            LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call"
-        )
-        raw_calls = [{"type": "function", "function": legacy}]
+    raw_calls = _calls_of(message, losses)
     if images := message.get("images"):
         at = (*_MESSAGE, "images")
         parts += [
@@ -160,6 +138,37 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
         read_timestamp(created),
         cut=unfinished,
     )
+
+
+def _only_choice(body: Any) -> tuple[Json, Json]:
+    """Return the choice of a reply body, and its message. Raises UpstreamProtocolError and UpstreamStatusError."""
+    choices = body.get("choices") if type(body) is dict else None
+    if type(choices) is not list:
+        raise UpstreamProtocolError("upstream reply has no choices")
+    if len(choices) != 1:
+        # Choices are alternatives, not parts of one turn: using the first would lose the others (mapping §9.1).
+        raise UpstreamProtocolError(f"upstream reply has {len(choices)} choices, expected exactly 1")
+    choice = choices[0] if type(choices[0]) is dict else {}
+    if error := choice.get("error"):  # OpenRouter
+        raise UpstreamStatusError(read_error_payload({"error": error}, Dialect.CHAT))
+    message = choice.get("message")
+    if message is None and choice.get("finish_reason"):
+        message = {}  # Azure leaves it out where a filter stopped the reply
+    if type(message) is not dict:
+        raise UpstreamProtocolError("upstream reply has a choice without a message")
+    role = message.get("role")
+    if role and role != "assistant":
+        raise UpstreamProtocolError(f"upstream reply has the role {role!r}, expected assistant")
+    return choice, message
+
+
+def _calls_of(message: Json, losses: Losses) -> Any:
+    """Return the value of `tool_calls`, or one of its form for a legacy `function_call`."""
+    calls, legacy = message.get("tool_calls"), message.get("function_call")
+    if not legacy or is_empty(legacy) or not is_empty(calls):
+        return calls
+    losses.add(LossCode.REPLY_REPAIRED, (*_MESSAGE, "function_call"), "a legacy function_call was read as a tool call")
+    return [{"type": "function", "function": legacy}]
 
 
 def _read_reasoning(parts: list[Part], message: Json, context: ReplyContext) -> None:

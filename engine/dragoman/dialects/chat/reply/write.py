@@ -52,92 +52,125 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
 
 
 def _write_message(reply: Reply, knobs: Knobs, losses: Losses) -> Json:
-    text, reasoning, refusal = JoinedText(), JoinedText(), JoinedText()
-    calls: list[Json] = []
-    annotations: list[Json] = []
-    call_ids: list[str] = []
-    signatures: Json = {}
-    images: list[Json] = []
+    message = _Message(reply.id, losses)
     for position, part in enumerate(reply.parts):
         if type(part) is Text:
-            if part.apart:
-                text.gap()
-            if part.text:
-                if calls:
-                    losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
-                _write_text(part, text, annotations, losses)
-            elif part.citations:
-                losses.add(LossCode.CITATIONS, part.at)
+            message.add_text(part)
             continue
-        text.gap()
+        message.text.gap()
         if type(part) is ToolCall:
-            calls.append(_write_call(part, reply.id, len(calls), cut=position in reply.cut))
-            call_ids.append(part.id)
+            message.add_call(part, cut=position in reply.cut)
         elif type(part) is Reasoning:
-            if part.native is not None and part.origin == DIALECT:
-                signatures.update(part.native.get(EXTRA_KEY, ()))
-            _write_reasoning(part, reasoning, losses)
+            message.add_reasoning(part)
         elif type(part) is Refusal:
             if part.text:
-                refusal.add(part.text)
+                message.refusal.add(part.text)
         elif type(part) is Native and is_image(part.payload):
-            images.append(part.payload)
+            message.images.append(part.payload)
         elif type(part) is Native:
             losses.add(LossCode(part.code), part.at)
         else:
             losses.add(LossCode.UNKNOWN_EVENT, part.at, f"{type(part).__name__} has no place in a Chat reply")
-
-    info = reply.refusal
-    if is_model_refusal(reply.stop) and not refusal.pieces:
-        explanation = info.explanation if info else None
-        if explanation or not (text.pieces or calls):  # no default text if there is content (mapping §9.3)
-            refusal.add(explanation or DECLINED)
-    if info is not None and info.category is not None:
-        losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
-    message: Json = {
-        "role": "assistant",
-        "content": str(text) if text.pieces else None,
-        "refusal": str(refusal) if refusal.pieces else None,
-        "annotations": annotations,
-    }
-    if reasoning.pieces:
-        field = knobs.reasoning_field
-        if field in ("reasoning_content", "both"):
-            message["reasoning_content"] = str(reasoning)
-        if field in ("reasoning", "both"):
-            message["reasoning"] = str(reasoning)
-        if field == "off":
-            losses.add(LossCode.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
-    if calls:
-        message["tool_calls"] = calls
-    if signatures:
-        add_signatures(message, call_ids, signatures)
-    if images:
-        message["images"] = images
-    return message
+    message.add_refusal_info(reply)
+    return message.write(knobs.reasoning_field)
 
 
-def _write_text(part: Text, text: JoinedText, annotations: list[Json], losses: Losses) -> None:
-    start = text.add(part.text)
-    if not part.citations:
-        return
-    written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
-    annotations += [annotation for annotation in written if annotation is not None]
-    if None in written:  # Chat has citations of web pages only, not of documents
-        losses.add(LossCode.CITATIONS, part.at)
+class _Message:
+    """The parts of a reply, joined to the members of its message."""
 
+    __slots__ = (
+        "_annotations",
+        "_call_ids",
+        "_calls",
+        "_losses",
+        "_reasoning",
+        "_reply_id",
+        "_signatures",
+        "images",
+        "refusal",
+        "text",
+    )
 
-def _write_reasoning(part: Reasoning, reasoning: JoinedText, losses: Losses) -> None:
-    if part.redacted:
-        losses.add(LossCode.REASONING_ENCRYPTED, part.at)
-        return
-    if part.proof and part.origin != DIALECT:
-        # Encrypted content is the reasoning itself, a signature is not.
-        encrypted = part.origin == "responses"
-        losses.add(LossCode.REASONING_ENCRYPTED if encrypted else LossCode.REASONING_SIGNATURE, part.at)
-    if part.text:
-        reasoning.gap()
-        reasoning.add(part.text)
+    def __init__(self, reply_id: str, losses: Losses) -> None:
+        self.text, self._reasoning, self.refusal = JoinedText(), JoinedText(), JoinedText()
+        self._calls: list[Json] = []
+        self._call_ids: list[str] = []
+        self._annotations: list[Json] = []
+        self._signatures: Json = {}
+        self.images: list[Json] = []
+        self._reply_id = reply_id
+        self._losses = losses
+
+    def add_text(self, part: Text) -> None:
+        """Add a text and its citations."""
+        if part.apart:
+            self.text.gap()
+        if not part.text:
+            if part.citations:
+                self._losses.add(LossCode.CITATIONS, part.at)
+            return
+        if self._calls:
+            self._losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
+        start = self.text.add(part.text)
+        if not part.citations:
+            return
+        written = [write_citation(citation, start, start + len(part.text)) for citation in part.citations]
+        self._annotations += [annotation for annotation in written if annotation is not None]
+        if None in written:  # Chat has citations of web pages only, not of documents
+            self._losses.add(LossCode.CITATIONS, part.at)
+
+    def add_reasoning(self, part: Reasoning) -> None:
+        """Add the text of reasoning, and the signatures of Chat's own."""
+        if part.native is not None and part.origin == DIALECT:
+            self._signatures.update(part.native.get(EXTRA_KEY, ()))
+        if part.redacted:
+            self._losses.add(LossCode.REASONING_ENCRYPTED, part.at)
+            return
+        if part.proof and part.origin != DIALECT:
+            # Encrypted content is the reasoning itself, a signature is not.
+            encrypted = part.origin == "responses"
+            self._losses.add(LossCode.REASONING_ENCRYPTED if encrypted else LossCode.REASONING_SIGNATURE, part.at)
+        if part.text:
+            self._reasoning.gap()
+            self._reasoning.add(part.text)
+
+    def add_call(self, part: ToolCall, *, cut: bool) -> None:
+        """Add a call. Raises UpstreamProtocolError for one that Chat does not have."""
+        self._calls.append(_write_call(part, self._reply_id, len(self._calls), cut=cut))
+        self._call_ids.append(part.id)
+
+    def add_refusal_info(self, reply: Reply) -> None:
+        """Add the explanation of a refusal that has no text, after all parts."""
+        info = reply.refusal
+        if is_model_refusal(reply.stop) and not self.refusal.pieces:
+            explanation = info.explanation if info else None
+            if explanation or not (self.text.pieces or self._calls):  # no default text besides content (mapping §9.3)
+                self.refusal.add(explanation or DECLINED)
+        if info is not None and info.category is not None:
+            self._losses.add(LossCode.REFUSAL_CATEGORY, ("stop_details", "category"))
+
+    def write(self, reasoning_field: str) -> Json:
+        """Return the message. `reasoning_field` is the knob."""
+        message: Json = {
+            "role": "assistant",
+            "content": str(self.text) if self.text.pieces else None,
+            "refusal": str(self.refusal) if self.refusal.pieces else None,
+            "annotations": self._annotations,
+        }
+        if self._reasoning.pieces:
+            if reasoning_field in ("reasoning_content", "both"):
+                message["reasoning_content"] = str(self._reasoning)
+            if reasoning_field in ("reasoning", "both"):
+                message["reasoning"] = str(self._reasoning)
+            if reasoning_field == "off":
+                self._losses.add(LossCode.REASONING_MODE, "reasoning", "not shown (reasoning_field = off)")
+        if self._calls:
+            message["tool_calls"] = self._calls
+        if self._signatures:
+            add_signatures(message, self._call_ids, self._signatures)
+        if self.images:
+            message["images"] = self.images
+        return message
 
 
 def _write_call(part: ToolCall, upstream_id: str, position: int, *, cut: bool) -> Json:

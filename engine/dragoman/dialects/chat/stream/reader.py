@@ -123,8 +123,9 @@ class ChatReader(StreamReader):
             return
         head = self._head
         repeated = head and data.startswith(head)
+        short = _CHOICES + data[len(head) :] if repeated else data
         try:
-            chunk = orjson.loads(_CHOICES + data[len(head) :] if repeated else data)
+            chunk = orjson.loads(short)
         except orjson.JSONDecodeError:
             chunk = self.payload(data)
         if type(chunk) is not dict:
@@ -134,27 +135,28 @@ class ChatReader(StreamReader):
             if repeated:
                 chunk = self.payload(data)
             if is_error_frame(chunk):
-                out.append(Error(read_error_payload(chunk, Dialect.CHAT)))
-                return self._advance("error")
+                return self._end_in_error(chunk, out)
             if type(choices) is not list and (choices or not chunk.get("usage")):
                 return self._no_chunk(chunk, out)
-        usage = chunk.get("usage")
         if not BODY.issuperset(chunk):
             self._read_extras(chunk)
         if tier := chunk.get("service_tier"):
             note_tier(self.context, tier)
         if not choices or not choices[0]:
-            return self._no_choice(usage, out)
+            return self._no_choice(chunk.get("usage"), out)
         if len(choices) != 1:
             raise UpstreamProtocolError(f"upstream sent {len(choices)} choices in one chunk; exactly one was requested")
-        choice = choices[0]
+        self._read_choice(choices[0], chunk, short, out)
+
+    def _read_choice(self, choice: Any, chunk: Json, data: bytes, out: list[Event]) -> None:
+        """Read the choice of a chunk. `data` is the chunk's JSON, perhaps without what is before the choices."""
         if type(choice) is not dict or (choice.get("index") or 0) != 0:
             raise UpstreamProtocolError("upstream sent a second choice; exactly one was requested")
         if "error" in choice and (error := choice["error"]):  # OpenRouter
-            out.append(Error(read_error_payload({"error": error}, Dialect.CHAT)))
-            return self._advance("error")
+            return self._end_in_error({"error": error}, out)
+        usage, delta = chunk.get("usage"), choice.get("delta")
         if self._phase == "NEW":
-            if not choice.get("delta") and choice.get("message"):
+            if not delta and choice.get("message"):
                 return self.read_whole(chunk, out)
             self._start(chunk, out)
             if usage is None and "error" not in chunk:
@@ -165,12 +167,9 @@ class ChatReader(StreamReader):
             self._keep_usage(usage)
         if logprobs := choice.get("logprobs"):
             self._tokens = read_logprobs(logprobs, self.context)
-        delta = choice.get("delta")
         if delta:
             self._totalled = False
             if type(delta) is dict and ("tool_calls" in delta or "function_call" in delta):
-                if repeated:
-                    data = _CHOICES + data[len(head) :]
                 delta = with_exact(data, b"arguments", chunk)["choices"][0]["delta"]
             self._delta(delta, out)
         elif usage:
@@ -180,6 +179,10 @@ class ChatReader(StreamReader):
         if native := choice.get("finish_reason"):  # an empty string counts as null (some servers send it)
             self._matched = self._matched or read_matched_stop(choice, self.context)
             self._close(native, out)
+
+    def _end_in_error(self, payload: Json, out: list[Event]) -> None:
+        out.append(Error(read_error_payload(payload, Dialect.CHAT)))
+        self._advance("error")
 
     def read_reply(self, payload: Json) -> Reply:
         """See `StreamReader.read_reply`."""

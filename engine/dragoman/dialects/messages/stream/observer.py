@@ -56,66 +56,84 @@ class MessagesObserver(Observer):
         if event != name:
             self.violation(f"event line '{quote_word(event)}' with type '{quote_word(str(name))}'")
         if name == "content_block_delta":
-            self.progressed = True
-            delta = payload.get("delta")
-            text = delta.get(_TEXT_KEY.get(str(delta.get("type")), "")) if type(delta) is dict else None
-            self._count_text(text)
-            if index not in self._open:
-                self.violation("a delta of a block that is not open")
-            elif event == name and type(delta) is dict and len(delta) == 2:
-                self.sole_text = text
+            self._delta(index, payload.get("delta"), sole=event == name)
         elif name == "message_start":
-            if self._started:
-                self.violation("message_start twice")
-            self._started = True
-            message = payload.get("message")
-            if type(message) is dict and message.get("content") and message.get("stop_reason"):
-                self.whole = dumps(message)
-                return
-            usage = message.get("usage") if type(message) is dict else None
-            if type(message) is dict:
-                note_message(message, self)
-            # Its count of the output is not final.
-            self._count({**usage, "output_tokens": None} if type(usage) is dict else None)
+            self._start(payload.get("message"))
         elif name == "content_block_start":
-            if index in self._open:
-                self.violation("a block started twice")
-            self._open.add(index)
-            block = payload.get("content_block")
-            if type(block) is dict:
-                given = block.get("input")  # some servers send a whole call at once
-                self._count_text(block.get("text") or block.get("thinking") or (dumps(given) if given else None))
-            if type(block) is dict and block.get("type") == "tool_use":
-                self._calls = self._calls or set()
-                self._calls.add(index)
-                self.tool_open = self.progressed = True
+            self._start_block(index, payload.get("content_block"))
         elif name == "content_block_stop":
-            if index not in self._open:
-                self.violation("a stop of a block that is not open")
-            self._open.discard(index)
-            if self._calls:
-                self._calls.discard(index)
-                self.tool_open = len(self._calls) > 0
+            self._stop_block(index)
         elif name == "message_delta":
-            self._count(payload.get("usage"))
-            note_message(payload, self)
-            delta = payload.get("delta")
-            if type(delta) is dict and (native := delta.get("stop_reason")):
-                self.check_stop(read_stop, native)
-                self._stopped = True
-            self.counted |= self._stopped
+            self._message_delta(payload)
         elif name == "message_stop":
-            if self._open or not self._started:
-                self.violation("message_stop out of place")
-            self.closed = True
-            if self._calls:
-                self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
-            elif not self._stopped:
-                self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure
-            else:
-                self.complete = True
+            self._stop()
         elif name == "error" or reports_error(payload):
             self.watch_error(payload, event)
+
+    def _start(self, message: object) -> None:
+        if self._started:
+            self.violation("message_start twice")
+        self._started = True
+        if type(message) is not dict:
+            return
+        if message.get("content") and message.get("stop_reason"):
+            self.whole = dumps(message)
+            return
+        note_message(message, self)
+        usage = message.get("usage")
+        if type(usage) is dict:
+            self._count({**usage, "output_tokens": None})  # its count of the output is not final
+
+    def _start_block(self, index: int | None, block: object) -> None:
+        if index in self._open:
+            self.violation("a block started twice")
+        self._open.add(index)
+        if type(block) is not dict:
+            return
+        given = block.get("input")  # some servers send a whole call at once
+        self._count_text(block.get("text") or block.get("thinking") or (dumps(given) if given else None))
+        if block.get("type") == "tool_use":
+            self._calls = self._calls or set()
+            self._calls.add(index)
+            self.tool_open = self.progressed = True
+
+    def _delta(self, index: int | None, delta: object, *, sole: bool) -> None:
+        """Observe a delta. With `sole`, its text is the only effect of the event."""
+        self.progressed = True
+        text = delta.get(_TEXT_KEY.get(str(delta.get("type")), "")) if type(delta) is dict else None
+        self._count_text(text)
+        if index not in self._open:
+            self.violation("a delta of a block that is not open")
+        elif sole and type(delta) is dict and len(delta) == 2:
+            self.sole_text = text
+
+    def _stop_block(self, index: int | None) -> None:
+        if index not in self._open:
+            self.violation("a stop of a block that is not open")
+        self._open.discard(index)
+        if self._calls:
+            self._calls.discard(index)
+            self.tool_open = len(self._calls) > 0
+
+    def _message_delta(self, event: Json) -> None:
+        self._count(event.get("usage"))
+        note_message(event, self)
+        delta = event.get("delta")
+        if type(delta) is dict and (native := delta.get("stop_reason")):
+            self.check_stop(read_stop, native)
+            self._stopped = True
+        self.counted |= self._stopped
+
+    def _stop(self) -> None:
+        if self._open or not self._started:
+            self.violation("message_stop out of place")
+        self.closed = True
+        if self._calls:
+            self.fault = StreamTruncated("upstream sent message_stop within an open tool call").failure
+        elif not self._stopped:
+            self.fault = StreamTruncated("upstream sent message_stop before a stop_reason").failure
+        else:
+            self.complete = True
 
     def _count(self, usage: object) -> None:
         if type(usage) is dict:

@@ -350,28 +350,38 @@ class MessagesReader(StreamReader):
             raise UpstreamProtocolError(f"upstream continued block {key}, which is not open")
         if type(delta) is not dict:
             raise UpstreamProtocolError(_malformed("content_block_delta"))
-        index, kind = entry
-        form = delta.get("type")
+        kind, form = entry[1], delta.get("type")
         if kind != "opaque" and (known := DELTAS.get(str(form), _NO_KEYS)) and not known.issuperset(delta):
             record_unknown(delta, known, ("delta",), self.context.losses)
         if type(form) is str and form in _DELTA_KIND and kind != "opaque":
-            text = delta.get(_TEXT_KEY[form])
-            if _DELTA_KIND[form] != kind or type(text) is not str:
-                if _is_empty(delta) and (text is not None or kind != "tool"):
-                    return
-                text = self._repair_fragment(form, kind, text)
-            calls = self._calls if kind == "tool" else None
+            self._text_delta(key, form, delta, out)
+        else:
+            self._other_delta(key, form, delta, out)
+
+    def _text_delta(self, key: int, form: str, delta: Json, out: list[Event]) -> None:
+        """Read a delta with a text: of prose, of reasoning, or of a call's arguments."""
+        index, kind = self._blocks.open[key]
+        text = delta.get(_TEXT_KEY[form])
+        if _DELTA_KIND[form] != kind or type(text) is not str:
+            if _is_empty(delta) and (text is not None or kind != "tool"):
+                return
+            text = self._repair_fragment(form, kind, text)
+        calls = self._calls if kind == "tool" else None
+        if calls is not None:
+            calls.arguments[key].add(text)
+        elif kind == "reasoning" and (thinking := self._thinking) is not None and key in thinking.buffers:
+            thinking.buffers[key].add_text(text)
+        if text:
+            out.append(Delta(index, text))
+            if kind == "text":
+                self._shown = True
             if calls is not None:
-                calls.arguments[key].add(text)
-            elif kind == "reasoning" and (thinking := self._thinking) is not None and key in thinking.buffers:
-                thinking.buffers[key].add_text(text)
-            if text:
-                out.append(Delta(index, text))
-                if kind == "text":
-                    self._shown = True
-                if calls is not None:
-                    calls.early.after_delta(key, out)
-        elif form == "signature_delta" and kind == "reasoning" and self._thinking is not None:
+                calls.early.after_delta(key, out)
+
+    def _other_delta(self, key: int, form: Any, delta: Json, out: list[Event]) -> None:
+        """Read a delta with a signature or a citation, or of an opaque or unknown kind."""
+        index, kind = self._blocks.open[key]
+        if form == "signature_delta" and kind == "reasoning" and self._thinking is not None:
             self._thinking.sign(key, index, delta.get("signature"), out)
         elif form == "citations_delta" and kind == "text":
             if citation := delta.get("citation"):
