@@ -205,11 +205,8 @@ class Translation:
             observer = client.observer()
             observer.knobs = context.knobs
             observer.lenient = not context.profile.message_stop
-            request_id = context.request_id or None
             kind = client.usage_remover if context.remove_usage else Passthrough
-            stage: Passthrough = kind(observer, renamer, context.limits, request_id, context.losses, context.secrets)
-            stage.own_key, stage.replay = context.own_key, self.replay
-            return stage
+            return kind(observer, context, renamer, self.replay)
         return self._pipeline(not context.logprobs, self._validator(validates()))
 
     def _pipeline(self, whole: bool, validator: OutputValidator | None) -> ReplyPipeline:

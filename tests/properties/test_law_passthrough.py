@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman import Dialect, Limits
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.errors import Failure
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from support.directions import DIALECTS, upstream_streams
@@ -45,7 +46,9 @@ class Outcome(NamedTuple):
 def play(dialect: Dialect, pieces: list[bytes], limits: Limits, model: str | None) -> Outcome:
     codec = CODECS[dialect]
     stage = Passthrough(
-        codec.observer(), JsonStringRewriter(model, *codec.model_paths) if model else None, limits, "req_1"
+        codec.observer(),
+        ReplyContext("m", request_id="req_1", limits=limits),
+        JsonStringRewriter(model, *codec.model_paths) if model else None,
     )
     out = b""
     for piece in pieces:
@@ -90,7 +93,7 @@ def test_a_damaged_frame_ends_the_stream_in_an_error_in_its_place(dialect: Diale
     frames = [frame + b"\n\n" for frame in raw.split(b"\n\n")[:-1]]
     at = data.draw(st.integers(1, len(frames) - 1))
     before = b"".join(frames[:at])
-    stage = Passthrough(CODECS[dialect].observer())
+    stage = Passthrough(CODECS[dialect].observer(), ReplyContext("m"))
     assume(stage.feed(before) == before and not stage.done)
     damaged = before + data.draw(st.sampled_from(DAMAGE[:6])) + b"".join(frames[at:])
     outcome = play(dialect, data.draw(splits(damaged)), Limits(), None)

@@ -41,7 +41,8 @@ from dragoman.errors import (
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
 from dragoman.stages.base import EventBatch, ReplyPipeline, StreamDriver
-from dragoman.stages.passthrough import Observer, Passthrough
+from dragoman.stages.observer import Observer
+from dragoman.stages.passthrough import Passthrough
 from dragoman.translate_request import Translation
 from dragoman.wire.sse import COMMENT, FrameBatch, encode_frames
 
@@ -221,7 +222,7 @@ async def open_proxy_stream(translation: Translation, response: UpstreamResponse
     frames = _drive(begin, source, driver, context, timers)
     if debug and isinstance(driver, Passthrough):
         frames = logged_batches(frames, f"{context.request_id} sent")
-    return ProxyStream(frames, driver, partial(_error_tail, driver, context), on_arrival)
+    return ProxyStream(frames, driver, partial(_error_tail, driver), on_arrival)
 
 
 def first_failure(stream: ProxyStream) -> Failure | None:
@@ -233,10 +234,10 @@ def first_failure(stream: ProxyStream) -> Failure | None:
     return driver.observer.failure if isinstance(driver, Passthrough) else None
 
 
-def _error_tail(driver: ReplyPipeline | Passthrough, context: ReplyContext, failure: Failure) -> bytes:
+def _error_tail(driver: ReplyPipeline | Passthrough, failure: Failure) -> bytes:
     tail = encode_frames(driver.fail(failure))
     if tail and isinstance(driver, Passthrough):
-        driver.report(context)
+        driver.report()
     return tail
 
 
@@ -340,7 +341,7 @@ async def _drive(
     finally:
         await source.aclose()
         if isinstance(driver, Passthrough):
-            driver.report(context)
+            driver.report()
 
 
 def _record_tool_progress(observer: Observer | ReplyPipeline, timers: StreamTimers) -> bool:

@@ -13,7 +13,8 @@ from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr
 from dragoman.stages.grammar.checker import Grammar
-from dragoman.stages.passthrough import Observer, Passthrough
+from dragoman.stages.observer import Observer
+from dragoman.stages.passthrough import Passthrough
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class StreamMachine:
     def usage(self) -> Usage | None:
         """The token counts so far; estimates where the upstream has not sent any yet; None if nothing is known."""
         if isinstance(self._driver, Passthrough):
-            self._driver.report_usage(self._context)
+            self._driver.report_usage()
         return usage_so_far(self._context)[0]
 
     @property
@@ -74,5 +74,5 @@ class StreamMachine:
         if ended:
             self.done = True
             if isinstance(self._driver, Passthrough):
-                self._driver.report(self._context)
+                self._driver.report()
         return encode_frames(frames)

@@ -1,8 +1,8 @@
 """Finds frames in the bytes of an event stream, for stages that read or edit only some of them.
 
 `complete_frames` cuts a stream behind its last complete frame, `next_frame` walks over complete frames, `usual_frame`
-and `parse_frame` read one, `FRAME` and `with_data` edit some. The places in a usual frame, which is a line of data,
-perhaps with an event line before it:
+and `parse_frame` read one, `FRAME`, `with_data` and `with_edits` edit some. The places in a usual frame, which is a
+line of data, perhaps with an event line before it:
 
     event: ping\\ndata: {"type":"ping"}\\n\\n
     ^ at          ^ line               ^ stop^ end
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from dragoman.errors import Failure, LimitExceeded
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.sse import CR, Frame, Parser
 
@@ -26,6 +27,9 @@ _LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
 _FURTHER_EMPTY_LINES: Final = re.compile(rb"\n{3,}")
 _DATA: Final = (b"data:", b"\xef\xbb\xbfdata:")
 _COLON, _E = b":e"
+
+Edit = tuple[int, int, bytes]
+"""A replacement of bytes: start, end, new bytes."""
 
 
 def complete_frames(held: bytes | bytearray, data: bytes) -> tuple[bytes, bytes | bytearray]:
@@ -137,3 +141,42 @@ def with_data(frame: bytes, data: bytes) -> bytes:
     for number, line in zip(numbers, lines, strict=True):
         parts[number] = parts[number][: parts[number].index(b":") + 1] + line
     return b"".join(parts)
+
+
+def with_edits(data: bytes, edits: list[Edit]) -> bytes:
+    """Return bytes with replacements, which are in the order of their places."""
+    pieces: list[bytes] = []
+    at = 0
+    for begin, stop, instead in edits:
+        pieces += data[at:begin], instead
+        at = stop
+    return b"".join((*pieces, data[at:]))
+
+
+def ended(frame: bytes) -> bytes:
+    """Return a last frame with the line ends that the upstream left out: clients ignore a frame without them."""
+    if frame.endswith((b"\n\n", b"\n\r\n", b"\r\r")):
+        return frame
+    if frame.endswith(b"\r"):  # with a line feed it would be one line end
+        return frame + b"\r"
+    return frame + (b"\n" if frame.endswith(b"\n") else b"\n\n")
+
+
+def exceeded_limit(frame: bytes, limits: Limits) -> Failure | None:
+    """Return the failure for the limit that a frame exceeds first when it is read byte by byte, or None."""
+    if len(frame) <= min(limits.sse_line, limits.sse_frame):
+        return None
+    lines = with_line_feeds(frame[: limits.sse_frame]).split(b"\n")
+    if max(map(len, lines)) > limits.sse_line:
+        return LimitExceeded("sse_line", limits.sse_line, upstream=True).failure
+    if len(frame.rstrip(b"\r\n")) > limits.sse_frame:
+        return LimitExceeded("sse_frame", limits.sse_frame, upstream=True).failure
+    return None
+
+
+def exceeded_so_far(held: bytes | bytearray, limits: Limits) -> Failure | None:
+    """Return the failure for a limit that the beginning of a frame exceeds, or None."""
+    line = len(held) - 1 - max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1))
+    if line > limits.sse_line or len(held) - 2 > limits.sse_frame:
+        return exceeded_limit(bytes(held), limits)
+    return None

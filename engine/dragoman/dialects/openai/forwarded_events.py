@@ -17,8 +17,7 @@ from dragoman.dialects.errors.redact import redact
 from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
 from dragoman.errors import Failure
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.stages.passthrough import ended
-from dragoman.wire.frame_scanner import FRAME, complete_frames
+from dragoman.wire.frame_scanner import FRAME, complete_frames, ended
 from dragoman.wire.json_codec import loads
 from dragoman.wire.sse import Parser
 

@@ -15,6 +15,7 @@ from dragoman.canonical.events import Usage
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.messages.stream.observer import MessagesObserver
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from oracles.grammar import chat, messages
@@ -39,7 +40,7 @@ CUT = b'data: {"error":{"message":"upstream stream ended before its terminal eve
 
 def machine(model: str | None = None, limits: Limits | None = None) -> Passthrough:
     renamer = JsonStringRewriter(model, ("model",)) if model is not None else None
-    return Passthrough(ChatObserver(), renamer, limits or Limits())
+    return Passthrough(ChatObserver(), ReplyContext("m", limits=limits or Limits()), renamer)
 
 
 def play(stage: Passthrough, *pieces: bytes) -> bytes:
@@ -143,9 +144,9 @@ def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
     start = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"up","usage":{}}}\n\n'
     stop = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
     stop += b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-    stage = Passthrough(MessagesObserver(), JsonStringRewriter("client", ("message", "model")))
+    stage = Passthrough(MessagesObserver(), ReplyContext("m"), JsonStringRewriter("client", ("message", "model")))
     assert play(stage, start + stop) == start.replace(b'"up"', b'"client"') + stop
-    cut = play(Passthrough(MessagesObserver()), start)
+    cut = play(Passthrough(MessagesObserver(), ReplyContext("m")), start)
     assert cut.startswith(start)
     assert b"event: error\n" in cut
     assert messages.check(cut[len(start) :]).error is not None
@@ -154,7 +155,7 @@ def test_the_model_of_a_messages_stream_stands_in_its_first_event() -> None:
 @pytest.mark.parametrize("data", [b"overloaded, try again", b'{"error": {"message": "overlo'])
 @pytest.mark.parametrize("dialect", Dialect)
 def test_an_error_event_that_is_not_json_becomes_one_that_is(dialect: Dialect, data: bytes) -> None:
-    out = play(Passthrough(CODECS[dialect].observer()), b"event: error\ndata: " + data + b"\n\n")
+    out = play(Passthrough(CODECS[dialect].observer(), ReplyContext("m")), b"event: error\ndata: " + data + b"\n\n")
     payloads = [json.loads(line[6:]) for line in out.split(b"\n") if line.startswith(b"data: {")]
     assert "overlo" in json.dumps(payloads[-1])
 
@@ -192,7 +193,7 @@ def test_pairs_of_frames_never_mix() -> None:
 
 
 def test_a_long_frame_in_many_pieces_is_not_copied_for_each() -> None:
-    stage = Passthrough(ChatObserver())
+    stage = Passthrough(ChatObserver(), ReplyContext("m"))
     piece = b"data:" + b" " * 1000 + b"\n"
     assert stage.feed(piece) == b""
     held = stage._held

@@ -14,7 +14,7 @@ from dragoman.dialects.chat.stream.reader import ChatReader
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import Failure
-from dragoman.stages.passthrough import Observer
+from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 

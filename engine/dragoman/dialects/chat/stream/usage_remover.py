@@ -7,12 +7,12 @@ Both are removed, so the client receives the bytes of an upstream that was not r
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Final
 
-from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.losses import Losses
-from dragoman.stages.passthrough import Observer, Passthrough
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.observer import Observer
+from dragoman.stages.passthrough import Passthrough, no_replay
 from dragoman.wire.frame_scanner import FRAME, data_of, with_data
 from dragoman.wire.json_codec import loads
 from dragoman.wire.json_edit import JsonStringRewriter, drop_null
@@ -31,13 +31,11 @@ class UsageRemover(Passthrough):
     def __init__(
         self,
         observer: Observer,
+        context: ReplyContext,
         renamer: JsonStringRewriter | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-        request_id: str | None = None,
-        losses: Losses | None = None,
-        secrets: Sequence[str] = (),
+        replay: Callable[[bytes], bytes] = no_replay,
     ) -> None:
-        super().__init__(observer, renamer, limits, request_id, losses, secrets)
+        super().__init__(observer, context, renamer, replay)
         self._usual = b',"usage":null' + _END
         """The end of a chunk without counts, as this server writes it."""
         self._cut_in_line_end = False

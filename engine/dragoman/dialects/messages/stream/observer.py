@@ -10,7 +10,7 @@ from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.reply_fields import note_message
 from dragoman.dialects.messages.stop_and_usage import read_stop, read_usage
 from dragoman.errors import Failure, StreamTruncated
-from dragoman.stages.passthrough import Observer
+from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 

@@ -30,7 +30,7 @@ from dragoman.dialects.responses.stream.reader import ResponsesReader
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.reply_context import ReplyContext
-from dragoman.stages.passthrough import Observer
+from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.json_edit import find_member
 from dragoman.wire.sse import COMMENT, Frame, encode

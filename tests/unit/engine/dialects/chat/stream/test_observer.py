@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects.chat.stream.observer import ChatObserver
-from dragoman.stages.passthrough import Observer
+from dragoman.stages.observer import Observer
 from support.strategies import texts
 
 

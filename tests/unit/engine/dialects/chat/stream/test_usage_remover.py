@@ -14,7 +14,7 @@ from dragoman.canonical.events import Usage
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.usage_remover import UsageRemover
 from dragoman.gateway import DIRECTIONS
-from dragoman.limits import DEFAULT_LIMITS
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from support.strategies import splits, texts
@@ -80,8 +80,8 @@ def stages(model: str | None) -> tuple[UsageRemover, Passthrough]:
         return JsonStringRewriter(model, ("model",)) if model is not None else None
 
     return (
-        UsageRemover(ChatObserver(), renamer(), DEFAULT_LIMITS, "req_1"),
-        Passthrough(ChatObserver(), renamer(), DEFAULT_LIMITS, "req_1"),
+        UsageRemover(ChatObserver(), ReplyContext("m", request_id="req_1"), renamer()),
+        Passthrough(ChatObserver(), ReplyContext("m", request_id="req_1"), renamer()),
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from dragoman.canonical.events import Usage
 from dragoman.dialects.responses.stream.observer import ResponsesObserver as Observer
 from dragoman.errors import FailureKind, StreamTruncated
+from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from dragoman.wire.sse import Frame, Parser, encode, encode_frames
@@ -106,7 +107,7 @@ def test_T22_an_error_event_waits_for_the_terminal_that_agents_read(error: Json)
     observer = watch(*events[:2])
     assert (observer.closed, observer.failure is not None, observer.violations) == (False, True, [])
     data = encode_frames(frames(*events))
-    stage = Passthrough(Observer())
+    stage = Passthrough(Observer(), ReplyContext("m"))
     assert stage.feed(data) + stage.finish() == data
 
 
@@ -190,7 +191,7 @@ def test_T23_our_error_repeats_the_snapshot_and_goes_on_counting(case: str) -> N
 
 def test_T23_a_cut_before_any_item_ends_in_the_grammar() -> None:
     data = encode_all((RECORDED / "text.sse").read_bytes(), 2)
-    stage = Passthrough(Observer())
+    stage = Passthrough(Observer(), ReplyContext("m"))
     whole = responses.check(stage.feed(data) + stage.finish(), own=False)
     assert whole.error == {"code": "server_error", "message": FAILURE.message}
 
@@ -208,7 +209,9 @@ def test_with_nothing_seen_the_error_is_a_valid_snapshot_all_the_same() -> None:
 
 
 def test_our_error_names_the_model_as_the_client_knows_it() -> None:
-    stage = Passthrough(Observer(), JsonStringRewriter("client's", ("response", "model"), ("model",)))
+    stage = Passthrough(
+        Observer(), ReplyContext("m"), JsonStringRewriter("client's", ("response", "model"), ("model",))
+    )
     stage.feed(encode_frames(frames(*WHOLE[:3])))
     last = json.loads(Parser().parse(stage.finish())[-1].data or b"")
     assert last["response"]["model"] == "client's"
@@ -254,7 +257,7 @@ def test_no_value_makes_it_raise(events: list[Any]) -> None:
 
 def test_completed_with_an_open_call_is_a_fault_in_its_place() -> None:
     events = numbered(created(), added(0, **call()), ended())
-    stage = Passthrough(Observer())
+    stage = Passthrough(Observer(), ReplyContext("m"))
     frames = [encode(Frame(event["type"], json.dumps(event).encode())) for event in events]
     out = stage.feed(b"".join(frames))
     assert out.startswith(b"".join(frames[:2]))

@@ -12,7 +12,7 @@ from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.errors import StreamTruncated
-from dragoman.stages.passthrough import Observer
+from dragoman.stages.observer import Observer
 from dragoman.wire.sse import Parser, encode
 from oracles.grammar import chat, messages
 from support.paths import TRANSCRIPTS
