@@ -1,6 +1,6 @@
 """Names for programs that are gateways: what the server of this project is built on, beyond `dragoman` itself.
 
-    requests       parse_body forward EFFORTS StoredReply
+    requests       parse_body forward EFFORTS ReplyOptions StoredReply
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
     errors         read_error redact quote tidy is_secret short_repr changed_fields
@@ -37,7 +37,7 @@ from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, Coun
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES
-from dragoman.reply_context import StoredReply
+from dragoman.reply_context import ReplyOptions, StoredReply
 from dragoman.short_repr import changed_fields, short_repr
 from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.validation_sample import ValidationSample
@@ -90,6 +90,7 @@ __all__ = (
     "OutputItems",
     "PromptAgreement",
     "PromptDigest",
+    "ReplyOptions",
     "ReplyPipeline",
     "Stage",
     "StoredReply",

@@ -63,6 +63,36 @@ class StoredReply:
         reply.parts, reply.cut = [], frozenset()
 
 
+@dataclass(slots=True, kw_only=True)
+class ReplyOptions:
+    """The parameters of one reply that its request does not have."""
+
+    created: int = 0
+    """The time that the reply states, in Unix seconds. A parameter, like `request_id`, so that equal input makes equal
+    output."""
+    request_id: str = ""
+    """An id of the request, from which ids of the reply are made if the upstream sends none."""
+    validate: bool | Callable[[], bool] = True
+    """True if a translated stream is checked against the grammar of the client's dialect while it is encoded, or a
+    function that returns that when the stream begins, such as one of a `ValidationSample`. Checking costs several times
+    as much as translating, and changes nothing that is sent."""
+    clock: Callable[[], float] | None = None
+    """Returns the time in Unix seconds, for replies that state when they were completed."""
+    secrets: Sequence[str] = field(default=(), repr=False)
+    """Texts that are masked in every error that comes back, such as the API key sent to the upstream."""
+    own_key: str = ""
+    """The upstream's name, if the key that it is sent is the caller's and not the client's. The client then gets errors
+    about that key as a 502."""
+    request_usage: bool = False
+    """True if the token counts of a stream that passes through are requested even if the client did not request them.
+    They are then removed from the stream. The profile's flag `stream_usage` must permit it."""
+    stored: StoredReply | None = None
+    """Given for a Responses client whose reply is stored. The reply is then translated in passthrough too."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.request_id)
+
+
 @dataclass(slots=True)
 class ReplyContext:
     """The parameters that readers and writers of one reply need of its request, and the results they record.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
@@ -15,7 +15,7 @@ from dragoman.knobs import DEFAULT_KNOBS, Knobs
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile, builtin_profile
-from dragoman.reply_context import ReplyContext, StoredReply
+from dragoman.reply_context import ReplyContext, ReplyOptions
 from dragoman.translation import Translation
 from dragoman.wire.json_codec import loads
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dragoman.dialects.codec import Codec
 
 __all__ = ("Translation", "forward", "parse_body", "translate")
+
+_DEFAULT: Final = ReplyOptions()
 
 
 def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:
@@ -50,14 +52,7 @@ def translate(
     profile: Profile | None = None,
     knobs: Knobs = DEFAULT_KNOBS,
     limits: Limits = DEFAULT_LIMITS,
-    created: int = 0,
-    request_id: str = "",
-    validate: bool | Callable[[], bool] = True,
-    clock: Callable[[], float] | None = None,
-    secrets: Sequence[str] = (),
-    own_key: str = "",
-    request_usage: bool = False,
-    stored: StoredReply | None = None,
+    options: ReplyOptions = _DEFAULT,
 ) -> Translation:
     """Translates a request body for an upstream.
 
@@ -69,19 +64,7 @@ def translate(
         profile: what the upstream's server supports. Default: the built-in profile of the dialect's vendor.
         knobs: the operator's choices.
         limits: size limits of the request and its reply.
-        created: the time that replies state, in Unix seconds. An argument, like `request_id`, so that equal input
-            makes equal output.
-        request_id: an id of the request, from which ids of the reply are made if the upstream sends none.
-        validate: whether a translated stream is checked against the grammar of the client's dialect while it is
-            encoded, or a function that returns that when the stream begins, such as one of a `ValidationSample`.
-            Checking costs several times as much as translating, and changes nothing that is sent.
-        clock: returns the time in Unix seconds, for replies that state when they were completed.
-        secrets: texts that are masked in every error that comes back, such as the API key sent to the upstream.
-        own_key: the upstream's name, if the key that it is sent is the caller's and not the client's. The client then
-            gets errors about that key as a 502.
-        request_usage: whether the token counts of a stream that passes through are requested even if the client did
-            not request them. They are then removed from the stream. The profile's flag `stream_usage` must permit it.
-        stored: for a Responses client whose reply is stored. The reply is then translated in passthrough too.
+        options: the parameters of its reply that the request does not have.
 
     Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
     field, or LimitExceeded.
@@ -97,8 +80,9 @@ def translate(
     losses = Losses(limits.losses)
     losses.strict = knobs.on_loss == "reject"
     # By position: keywords cost as much as the object itself.
-    context = ReplyContext(model, created, request_id, profile, knobs, limits, losses, validate)
-    context.clock, context.secrets, context.stored, context.own_key = clock, tuple(secrets), stored, own_key
+    context = ReplyContext(model, options.created, options.request_id, profile, knobs, limits, losses, options.validate)
+    context.clock, context.secrets, context.own_key = options.clock, tuple(options.secrets), options.own_key
+    context.stored = stored = options.stored
     context.same_dialect = direction.passthrough
     if stored is not None:
         stored.losses = losses
@@ -111,9 +95,9 @@ def translate(
         sign = profile.signed_calls
         body = restore(direction.client, body, payload, family, losses, strip_noise=strip, sign=sign)
         losses.stop_rejecting()
-        options = payload.get("stream_options")
-        context.include_usage = type(options) is dict and options.get("include_usage") is True
-        if request_usage and stream and profile.stream_usage and (requester := direction.client.request_usage):
+        of_stream = payload.get("stream_options")
+        context.include_usage = type(of_stream) is dict and of_stream.get("include_usage") is True
+        if options.request_usage and stream and profile.stream_usage and (requester := direction.client.request_usage):
             counted = requester(body, payload)
             if counted is not None:
                 body, context.remove_usage = counted, True
@@ -146,11 +130,7 @@ def forward(
     upstream_model: str,
     knobs: Knobs = DEFAULT_KNOBS,
     limits: Limits = DEFAULT_LIMITS,
-    created: int = 0,
-    request_id: str = "",
-    clock: Callable[[], float] | None = None,
-    secrets: Sequence[str] = (),
-    own_key: str = "",
+    options: ReplyOptions = _DEFAULT,
 ) -> Translation:
     """Returns the exchange of a request to one of OpenAI's other endpoints, such as embeddings: nothing is translated.
 
@@ -163,7 +143,8 @@ def forward(
         model: the name of the model that the client requested; empty if the request has none.
         upstream_model: the model's name at the upstream.
         knobs: the operator's choices. Only those that concern errors have an effect.
-        limits: as for `translate`; and so are `created`, `request_id`, `clock`, `secrets` and `own_key`.
+        limits: size limits of the reply.
+        options: the parameters of the reply. It is not validated.
 
     Raises ClientRequestError for a body with a repeated key.
     """
@@ -173,6 +154,6 @@ def forward(
         stream = payload.get("stream") is True or payload.get("stream_format") == "sse"
         if model:
             body = rename_model(body, payload, upstream_model)
-    context = ReplyContext(model, created, request_id, knobs=knobs, limits=limits, validate=False)
-    context.clock, context.secrets, context.own_key = clock, tuple(secrets), own_key
+    context = ReplyContext(model, options.created, options.request_id, knobs=knobs, limits=limits, validate=False)
+    context.clock, context.secrets, context.own_key = options.clock, tuple(options.secrets), options.own_key
     return Translation(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, stream, context, upstream_model)

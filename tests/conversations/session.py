@@ -14,6 +14,7 @@ from conversations.clients import CLIENTS
 from conversations.script import NATIVE, Step, script
 from conversations.upstreams import Call, answer
 from dragoman import Direction, Translation, builtin_profile, direction, translate
+from dragoman.gateway import ReplyOptions
 
 Json = dict[str, Any]
 MODEL = "claude-opus-5"
@@ -62,7 +63,9 @@ def _turn(row: Direction, body: Json, profile: str | None, step: Step, lost: Cou
     raw = orjson.dumps(body)
     known = builtin_profile(row.upstream.dialect, profile)
     request_id = f"req_{step.number}"
-    translation = translate(row, raw, profile=known, upstream_model=MODEL, created=step.number, request_id=request_id)
+    translation = translate(
+        row, raw, profile=known, upstream_model=MODEL, options=ReplyOptions(created=step.number, request_id=request_id)
+    )
     return Turn(step, raw, translation, lost)
 
 

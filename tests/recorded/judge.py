@@ -20,6 +20,7 @@ from openai.types.responses import Response
 from pydantic import TypeAdapter
 
 from dragoman import ClientRequestError, UpstreamError, builtin_profile, direction, translate
+from dragoman.gateway import ReplyOptions
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check
 from recorded import said
@@ -76,8 +77,7 @@ def _translation(verdict: Verdict, body: Json, vendor: str) -> Any:
         direction(verdict.client, verdict.upstream),
         json.dumps(body).encode(),
         profile=builtin_profile(verdict.upstream, profile),
-        created=1_790_000_000,
-        request_id="req_1",
+        options=ReplyOptions(created=1_790_000_000, request_id="req_1"),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import Direction, builtin_profile, direction, translate
+from dragoman.gateway import ReplyOptions
 from regressions.live import EVERY
 from regressions.spoken import conversation, offered
 from support.directions import CROSS, Json, ask
@@ -65,7 +66,12 @@ def test_T80_the_billing_line_is_gone_before_it_can_break_a_prefix(row: Directio
         fields["system"].insert(0, {"type": "text", "text": BILLING.format(turn, turn * 77)})
         raw = json.dumps(ask("messages", **fields)).encode()
         sent.add(
-            translate(row, raw, profile=builtin_profile(row.upstream.dialect, profile), request_id=f"r{turn}").body
+            translate(
+                row,
+                raw,
+                profile=builtin_profile(row.upstream.dialect, profile),
+                options=ReplyOptions(request_id=f"r{turn}"),
+            ).body
         )
     (body,) = sent
     assert b"billing" not in body
@@ -142,8 +148,8 @@ def test_T81_the_same_request_is_the_same_bytes_whenever_it_is_sent(row: Directi
     client = row.client.dialect
     fields = {**conversation(client, *_turns(client, 3)), "tools": offered(client, "look")}
     body = json.dumps(ask(client, **fields)).encode()
-    first = translate(row, body, created=1, request_id="req_1").body
-    second = translate(row, body, created=2_000_000_000, request_id="req_2").body
+    first = translate(row, body, options=ReplyOptions(created=1, request_id="req_1")).body
+    second = translate(row, body, options=ReplyOptions(created=2_000_000_000, request_id="req_2")).body
     assert first == second
     assert b"prompt_cache_key" not in first
 
@@ -156,7 +162,9 @@ def test_T81_every_turn_begins_with_the_bytes_of_the_one_before(row: Direction) 
     before, fixed = "", set()
     for count in range(6):
         fields = {**conversation(client, *_turns(client, count)), "tools": offered(client, "look", "list")}
-        body = translate(row, json.dumps(ask(client, **fields)).encode(), request_id=f"req_{count}").body
+        body = translate(
+            row, json.dumps(ask(client, **fields)).encode(), options=ReplyOptions(request_id=f"req_{count}")
+        ).body
         history = _history(row, body)
         assert history.startswith(before), f"turn {count}"
         before = history
@@ -169,5 +177,8 @@ def test_T81_the_clients_own_key_stays_its_own(client: str, upstream: str) -> No
     """And a key that it does give goes on as it is (CaddyGlow/ccproxy-api#61)."""
     assert (client, upstream) in EVERY
     body = json.dumps(ask(client, prompt_cache_key="session-7")).encode()
-    sent = [json.loads(translate(direction(client, upstream), body, request_id=f"r{n}").body) for n in (1, 2)]
+    sent = [
+        json.loads(translate(direction(client, upstream), body, options=ReplyOptions(request_id=f"r{n}")).body)
+        for n in (1, 2)
+    ]
     assert [one["prompt_cache_key"] for one in sent] == ["session-7"] * 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, Translation, builtin_profile, translate
 from dragoman.dialects.all_codecs import CODECS
-from dragoman.gateway import DIRECTIONS
+from dragoman.gateway import DIRECTIONS, ReplyOptions
 from oracles.grammar import Accumulated, chat, messages, responses
 from oracles.grammar.responses import check_failure
 from oracles.grammar.sse import Item
@@ -49,8 +49,7 @@ def translated(
         json.dumps(ask(row.client.dialect, **fields) if body is None else body).encode(),
         profile=builtin_profile(row.upstream.dialect, profile),
         knobs=knobs or Knobs(),
-        created=1_790_000_000,
-        request_id="req_1",
+        options=ReplyOptions(created=1_790_000_000, request_id="req_1"),
     )
 
 

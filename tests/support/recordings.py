@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman import Dialect, Failure, translate
 from dragoman.aio import Timeouts, UpstreamRequest
-from dragoman.gateway import DIRECTIONS
+from dragoman.gateway import DIRECTIONS, ReplyOptions
 from dragoman.wire import json_loads
 from dragoman_server.observability.captures.document import CaptureDocument
 from dragoman_server.observability.captures.recording import Recording
@@ -45,7 +45,9 @@ def recorded(
     made.requested("POST", "/v1/x", [("content-type", "application/json")])
     made.received(body)
     translation = translate(
-        *(DIRECTIONS[client, upstream], body), upstream_model="up-m", request_id="req_1", created=7, clock=lambda: 9.0
+        *(DIRECTIONS[client, upstream], body),
+        upstream_model="up-m",
+        options=ReplyOptions(request_id="req_1", created=7, clock=lambda: 9.0),
     )
     made.translated(translation)
     call = UpstreamRequest("http://up/v1", {"x-api-key": "k"}, translation.body, stream, Timeouts())

@@ -103,6 +103,7 @@ from dragoman.gateway import (
     OutputItems,
     PromptAgreement,
     PromptDigest,
+    ReplyOptions,
     ReplyPipeline,
     StoredReply,
     TokenCounter,
@@ -202,7 +203,7 @@ def translation(way: str = "messages→chat", **fields: Any) -> Translation:
     client, _, upstream = way.partition("→")
     body = request(Dialect(client), stream=True, **fields)
     body["messages" if client != "responses" else "input"] = [{"role": "user", "content": TEXT}]
-    return translate(direction(client, upstream), dump(body), request_id="req_1", secrets=[KEY])
+    return translate(direction(client, upstream), dump(body), options=ReplyOptions(request_id="req_1", secrets=[KEY]))
 
 
 def failure() -> Failure:
@@ -291,6 +292,7 @@ BUILDERS: dict[type, Callable[[], object]] = {
     OutputItems: lambda: OutputItems(100),
     PromptAgreement: lambda: PromptAgreement(500, 0.5, "tools"),
     PromptDigest: lambda: PromptDigest(Dialect.CHAT, TEXT, (1, 2), (1, 2), array("I", range(500)), array("I", [1])),
+    ReplyOptions: lambda: ReplyOptions(request_id="req_1", secrets=[KEY]),
     ReplyPipeline: lambda: translation().stages(),
     StoredReply: lambda: StoredReply(JSON, None, BODY, losses(), TEXT, evicted=[(LossCode.TOP_K, (CANARY,), TEXT)]),
     TokenCounter: TokenCounter,

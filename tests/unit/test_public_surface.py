@@ -126,6 +126,7 @@ GATEWAYS = (
     "OutputItems",
     "PromptAgreement",
     "PromptDigest",
+    "ReplyOptions",
     "ReplyPipeline",
     "Stage",
     "StoredReply",

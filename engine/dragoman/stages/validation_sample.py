@@ -17,7 +17,8 @@ class ValidationSample:
     A new vendor's quirk is thereby found at once. Make one sample per configuration, and pass `take` to `translate`:
 
         sample = ValidationSample(0.02, random.random)
-        translate(direction, body, validate=lambda: sample.take("messages", "chat", "vendor"))
+        options = ReplyOptions(validate=lambda: sample.take("messages", "chat", "vendor"))
+        translate(direction, body, options=options)
 
     Args:
         share: The share of the streams after the first ones, from 0 to 1. 0 chooses none at all.

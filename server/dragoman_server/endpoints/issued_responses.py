@@ -8,7 +8,7 @@ from aiohttp import web
 
 from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
-from dragoman.gateway import forward
+from dragoman.gateway import ReplyOptions, forward
 from dragoman.threads import is_response_id
 from dragoman_server.config.provider import Provider
 from dragoman_server.proxy.auth import Caller, outbound_headers
@@ -45,10 +45,12 @@ async def forward_to_issuer(
         model="",
         upstream_model="",
         limits=server.limits,
-        created=scope.receipt.created,
-        request_id=request_id,
-        secrets=loaded.secrets_of(provider, request.headers),
-        own_key=provider.own_key,
+        options=ReplyOptions(
+            created=scope.receipt.created,
+            request_id=request_id,
+            secrets=loaded.secrets_of(provider, request.headers),
+            own_key=provider.own_key,
+        ),
     )
     path = f"responses/{request.match_info['id']}{what}"
     headers = {

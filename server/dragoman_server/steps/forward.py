@@ -7,7 +7,7 @@ from functools import partial
 
 from dragoman import Dialect
 from dragoman.aio import UpstreamRequest
-from dragoman.gateway import forward
+from dragoman.gateway import ReplyOptions, forward
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.provider import Provider
 from dragoman_server.draft import Draft
@@ -65,11 +65,13 @@ async def forward_for(scope: RequestScope, draft: Draft, target: Target) -> None
         upstream_model=target.upstream_model,
         knobs=target.knobs_for(receipt.client_profile),
         limits=draft.loaded.config.server.limits,
-        created=receipt.created,
-        request_id=receipt.request_id,
-        clock=scope.services.now,
-        secrets=draft.loaded.secrets_of(target.provider, draft.request.headers),
-        own_key=target.provider.own_key,
+        options=ReplyOptions(
+            created=receipt.created,
+            request_id=receipt.request_id,
+            clock=scope.services.now,
+            secrets=draft.loaded.secrets_of(target.provider, draft.request.headers),
+            own_key=target.provider.own_key,
+        ),
     )
     translation = await compute(len(draft.body), job, receipt.owner, draft.request)
     receipt.translation, receipt.provider = translation, target.provider.name

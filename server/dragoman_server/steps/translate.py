@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from dragoman import ClientRequestError, Dialect, translate
-from dragoman.gateway import DIRECTIONS, conversation_digest
+from dragoman.gateway import DIRECTIONS, ReplyOptions, conversation_digest
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
@@ -113,14 +113,16 @@ async def translate_for(scope: RequestScope, draft: Draft, target: Target) -> No
         profile=profile,
         knobs=apply_header_overrides(target.knobs_for(receipt.client_profile), request.headers),
         limits=server.limits,
-        created=receipt.created,
-        request_id=receipt.request_id,
-        validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
-        clock=scope.services.now,
-        secrets=loaded.secrets_of(provider, request.headers),
-        own_key=provider.own_key,
-        request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
-        stored=turn.reply if turn is not None else None,
+        options=ReplyOptions(
+            created=receipt.created,
+            request_id=receipt.request_id,
+            validate=scope.recording is not None or partial(loaded.validation.take, *sampled),
+            clock=scope.services.now,
+            secrets=loaded.secrets_of(provider, request.headers),
+            own_key=provider.own_key,
+            request_usage=loaded.requests_usage or (key is not None and key.limits.count_tokens),
+            stored=turn.reply if turn is not None else None,
+        ),
     )
     try:
         if len(body) <= LONG_BODY:

@@ -14,7 +14,7 @@ from typing import Any
 from dragoman import Dialect, DragomanError, Failure, Knobs, Limits, Profile, Translation, translate
 from dragoman.aio import StreamTimers, Timeouts, open_proxy_stream
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.gateway import DIRECTIONS
+from dragoman.gateway import DIRECTIONS, ReplyOptions
 from dragoman.wire import Json
 from dragoman_server.observability.captures.document import body_of, pieces_of
 from dragoman_server.observability.captures.hide_texts import declared, hide_texts
@@ -130,10 +130,12 @@ def _translation(capture: Capture, facts: Mapping[str, Any]) -> Translation:
         profile=Profile(**_known(Profile, facts["profile"])),
         knobs=Knobs(**_known(Knobs, facts["knobs"])),
         limits=Limits(**_known(Limits, facts["limits"])),
-        created=facts["created"],
-        request_id=facts["request_id"],
-        clock=_clock(facts["clock"]),
-        request_usage=facts.get("request_usage", False),
+        options=ReplyOptions(
+            created=facts["created"],
+            request_id=facts["request_id"],
+            clock=_clock(facts["clock"]),
+            request_usage=facts.get("request_usage", False),
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from dragoman.aio.proxy_stream import open_proxy_stream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects.directions import direction
+from dragoman.gateway import ReplyOptions
 from dragoman.translate_request import translate
 
 KEY = "sk-secret-key"
@@ -56,7 +57,9 @@ async def _stream(client: str) -> bytes:
     body: dict[str, Any] = {"model": "m", "stream": True, "messages": prompt, "max_tokens": 9}
     if client == "responses":
         body = {"model": "m", "stream": True, "input": prompt}
-    translation = translate(direction(client, "chat"), json.dumps(body).encode(), request_id="req_1")
+    translation = translate(
+        direction(client, "chat"), json.dumps(body).encode(), options=ReplyOptions(request_id="req_1")
+    )
     timers = StreamTimers(Timeouts())
     stream = await open_proxy_stream(translation, _Response(), timers)
     sent = b"".join([data async for data in stream.batches])

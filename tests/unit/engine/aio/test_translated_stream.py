@@ -23,6 +23,7 @@ from dragoman.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
+from dragoman.gateway import ReplyOptions
 from dragoman.translate_request import Translation, translate
 from support.manual_clock import ManualClock
 from support.samples import dump, error_frame, judge, read_error, request, text_stream
@@ -39,7 +40,7 @@ DIRECTIONS = list(product(Dialect, Dialect))
 
 def _translation(client: Dialect = MESSAGES, upstream: Dialect = CHAT, **fields: Any) -> Translation:
     body = dump(request(client, **({"stream": True} | fields)))
-    return translate(direction(client, upstream), body, created=7, request_id="req_1")
+    return translate(direction(client, upstream), body, options=ReplyOptions(created=7, request_id="req_1"))
 
 
 def _started(*more: Step) -> list[Step]:

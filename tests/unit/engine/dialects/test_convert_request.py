@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import Knobs, Limits, Profile, builtin_profile, direction, translate
+from dragoman.gateway import ReplyOptions
 from support.short_requests import BODIES, CHAT, CHAT_REPLY, CROSS, MESSAGES, raw
 
 
@@ -22,8 +23,7 @@ def test_the_context_is_filled_for_the_way_back(client: str, upstream: str) -> N
         profile=profile,
         knobs=knobs,
         limits=limits,
-        created=17,
-        request_id="req_1",
+        options=ReplyOptions(created=17, request_id="req_1"),
     )
     context = translation.context
     assert (context.model, context.created, context.request_id) == ("client", 17, "req_1")

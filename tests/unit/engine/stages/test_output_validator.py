@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dragoman import Direction, direction, translate
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
+from dragoman.gateway import ReplyOptions
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.output_validator import OutputValidator
 from dragoman.wire.sse import Frame
@@ -81,7 +82,7 @@ def test_half_a_frame_at_the_end_is_a_breach() -> None:
 def test_only_a_validated_stream_is_judged() -> None:
     body = b'{"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true}'
     for validate in (True, False):
-        translation = translate(direction("chat", "messages"), body, validate=validate)
+        translation = translate(direction("chat", "messages"), body, options=ReplyOptions(validate=validate))
         machine = translation.stream_machine()
         machine.feed(golden("messages_from_chat/text"))
         assert (translation.context.validated, translation.violation) == (validate, None)

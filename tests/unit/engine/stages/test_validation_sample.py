@@ -9,6 +9,7 @@ import pytest
 
 from dragoman import direction, translate
 from dragoman.errors import Failure, FailureKind
+from dragoman.gateway import ReplyOptions
 from dragoman.stages.validation_sample import FIRST, ValidationSample
 from dragoman.translation import Translation
 from support.verdicts import golden
@@ -51,7 +52,7 @@ class _Counted:
 
 
 def streamed(validate: bool | Callable[[], bool]) -> Translation:
-    return translate(direction("chat", "messages"), BODY, validate=validate)
+    return translate(direction("chat", "messages"), BODY, options=ReplyOptions(validate=validate))
 
 
 def test_the_names_of_the_stages_choose_nothing() -> None:

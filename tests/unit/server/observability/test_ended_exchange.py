@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from dragoman import Dialect, Failure, Usage, translate
 from dragoman.errors import FailureKind
-from dragoman.gateway import DIRECTIONS
+from dragoman.gateway import DIRECTIONS, ReplyOptions
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.receipt import Facts, Receipt
 
@@ -22,7 +22,9 @@ def receipt(usage: Usage | None = None, ended: str = "completed") -> Receipt:
     """The receipt of a translated request, as it is when the exchange has ended."""
     found = Receipt("req_1", Dialect.CHAT, 1_790_000_000, provider="p", ended=ended, status=200, duration=2.0)
     direction = DIRECTIONS[Dialect.CHAT, Dialect.MESSAGES]
-    found.translation = translate(direction, BODY, upstream_model="up", created=1, request_id="req_1")
+    found.translation = translate(
+        direction, BODY, upstream_model="up", options=ReplyOptions(created=1, request_id="req_1")
+    )
     found.translation.context.input_estimate = 9
     found.facts = Facts(Dialect.MESSAGES, "up", False, usage, (), None)
     return found

@@ -14,6 +14,7 @@ from openai.types.responses import Response
 
 from dragoman import direction, translate
 from dragoman.errors import StreamTruncated
+from dragoman.gateway import ReplyOptions
 from dragoman.wire.sse import Parser
 from dragoman_server.simulator.parse_request import read_responses
 from dragoman_server.simulator.render_responses import frames, whole_reply
@@ -71,7 +72,9 @@ def payloads(stream: bytes) -> Iterator[Json]:
 
 def reply_to(body: Json, upstream: str = "chat") -> Json:
     """The whole reply to a request."""
-    translation = translate(direction("responses", upstream), json.dumps(body).encode(), created=7, request_id="req_1")
+    translation = translate(
+        direction("responses", upstream), json.dumps(body).encode(), options=ReplyOptions(created=7, request_id="req_1")
+    )
     translation.context.clock = lambda: 9.5
     reply: Json = json.loads(translation.reply(json.dumps(CHAT_REPLY).encode()))
     return reply
@@ -140,7 +143,9 @@ def test_a_service_tier_that_was_not_sent_is_not_claimed() -> None:
 @pytest.mark.parametrize("upstream", ["chat", "messages", "responses"])
 def test_an_error_before_the_first_event_satisfies_it_too(upstream: str) -> None:
     body = {key: value for key, value in FULL.items() if key != "top_logprobs"}  # Messages has none.
-    translation = translate(direction("responses", upstream), json.dumps(body).encode(), request_id="req_1")
+    translation = translate(
+        direction("responses", upstream), json.dumps(body).encode(), options=ReplyOptions(request_id="req_1")
+    )
     machine = translation.stream_machine()
     events = list(payloads(machine.feed(b": hello\n\n") + machine.finish()))
     assert events[-1]["type"] == "response.failed"

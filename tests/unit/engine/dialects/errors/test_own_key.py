@@ -15,7 +15,7 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import read_error_response
 from dragoman.errors import DragomanError, Failure, FailureKind, FailureOrigin
-from dragoman.gateway import forward
+from dragoman.gateway import ReplyOptions, forward
 from support.samples import request
 
 REFUSED = Failure(FailureKind.AUTHENTICATION, "Incorrect API key provided: sk-1234", 401, request_id="req_up")
@@ -77,7 +77,7 @@ ERROR: Any = {
 
 def translated(client: Dialect, upstream: Dialect, *, stream: bool, own_key: str = "up") -> Translation:
     body = json.dumps(request(client, model="m", stream=stream)).encode()
-    return translate(direction(client, upstream), body, request_id="req_1", own_key=own_key)
+    return translate(direction(client, upstream), body, options=ReplyOptions(request_id="req_1", own_key=own_key))
 
 
 def check(body: bytes) -> None:
@@ -126,7 +126,7 @@ def test_an_error_in_a_stream(client: Dialect, upstream: Dialect) -> None:
 
 
 def test_a_forwarded_endpoint() -> None:
-    made = forward(b'{"model":"m"}', {"model": "m"}, model="m", upstream_model="m", own_key="up")
+    made = forward(b'{"model":"m"}', {"model": "m"}, model="m", upstream_model="m", options=ReplyOptions(own_key="up"))
     body = json.dumps(ERROR).encode()
     check(made.error(401, body, {}).body)
     with pytest.raises(DragomanError) as raised:

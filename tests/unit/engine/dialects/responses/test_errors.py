@@ -11,6 +11,7 @@ from dragoman import Failure, Knobs, direction, translate
 from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.dialects.responses.errors import response_error
 from dragoman.errors import FailureKind
+from dragoman.gateway import ReplyOptions
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.sse import encode
 
@@ -49,7 +50,7 @@ def test_codes_that_clients_know_stay_between_the_openai_dialects(
 def test_a_strictly_typed_client_can_parse_every_failure(kind: FailureKind, code: str | None, upstream: str) -> None:
     """In a translated stream, and in one that passes through and ends in an error of our own."""
     body = b'{"model":"m","input":"Hi","stream":true}'
-    translation = translate(direction("responses", upstream), body, request_id="req_1")
+    translation = translate(direction("responses", upstream), body, options=ReplyOptions(request_id="req_1"))
     out = translation.error_stream(Failure(kind, "no", 429, code=code))
     if upstream == "responses":
         stage = translation.stages()

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import Dialect, Profile, translate
 from dragoman.dialects.chat.request.request_usage import request_usage
-from dragoman.gateway import DIRECTIONS
+from dragoman.gateway import DIRECTIONS, ReplyOptions
 
 REQUEST = {"model": "m", "messages": [{"role": "user", "content": 'a "stream_options": {} }'}], "stream": True}
 ABSENT = object()
@@ -59,7 +59,9 @@ def test_a_request_with_counts_or_with_other_options_is_not_changed(options: Any
 
 
 def sent(body: bytes, *, request: bool = True, profile: Profile | None = None) -> Any:
-    translation = translate(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, request_usage=request, profile=profile)
+    translation = translate(
+        DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, options=ReplyOptions(request_usage=request), profile=profile
+    )
     return json.loads(translation.body).get("stream_options"), translation.context.remove_usage
 
 
@@ -75,5 +77,5 @@ def test_only_streams_to_upstreams_that_count_are_changed() -> None:
 
 def test_a_renamed_model_is_renamed_too() -> None:
     direction = DIRECTIONS[Dialect.CHAT, Dialect.CHAT]
-    translation = translate(direction, body_of(), request_usage=True, upstream_model="other")
+    translation = translate(direction, body_of(), options=ReplyOptions(request_usage=True), upstream_model="other")
     assert json.loads(translation.body) == {**REQUEST, "model": "other", "stream_options": {"include_usage": True}}

@@ -13,7 +13,7 @@ from dragoman import Dialect, translate
 from dragoman.canonical.events import Usage
 from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.chat.stream.usage_remover import UsageRemover
-from dragoman.gateway import DIRECTIONS
+from dragoman.gateway import DIRECTIONS, ReplyOptions
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
@@ -147,7 +147,7 @@ def test_frames_without_json_stay() -> None:
 
 def test_a_translation_removes_what_it_requested_and_knows_the_counts() -> None:
     body = json.dumps({"model": "up", "messages": [], "stream": True}).encode()
-    translation = translate(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, request_usage=True)
+    translation = translate(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, options=ReplyOptions(request_usage=True))
     machine = translation.stream_machine()
     payloads = [chunk("a"), chunk(None, "stop"), {"counts": True}]
     out = machine.feed(stream(Style(), payloads, requested=True)) + machine.finish()
