@@ -19,6 +19,7 @@ and those of these packages and modules; all others may change:
     dragoman.gateway   what programs need that are gateways: model lists, token counts, tables of knobs and profiles, …
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -142,9 +143,7 @@ if not TYPE_CHECKING:  # a type checker reports the names that have moved, and t
             return value
         for module, names in _MOVED.items():
             if name in names:
-                from warnings import warn
-
                 place = f"{__name__}.{module}"
-                warn(f"{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
+                warnings.warn(f"{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
                 return getattr(import_module(place), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
+from dragoman.dialects.convert_request import convert_request
 from dragoman.dialects.directions import DIRECTIONS, Direction
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.errors import ClientRequestError, LimitExceeded
@@ -102,7 +101,7 @@ def translate(
             if counted is not None:
                 body, context.remove_usage = counted, True
         return Translation(direction, rename_model(body, payload, target), stream, context, target)
-    sent, stream = _converter()(direction, body, payload, context, upstream_model=target, stream=stream)
+    sent, stream = convert_request(direction, body, payload, context, upstream_model=target, stream=stream)
     return Translation(direction, sent, stream, context, target, passthrough)
 
 
@@ -112,14 +111,6 @@ def _takes(codec: Codec, profile: Profile, body: bytes, payload: Json) -> bool:
     if not profile.images and (b'"image' in body or b'"input_image"' in body):
         return False
     return profile.agent_messages or codec.has_agent_items is None or not codec.has_agent_items(payload)
-
-
-@cache
-def _converter() -> Callable[..., tuple[bytes, bool]]:
-    """Imports `convert_request` at the first use: gateways whose requests all pass through do not need it."""
-    from dragoman.dialects.convert_request import convert_request
-
-    return convert_request
 
 
 def forward(

@@ -8,6 +8,7 @@ from dragoman.dialects.directions import Direction
 from dragoman.dialects.shared.request_size import check_parts, check_stops
 from dragoman.errors import ClientRequestError, TooMany
 from dragoman.policies import apply
+from dragoman.policies.token_budget import fit_budget
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.null_arguments import nullable
@@ -65,8 +66,6 @@ def convert_request(
             context.tools = bridge_tools(request, whole, profile, knobs, losses, names)
         apply(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses, settled=settled)
         if knobs.token_budget != "off":
-            from dragoman.policies.token_budget import fit_budget  # off by default
-
             fit_budget(request, dialect=dialect, profile=profile, knobs=knobs, losses=losses)
         written = direction.upstream.write_request(
             request, model=upstream_model, profile=profile, knobs=knobs, losses=losses, names=names
