@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import direction
-from dragoman.dialects.errors.read import reports_error
+from dragoman.dialects.errors.fields import reports_error
 from dragoman.errors import UpstreamStatusError
 from regressions.spoken import EVERY, RESPONSES, begins, every_direction, says, spoken, starts
 from regressions.wire import CHAT, MESSAGES, events_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dragoman.canonical.events import Delta
-from dragoman.dialects.errors.read import read_error_payload, reports_error
+from dragoman.dialects.errors.fields import reports_error
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

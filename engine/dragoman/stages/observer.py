@@ -9,7 +9,8 @@ from dragoman.canonical.events import Usage
 from dragoman.canonical.request import Json
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_event, read_error_payload, reports_error
+from dragoman.dialects.errors.fields import reports_error
+from dragoman.dialects.errors.read import read_error_event, read_error_payload
 from dragoman.dialects.errors.redact import tidy
 from dragoman.errors import Failure, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import DEFAULT_KNOBS

@@ -6,7 +6,7 @@ Written errors have the envelope `{"error": {message, type, param, code}}`, whic
 from __future__ import annotations
 
 from dragoman.canonical.request import Json
-from dragoman.dialects.errors.read import reports_error
+from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.openai.error_envelope import error_object
 from dragoman.errors import Failure
 

@@ -26,6 +26,7 @@ from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.context_overflow import add_sizes
+from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import (
     read_error_event,
@@ -33,7 +34,6 @@ from dragoman.dialects.errors.read import (
     record_unread,
     redact_failure,
     reply_object,
-    reports_error,
 )
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError, UpstreamStatusError

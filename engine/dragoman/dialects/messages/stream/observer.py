@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import reports_error
+from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.reply_fields import note_message

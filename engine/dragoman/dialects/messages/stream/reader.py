@@ -31,7 +31,8 @@ from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload, reports_error
+from dragoman.dialects.errors.fields import reports_error
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import known_citations, read_citation

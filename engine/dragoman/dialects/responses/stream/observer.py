@@ -8,7 +8,8 @@ from orjson import Fragment
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload, reports_error
+from dragoman.dialects.errors.fields import reports_error
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.errors import response_error
 from dragoman.dialects.responses.reply.read import read_status

@@ -15,7 +15,8 @@ from dragoman.canonical.events import CUTS, Delta, End, Error, Event, Finish, Pi
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
-from dragoman.dialects.errors.read import read_error_payload, reports_error
+from dragoman.dialects.errors.fields import reports_error
+from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.responses.reply.read import read_reply, read_status
 from dragoman.dialects.responses.reply_fields import EVENT, read_response, unknown_of_event
