@@ -45,7 +45,7 @@ Path = tuple[str | int, ...]
 
 
 def dotted(path: Path | str) -> str:
-    """Returns a path as text: `messages[3].content[0]`. A text is returned unchanged."""
+    """Return a path as text: `messages[3].content[0]`. A text is returned unchanged."""
     if isinstance(path, str):
         return path
     out = ""
@@ -58,7 +58,7 @@ def dotted(path: Path | str) -> str:
 
 
 def is_longer(path: Path | str, longest: int) -> bool:
-    """Returns whether any name in a path has more than `longest` characters, or the path if it is a text."""
+    """Return whether any name in a path has more than `longest` characters, or the path if it is a text."""
     if type(path) is str:
         return len(path) > longest
     for step in path:  # noqa: SIM110 - a generator costs three times as much

@@ -184,7 +184,7 @@ class Losses:
         return [Loss(code, dotted(path), done) for code, path, done in self._rows]
 
     def add(self, code: LossCode, path: Path | str, done: str = "dropped") -> None:
-        """Records a loss. `path` is the field, `done` states what was done with it.
+        """Record a loss. `path` is the field, `done` states what was done with it.
 
         Raises Unsupported in strict mode, which rejects the request.
         """
@@ -200,13 +200,13 @@ class Losses:
         self._beyond[code] = self._beyond.get(code, 0) + 1
 
     def note(self, code: LossCode, path: Path | str, done: str) -> None:
-        """Records what Dragoman chose where the client chose nothing. Strict mode does not reject it."""
+        """Record what Dragoman chose where the client chose nothing. Strict mode does not reject it."""
         strict, self.strict = self.strict, False
         self.add(code, path, done)
         self.strict = strict
 
     def add_once(self, code: LossCode, path: Path | str, done: str) -> None:
-        """Records a loss that may repeat within a stream: only if no row with this code and `done` was added before."""
+        """Record a loss that may repeat within a stream: only if no row with this code and `done` was added before."""
         if self._once is None:
             self._once = set()
         if (code, done) not in self._once:
@@ -214,7 +214,7 @@ class Losses:
             self.add(code, path, done)
 
     def add_unknown(self, path: Path | str, done: str = "dropped") -> None:
-        """Records a field of a reply that has no place in the client's: once for each path, and at most `keep`."""
+        """Record a field of a reply that has no place in the client's: once for each path, and at most `keep`."""
         if self._once is None:
             self._once = set()
         mark = LossCode.UNKNOWN_FIELD, dotted(path)
@@ -223,7 +223,7 @@ class Losses:
             self.add(LossCode.UNKNOWN_FIELD, path, done)
 
     def rewind(self, rows: int) -> None:
-        """Drops all but the first rows, as what the others are about is not sent after all."""
+        """Drop all but the first rows, as what the others are about is not sent after all."""
         del self._rows[rows:]
         if rows < self.keep:
             self._beyond = None
@@ -235,11 +235,11 @@ class Losses:
                 self._rows[number] = code, clean(dotted(path))[:longest], clean(done)[:longest]
 
     def stop_rejecting(self) -> None:
-        """Ends strict mode, as the request is translated."""
+        """End strict mode, as the request is translated."""
         self.strict = False
 
     def header(self) -> str:
-        """Returns codes and counts for a header such as `x-dragoman-loss`: `cache_hint=3, top_k=1`."""
+        """Return codes and counts for a header such as `x-dragoman-loss`: `cache_hint=3, top_k=1`."""
         return ", ".join(f"{code}={count}" for code, count in sorted(self.counts.items()))
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ class StoredReply:
     """The losses of the compaction: code, path, and what was done."""
 
     def summarise(self, reply: Reply) -> None:
-        """Turns a reply that is a summary into the history that it completes.
+        """Turn a reply that is a summary into the history that it completes.
 
         Raises UpstreamProtocolError if it is no complete summary.
         """

@@ -27,7 +27,7 @@ _DEFAULT: Final = ReplyOptions()
 
 
 def parse_body(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Json:
-    """Returns a request body's JSON object.
+    """Return a request body's JSON object.
 
     Raises LimitExceeded for a body larger than `limits.request_body`, ClientRequestError if it is not a JSON object.
     """
@@ -53,7 +53,7 @@ def translate(
     limits: Limits = DEFAULT_LIMITS,
     options: ReplyOptions = _DEFAULT,
 ) -> Translation:
-    """Translates a request body for an upstream.
+    """Translate a request body for an upstream.
 
     Args:
         direction: the client's dialect and the upstream's; see `dragoman.direction`.
@@ -65,7 +65,7 @@ def translate(
         limits: size limits of the request and its reply.
         options: the parameters of its reply that the request does not have.
 
-    Returns the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
+    Return the translation. Nothing may be sent upstream if this raises: ClientRequestError, which names the client's
     field, or LimitExceeded.
     """
     payload = parse_body(body, limits) if payload is None else payload
@@ -123,7 +123,7 @@ def forward(
     limits: Limits = DEFAULT_LIMITS,
     options: ReplyOptions = _DEFAULT,
 ) -> Translation:
-    """Returns the exchange of a request to one of OpenAI's other endpoints, such as embeddings: nothing is translated.
+    """Return the exchange of a request to one of OpenAI's other endpoints, such as embeddings: nothing is translated.
 
     Errors and headers are those of Chat Completions, which these endpoints share. `Translation.forwarded_reply` reads
     the token counts of a complete reply.

@@ -77,7 +77,7 @@ class Translation:
     def for_reply(
         cls, direction: Direction, upstream_model: str, *, model: str | None = None, profile: Profile, knobs: Knobs
     ) -> Translation:
-        """Returns a translation for a reply, complete or streamed, whose request is unknown, such as a recorded one.
+        """Return a translation for a reply, complete or streamed, whose request is unknown, such as a recorded one.
 
         `upstream_model` is the model that the reply names, `model` the one to write instead. The reply is translated
         as for a client that requested every optional part.
@@ -158,7 +158,7 @@ class Translation:
         return usage_so_far(self.context)[0]
 
     def usage_and_estimates(self) -> tuple[Usage | None, tuple[str, ...]]:
-        """Returns `usage`, and the names of its fields that are estimates."""
+        """Return `usage`, and the names of its fields that are estimates."""
         return usage_so_far(self.context)
 
     @property
@@ -193,7 +193,7 @@ class Translation:
         return not any(undo) and (context.include_usage or not self.stream)
 
     def stages(self) -> ReplyPipeline | Passthrough:
-        """Returns new stages for one streamed reply, for a driver such as `stream_machine`."""
+        """Return new stages for one streamed reply, for a driver such as `stream_machine`."""
         return self._stages(self.context.validates)
 
     def _stages(self, validates: Callable[[], bool]) -> ReplyPipeline | Passthrough:
@@ -210,7 +210,7 @@ class Translation:
         return self._pipeline(not context.logprobs, self._validator(validates()))
 
     def _pipeline(self, whole: bool, validator: OutputValidator | None) -> ReplyPipeline:
-        """Returns new stages. `whole` is that of the `Parser`."""
+        """Return new stages. `whole` is that of the `Parser`."""
         context, client, upstream = self.context, self.direction.client, self.direction.upstream
         parser, reader = Parser(context.limits, whole=whole, bare=True), upstream.reader(context)
         return ReplyPipeline(parser, reader, self._transforms(), client.writer(context), validator)
@@ -225,7 +225,7 @@ class Translation:
         return stages
 
     def stage_names(self) -> list[str]:
-        """Returns the class names of the stages of a reply that is validated, if any are, in their order."""
+        """Return the class names of the stages of a reply that is validated, if any are, in their order."""
         stages = self._stages(lambda: self.context.validate is not False)
         if isinstance(stages, Passthrough):
             return [type(stages).__name__]
@@ -236,18 +236,18 @@ class Translation:
         return OutputValidator(self.context, self.direction.client.grammar(self.context)) if validates else None
 
     def _written(self, events: EventBatch, *, validates: bool) -> bytes:
-        """Returns the client's bytes for the events of a whole stream."""
+        """Return the client's bytes for the events of a whole stream."""
         frames = self.direction.client.writer(self.context).feed(events)
         if (validator := self._validator(validates)) is not None:
             validator.feed(frames)
         return encode_frames(frames)
 
     def stream_machine(self) -> StreamMachine:
-        """Returns a new translator of one streamed reply: `feed(bytes) -> bytes`, `finish() -> bytes`."""
+        """Return a new translator of one streamed reply: `feed(bytes) -> bytes`, `finish() -> bytes`."""
         return StreamMachine(self.stages(), self.context)
 
     def events(self, chunks: Iterable[bytes]) -> Iterator[Event]:
-        """Yields the canonical events (`dragoman.canonical.events`) of an upstream's stream, one for each of its texts.
+        """Yield the canonical events (`dragoman.canonical.events`) of an upstream's stream, one for each of its texts.
 
         For tools that inspect a reply. `chunks` are the upstream's bytes, cut anywhere. The events are those that the
         client's writer gets, in passthrough those that it would get. An invalid or truncated stream ends in an `Error`
@@ -261,7 +261,7 @@ class Translation:
         yield from expand_runs(pipeline.read_end())
 
     def error_stream(self, failure: Failure) -> bytes:
-        """Returns a complete stream for the client that only reports an error, in any direction.
+        """Return a complete stream for the client that only reports an error, in any direction.
 
         For a stream whose status and headers were sent before the upstream's response came.
         """
@@ -272,7 +272,7 @@ class Translation:
     # --- a complete reply --------------------------------------------------------------------------------------------
 
     def reply(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """Returns the client's response body for a complete reply. `headers` are the upstream's.
+        """Return the client's response body for a complete reply. `headers` are the upstream's.
 
         A body that is an event stream is read as well, whatever its content type. Raises UpstreamProtocolError for one
         that is not of the dialect, UpstreamStatusError for an error body, and LimitExceeded for one that is too large.
@@ -316,7 +316,7 @@ class Translation:
         return written
 
     def forwarded_reply(self, body: bytes) -> bytes:
-        """Returns the client's response body for a complete reply of an endpoint that is not translated.
+        """Return the client's response body for a complete reply of an endpoint that is not translated.
 
         The body is returned unchanged, apart from secrets in an error, or in a body that is not JSON. Token counts are
         read if it is a JSON object; seconds of audio become an estimate of them.
@@ -335,14 +335,14 @@ class Translation:
         return body
 
     def _join_stream(self, body: bytes) -> bytes:
-        """Returns the complete reply of an event stream in the same dialect: the last event may hold all of it."""
+        """Return the complete reply of an event stream in the same dialect: the last event may hold all of it."""
         reply, last = self._read_stream(body)
         find_snapshot = self.direction.upstream.snapshot
         snapshot = find_snapshot(last) if find_snapshot is not None else None
         return snapshot if snapshot is not None else dumps(self.direction.client.write_reply(reply, self.context))
 
     def _read_stream(self, body: bytes) -> tuple[Reply, bytes]:
-        """Returns the reply that a complete event stream accumulates to, and the data of its last event."""
+        """Return the reply that a complete event stream accumulates to, and the data of its last event."""
         context, upstream = self.context, self.direction.upstream
         parser, reader = Parser(context.limits), upstream.reader(context)
         frames = parser.parse(body)
@@ -355,7 +355,7 @@ class Translation:
         return reply_of(events, upstream.dialect, upstream.join_block), last
 
     def _check_key(self, body: bytes, headers: Mapping[str, str] | None) -> None:
-        """Raises UpstreamStatusError if an error body with a 2xx status is about the caller's key."""
+        """Raise UpstreamStatusError if an error body with a 2xx status is about the caller's key."""
         failure = read_error_response(200, body, headers or {}, self.direction.upstream.dialect)
         if for_client(failure, self.context.own_key) is not failure:
             raise UpstreamStatusError(failure)
@@ -365,7 +365,7 @@ class Translation:
         self.context.usage, self.context.output_text = usage, written
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """Returns a complete reply as the client's whole event stream.
+        """Return a complete reply as the client's whole event stream.
 
         For an upstream that answers a request for a stream with plain JSON. Raises as `reply` does.
         """
@@ -405,7 +405,7 @@ class Translation:
         return reply
 
     def _reply_object(self, body: bytes, headers: Mapping[str, str] | None, parse: Callable[[bytes], Any]) -> Json:
-        """Returns the JSON object of a complete reply.
+        """Return the JSON object of a complete reply.
 
         Raises UpstreamProtocolError, or UpstreamStatusError for an error in place of a reply, in any form.
         """
@@ -415,7 +415,7 @@ class Translation:
             raise self._reported(body, headers) from None
 
     def _reported(self, body: bytes, headers: Mapping[str, str] | None) -> UpstreamStatusError:
-        """Returns the error that a body with a 2xx status reports."""
+        """Return the error that a body with a 2xx status reports."""
         dialect, secrets = self.direction.upstream.dialect, self.context.secrets
         return UpstreamStatusError(read_error(dialect, 200, body, headers or {}, secrets=secrets))
 
@@ -424,7 +424,7 @@ class Translation:
     def reply_headers(
         self, headers: Mapping[str, str], *, now: float | None = None, rate_limits: bool = True
     ) -> dict[str, str]:
-        """Returns the headers of the client's response for those of the upstream's response.
+        """Return the headers of the client's response for those of the upstream's response.
 
         These are `retry-after` and its relatives, the rate limits in the client dialect's terms, and the request id:
         the upstream's if it sent one, else the translation's. All others are dropped. `now` is the time in Unix
@@ -443,7 +443,7 @@ class Translation:
         return found
 
     def error(self, status: int, body: bytes, headers: Mapping[str, str], *, now: float | None = None) -> ErrorResponse:
-        """Returns the client's response for an upstream's error response, and records its failure. Never raises.
+        """Return the client's response for an upstream's error response, and record its failure. Never raises.
 
         Any body is read. Within one dialect a body that is in its error format is passed on, without secrets, and every
         error status is kept. An error about the caller's own key is a 502. The response's failure is the upstream's.
@@ -471,7 +471,7 @@ class Translation:
         return response
 
     def error_of(self, error: Failure) -> ErrorResponse:
-        """Returns the client's response for a failure, such as a timeout. Never raises.
+        """Return the client's response for a failure, such as a timeout. Never raises.
 
         Secrets are masked, and estimated sizes added if the knob `overflow_sizes` requests them. An error about the
         caller's own key is a 502; the response's failure is the upstream's. For the failure that `error` read last, it

@@ -54,7 +54,7 @@ def slices(data: bytes) -> Iterator[bytes]:
 
 
 async def write_slices(write: Callable[[bytes], Awaitable[object]], data: bytes) -> bytes:
-    """Write long data in slices of `WRITE_SLICE` bytes, one per turn of the loop. Returns the last slice, which is not
+    """Write long data in slices of `WRITE_SLICE` bytes, one per turn of the loop. Return the last slice, which is not
     written."""
     start = 0
     while len(data) - start > WRITE_SLICE:

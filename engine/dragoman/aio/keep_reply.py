@@ -21,7 +21,7 @@ async def keep_frames(stored: StoredReply, frames: FrameBatch) -> FrameBatch:
 
 
 async def _is_kept(stored: StoredReply) -> bool:
-    """Store a reply. Returns False if it could not be stored; True if there is nothing to store."""
+    """Store a reply. Return False if it could not be stored; True if there is nothing to store."""
     final, stored.final = stored.final, None
     if final is None or stored.keep is None:
         return True

@@ -157,7 +157,7 @@ class Downstream(HeartbeatSink, Protocol):
         ...
 
     async def open(self) -> bool:
-        """Prepare the headers. Returns `direct`."""
+        """Prepare the headers. Return `direct`."""
         ...
 
     def flush(self) -> None:
@@ -345,7 +345,7 @@ async def _drive(
 
 
 def _record_tool_progress(observer: Observer | ReplyPipeline, timers: StreamTimers) -> bool:
-    """Report the progress of tool calls to the timers, if one is open. Returns whether a call is open."""
+    """Report the progress of tool calls to the timers, if one is open. Return whether a call is open."""
     if not observer.tool_open:
         timers.tools_closed()
     elif observer.progressed:
@@ -357,7 +357,7 @@ def _record_tool_progress(observer: Observer | ReplyPipeline, timers: StreamTime
 async def send_proxy_stream(downstream: Downstream, stream: ProxyStream, timers: StreamTimers) -> str:
     """Send a stream to the client: headers, one write per batch, and the end of the body with the last batch.
 
-    Closes the stream in any case. Returns how it ended: `completed` (perhaps with an error event), `failed` or
+    Closes the stream in any case. Return how it ended: `completed` (perhaps with an error event), `failed` or
     `abandoned`. Raises CancelledError, and an unexpected exception if no headers were prepared.
     """
     ended = "completed"

@@ -66,7 +66,7 @@ class TimerWheel:
         return self._size
 
     def add(self, target: TimerTarget) -> int:
-        """Call `target` periodically from now on. Returns the slot, which `remove` needs."""
+        """Call `target` periodically from now on. Return the slot, which `remove` needs."""
         slots = self._slots
         if self._size:
             # Slots are filled in turn and not at the wheel's position: of a thousand targets added at once, each slot

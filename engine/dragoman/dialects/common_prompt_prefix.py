@@ -43,7 +43,7 @@ class PromptDigest:
 
     @classmethod
     def of(cls, dialect: Dialect, body: bytes) -> PromptDigest:
-        """Returns the digest of a request body that is valid in `dialect`."""
+        """Return the digest of a request body that is valid in `dialect`."""
         payload: Mapping[str, object] = loads(body)
         system, turns = CODECS[dialect].prompt
         conversation = payload.get(turns)
@@ -59,7 +59,7 @@ class PromptDigest:
         )
 
     def agreement(self, later: PromptDigest) -> PromptAgreement:
-        """Returns how much of this prompt can be reused for a later one of the same dialect."""
+        """Return how much of this prompt can be reused for a later one of the same dialect."""
         system, turns = CODECS[self.dialect].prompt
         if self.model != later.model:
             return PromptAgreement(0, 0.0, "model")
@@ -80,7 +80,7 @@ class PromptDigest:
 
 
 def conversation_digest(dialect: Dialect, payload: Mapping[str, object], salt: bytes = b"") -> bytes:
-    """Returns a digest that is the same for all requests of a conversation, and of which no text can be read.
+    """Return a digest that is the same for all requests of a conversation, and of which no text can be read.
 
     It is made from the id that the client sends (`prompt_cache_key`, `metadata.user_id`), else from the first message
     of the user, up to 64 KiB of it. `salt`, of up to 64 bytes, separates clients.

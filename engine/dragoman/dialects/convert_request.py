@@ -24,7 +24,7 @@ from dragoman.wire.json_codec import dumps, has_float, has_long_number, parse_ex
 def convert_request(
     direction: Direction, body: bytes, payload: Json, context: ReplyContext, *, upstream_model: str, stream: bool
 ) -> tuple[bytes, bool]:
-    """Returns the upstream's request body, and whether the client requested a stream.
+    """Return the upstream's request body, and whether the client requested a stream.
 
     `payload` is the parsed `body`. The context of the reply gets what the request determines. Raises ClientRequestError
     and LimitExceeded.

@@ -38,12 +38,12 @@ class TokenCounter:
         self._counter = Counter(by_vocabulary if self.exact else by_characters)
 
     def warm(self) -> None:
-        """Loads the vocabulary, which takes about a second: call it in a thread before the first count."""
+        """Load the vocabulary, which takes about a second: call it in a thread before the first count."""
         if self.exact:
             self._counter.texts([""])
 
     def count(self, dialect: Dialect, body: bytes, model: str, limits: Limits = DEFAULT_LIMITS) -> TokenEstimate:
-        """Returns an estimate for a request body as it is sent to an upstream of `dialect`, for its model `model`.
+        """Return an estimate for a request body as it is sent to an upstream of `dialect`, for its model `model`.
 
         A body that cannot be read, because it uses extensions of its server, is estimated by its size.
         """

@@ -53,7 +53,7 @@ DIRECTIONS: Final[Mapping[tuple[Dialect, Dialect], Direction]] = LazyMapping(
 
 
 def direction(client: Dialect | str, upstream: Dialect | str) -> Direction:
-    """Returns the direction from a client's dialect to an upstream's, each a `Dialect` or its value.
+    """Return the direction from a client's dialect to an upstream's, each a `Dialect` or its value.
 
     Raises ValueError for an unknown dialect.
     """

@@ -28,7 +28,7 @@ class ErrorResponse:
 
 
 def error_response(client: Dialect, failure: Failure, request_id: str = "") -> ErrorResponse:
-    """Returns the response that reports `failure` to a client of the dialect `client`.
+    """Return the response that reports `failure` to a client of the dialect `client`.
 
     The headers are those of the failure (such as `retry-after`) and the dialect's request id header, if there is an id:
     the upstream's if the failure has one, else `request_id`.
@@ -40,7 +40,7 @@ def error_response(client: Dialect, failure: Failure, request_id: str = "") -> E
 
 
 def error_document(body: bytes) -> bytes:
-    """Returns the JSON of an error body that is an event stream: the last of its events that is an error, else its last
+    """Return the JSON of an error body that is an event stream: the last of its events that is an error, else its last
     event. Any other body is returned unchanged."""
     document = body if body.startswith(b"{") else document_in(body)
     if document is not None:
@@ -55,7 +55,7 @@ def error_document(body: bytes) -> bytes:
 def read_error(
     upstream: Dialect, status: int, body: bytes, headers: Mapping[str, str], *, secrets: Sequence[str] = ()
 ) -> Failure:
-    """Returns the failure that an upstream's response reports, with `secrets` and whatever looks like a key masked.
+    """Return the failure that an upstream's response reports, with `secrets` and whatever looks like a key masked.
 
     Any status and any body is read; nothing is raised. The failure's headers are `retry-after` and its relatives and
     the rate limits, under the upstream's names.

@@ -18,7 +18,7 @@ _TAG = TAG.encode()
 
 
 def check_keys(body: bytes, payload: Json) -> None:
-    """Raises ClientRequestError if the body has a key twice at its top level.
+    """Raise ClientRequestError if the body has a key twice at its top level.
 
     The upstream may read the other one of the two, and so another model than the request was routed by.
     """
@@ -29,7 +29,7 @@ def check_keys(body: bytes, payload: Json) -> None:
 def restore(
     codec: Codec, body: bytes, payload: Json, family: str, losses: Losses, *, strip_noise: bool, sign: bool = False
 ) -> bytes:
-    """Returns the body with enveloped reasoning restored or dropped, and without the client's noise.
+    """Return the body with enveloped reasoning restored or dropped, and without the client's noise.
 
     `family` names the upstream whose reasoning is restored (profile `family`). With `strip_noise`, fields are dropped
     that only the vendor of the dialect's best-known client reads. With `sign`, unsigned calls are signed (profile
@@ -53,7 +53,7 @@ def restore(
 def _change(
     codec: Codec, body: Json, family: str, losses: Losses, enveloped: bool, strip_noise: bool, sign: bool
 ) -> bool:
-    """Make the changes of `restore` in place. Returns True if there were any."""
+    """Make the changes of `restore` in place. Return True if there were any."""
     changed = enveloped and codec.restore_reasoning is not None and codec.restore_reasoning(body, family, losses)
     if strip_noise and codec.strip_billing_line is not None:
         changed |= codec.strip_billing_line(body, losses)
@@ -63,5 +63,5 @@ def _change(
 
 
 def rename_model(body: bytes, payload: Json, model: str) -> bytes:
-    """Returns the body with the name of the model replaced by `model`."""
+    """Return the body with the name of the model replaced by `model`."""
     return body if payload["model"] == model else put(body, find_values(body, "model"), model)

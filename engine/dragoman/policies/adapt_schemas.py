@@ -49,7 +49,7 @@ def adapt_schemas(request: Request, profile: Profile, losses: Losses) -> None:
 
 
 def _flattened(schema: Json, at: Path, room: SizeBudget, losses: Losses) -> Json:
-    """Returns the root as one object. A root that cannot be an object is left to the writer and the upstream."""
+    """Return the root as one object. A root that cannot be an object is left to the writer and the upstream."""
     flat = one_object(schema, room)
     if flat is None:
         return schema

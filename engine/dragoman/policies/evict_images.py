@@ -17,7 +17,7 @@ PLACEHOLDER = "[screenshot removed to save context]"
 
 
 def evicted(images: int, keep: int) -> int:
-    """Returns the number of images to remove, the oldest first: `keep` to `2 * keep - 1` stay."""
+    """Return the number of images to remove, the oldest first: `keep` to `2 * keep - 1` stay."""
     return max(images // keep - 1, 0) * keep
 
 
@@ -46,7 +46,7 @@ def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile,
 
 
 def _with_images(turn: Turn) -> list[ToolResult]:
-    """Returns the turn's results that hold images."""
+    """Return the turn's results that hold images."""
     if turn.role == "assistant" or turn.compact_results() is not None:
         return []
     return [part for part in turn.parts if type(part) is ToolResult and _images(part)]
@@ -58,7 +58,7 @@ def _images(result: ToolResult) -> int:
 
 
 def _evicted(result: ToolResult, most: int, losses: Losses) -> tuple[ToolResult, int]:
-    """Returns the result without its first images, up to `most`, and the number of `most` that remains."""
+    """Return the result without its first images, up to `most`, and the number of `most` that remains."""
     assert not isinstance(result.content, str)
     content: list[Part] = []
     for part in result.content:

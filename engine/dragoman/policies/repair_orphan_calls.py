@@ -82,7 +82,7 @@ class _Run:
 
 
 def _calls(turns: list[Turn], pending: Iterable[str]) -> list[ToolCall]:
-    """Returns the calls that have these ids."""
+    """Return the calls that have these ids."""
     calls = {part.id: part for turn in turns for part in turn.parts if type(part) is ToolCall}
     return [calls[call_id] for call_id in pending]
 

@@ -106,7 +106,7 @@ class SchemaTree:
         return value
 
     def _named(self, schema: Json, reference: Any, inside: tuple[str, ...]) -> Any:
-        """Returns the target of a reference with its sibling keywords; an open object if the reference is recursive."""
+        """Return the target of a reference with its sibling keywords; an open object if the reference is recursive."""
         siblings = {key: value for key, value in schema.items() if key != "$ref"}
         named = resolve(self._root, reference)
         if named is not None and not self._room.takes(named):

@@ -60,7 +60,7 @@ def one_object(schema: Json, room: SizeBudget) -> Json | None:
 
 
 def resolve(root: Json, reference: Any) -> Json | None:
-    """Returns the schema that a `$ref` inside `root` points to; None if it is not a schema there."""
+    """Return the schema that a `$ref` inside `root` points to; None if it is not a schema there."""
     if type(reference) is not str or not reference.startswith("#/"):
         return None
     found: Any = root
@@ -168,7 +168,7 @@ def _dict(value: Any) -> Json:
 
 
 def strings(value: Any) -> list[str]:
-    """Returns the strings of a list; none of any other value."""
+    """Return the strings of a list; none of any other value."""
     return [name for name in value if type(name) is str] if type(value) is list else []
 
 

@@ -76,7 +76,7 @@ def _end(prompt: PromptSize, turn: Turn) -> tuple[int, int]:
 
 
 def _sizes(prompt: PromptSize, ends: list[tuple[int, int]], counts: list[int]) -> list[int]:
-    """Returns the tokens of each turn, after those of the rest of the request (tools and response format)."""
+    """Return the tokens of each turn, after those of the rest of the request (tools and response format)."""
     sums = [0, *accumulate(counts)]
     size, texts = ends[-1] if ends else (prompt.size, 0)
     # The fixed cost of a prompt counts for its first turn, if there is one.
@@ -119,7 +119,7 @@ class _BudgetEnforcer:
         self._left_out: dict[int, set[int]] = {}
 
     def run(self, sizes: list[int], budget: int) -> int:
-        """Remove what exceeds `budget`. `sizes` comes from `_sizes`. Returns the estimated tokens that are left."""
+        """Remove what exceeds `budget`. `sizes` comes from `_sizes`. Return the estimated tokens that are left."""
         turns, lower = self._turns, int(budget * LOWER)
         total = sizes[0]
         asked: deque[int] = deque(maxlen=KEEP)
@@ -137,7 +137,7 @@ class _BudgetEnforcer:
         return total
 
     def _evict(self, before: int, most: int) -> int:
-        """Remove about `most` tokens, or all that may go before a turn. Returns the tokens removed."""
+        """Remove about `most` tokens, or all that may go before a turn. Return the tokens removed."""
         gone, first = 0, before
         for pieces, evict in (
             (self._images, self._drop_image),
@@ -202,7 +202,7 @@ class _BudgetEnforcer:
     # --- removal ----------------------------------------------------------------------------------------------------
 
     def _drop_image(self, piece: _Piece) -> int:
-        """Replace an image of the user, or all images of a result. Returns the tokens saved."""
+        """Replace an image of the user, or all images of a result. Return the tokens saved."""
         parts = self._turns[piece.turn].parts
         part, images = parts[piece.place], 1
         if type(part) is Image:

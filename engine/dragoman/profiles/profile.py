@@ -212,7 +212,7 @@ def _output_limit(model: str) -> int:
 
 
 def output_within(context_window: int) -> int:
-    """Returns the output limit for a model of which only the context window is known, or 0 for unknown, in tokens.
+    """Return the output limit for a model of which only the context window is known, or 0 for unknown, in tokens.
 
     Servers count the limit and the prompt together.
     """
@@ -316,7 +316,7 @@ VENDOR_PROFILES = {"chat": "openai", "messages": "anthropic", "responses": "open
 
 
 def builtin_profile(dialect: str, name: str | None = None) -> Profile:
-    """Returns the built-in profile `name` of an upstream dialect (default: its vendor's).
+    """Return the built-in profile `name` of an upstream dialect (default: its vendor's).
 
     Raises `ValueError` if there is no such profile.
     """

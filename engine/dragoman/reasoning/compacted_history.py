@@ -58,14 +58,14 @@ def is_trigger(item: Any) -> bool:
 
 
 def digest(item: Any) -> str:
-    """Returns the digest by which an item is recognised when its client sends it again."""
+    """Return the digest by which an item is recognised when its client sends it again."""
     if type(item) is dict:
         item = sorted((key, value) for key, value in item.items() if value is not None and key not in _NOT_COVERED)
     return urlsafe_b64encode(blake2b(dumps(item), digest_size=_DIGEST_BYTES).digest()).decode()
 
 
 def wrap_history(history: CompactedHistory, model: str) -> str:
-    """Returns the `encrypted_content` of the item. `model` is the one that wrote the summary."""
+    """Return the `encrypted_content` of the item. `model` is the one that wrote the summary."""
     block: Json = {
         "type": COMPACTION,
         "summary": history.summary,
@@ -77,7 +77,7 @@ def wrap_history(history: CompactedHistory, model: str) -> str:
 
 
 def unwrap_history(item: Any) -> CompactedHistory | None:
-    """Returns the history in a `compaction` item, or None if the item is another one or was not made here."""
+    """Return the history in a `compaction` item, or None if the item is another one or was not made here."""
     content = item.get("encrypted_content") if type(item) is dict and item.get("type") == COMPACTION else None
     envelope = unwrap_compaction(content) if type(content) is str else None
     if envelope is None or envelope.block is None:
@@ -89,7 +89,7 @@ def unwrap_history(item: Any) -> CompactedHistory | None:
 
 
 def expand(items: Sequence[Any]) -> list[ExpandedItem]:
-    """Returns the items with those of `compaction` replaced by the history that they stand for."""
+    """Return the items with those of `compaction` replaced by the history that they stand for."""
     found: list[ExpandedItem] = []  # from the last to the first, so that each item is looked up once
     covered: set[str] = set()
     for place in range(len(items) - 1, -1, -1):
@@ -112,7 +112,7 @@ def expand(items: Sequence[Any]) -> list[ExpandedItem]:
 
 
 def last_history(items: Sequence[Any]) -> int:
-    """Returns the index of the last item that stands for a history, or -1."""
+    """Return the index of the last item that stands for a history, or -1."""
     last = len(items) - 1
     while last >= 0 and unwrap_history(items[last]) is None:
         last -= 1
@@ -120,5 +120,5 @@ def last_history(items: Sequence[Any]) -> int:
 
 
 def summary_message(summary: str) -> Json:
-    """Returns the message of the user that has a summary."""
+    """Return the message of the user that has a summary."""
     return {"type": "message", "role": "user", "content": f"{HEADING}\n\n{summary}"}

@@ -73,7 +73,7 @@ are opened each time."""
 
 
 def unwrap(text: str) -> OpenedEnvelope | None:
-    """Open an envelope with reasoning. Returns None if `text` is not an envelope but of the client's own dialect."""
+    """Open an envelope with reasoning. Return None if `text` is not an envelope but of the client's own dialect."""
     known = _opened.young.get(text)
     if known is None and text.startswith(TAG):
         known = _opened.get(text) or _open(text)
@@ -86,12 +86,12 @@ def clear_cache() -> None:
 
 
 def unwrap_citation(text: str) -> OpenedEnvelope | None:
-    """Open an envelope with a citation. Returns None if `text` is not an envelope but of the client's own dialect."""
+    """Open an envelope with a citation. Return None if `text` is not an envelope but of the client's own dialect."""
     return _read(text, _is_citation) if text.startswith(TAG) else None
 
 
 def unwrap_compaction(text: str) -> OpenedEnvelope | None:
-    """Open an envelope with a compacted history. Returns None if `text` is not an envelope."""
+    """Open an envelope with a compacted history. Return None if `text` is not an envelope."""
     return _read(text, _is_compaction) if text.startswith(TAG) else None
 
 

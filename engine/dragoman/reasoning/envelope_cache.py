@@ -21,14 +21,14 @@ class TextCache(Generic[T]):
         self.clear()
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Drop everything."""
         self.young: dict[str, T] = {}
         """The younger generation. A caller may look here first, which saves a call."""
         self._old: dict[str, T] = {}
         self._size = 0
 
     def get(self, text: str) -> T | None:
-        """Returns the value of `text`, or None if it is not stored or was dropped."""
+        """Return the value of `text`, or None if it is not stored or was dropped."""
         found = self.young.get(text)
         if found is None:
             found = self._old.get(text)
@@ -37,7 +37,7 @@ class TextCache(Generic[T]):
         return found
 
     def put(self, text: str, value: T) -> None:
-        """Stores a value, which must not change afterwards. A text of half the capacity or more is not stored."""
+        """Store a value, which must not change afterwards. A text of half the capacity or more is not stored."""
         size = len(text)
         # No lock: nothing is called from here on, so CPython switches to no other thread. Without the global lock two
         # threads could count one text too few, until the next generation starts at 0.

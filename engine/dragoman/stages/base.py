@@ -30,11 +30,11 @@ class Stage(Protocol[In, Out]):
         ...
 
     def feed(self, batch: In, /) -> Out:
-        """Processes a batch and returns the resulting one, which may be empty."""
+        """Process a batch and return the resulting one, which may be empty."""
         ...
 
     def finish(self) -> Out:
-        """Returns what was held back. Called at most once, after the source ended and unless the stage is done."""
+        """Return what was held back. Called at most once, after the source ended and unless the stage is done."""
         ...
 
 

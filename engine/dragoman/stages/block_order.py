@@ -94,7 +94,7 @@ class BlockOrder:
         return bool(self._queue or self._aside or self._shut or self._moved)
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """Returns the events that may be written now, with one open block at a time."""
+        """Return the events that may be written now, with one open block at a time."""
         out: list[Event] = []
         try:
             for event in events:
@@ -109,7 +109,7 @@ class BlockOrder:
         return out
 
     def _start(self, event: BlockStart, source: int, out: list[Event]) -> None:
-        """Starts a block. `source` is its index at the upstream."""
+        """Start a block. `source` is its index at the upstream."""
         while self._steps_aside(out):
             self._advance(out)
         block = _Block(event.index, event.kind, source)
@@ -122,7 +122,7 @@ class BlockOrder:
             self._held_back[event.index] = block
 
     def _steps_aside(self, out: list[Event]) -> bool:
-        """Ends or defers the open block for the next one. Returns False if none is open, or if it has to end first."""
+        """End or defers the open block for the next one. Return False if none is open, or if it has to end first."""
         current = self.open_block.block
         if current is None:
             return False
@@ -140,7 +140,7 @@ class BlockOrder:
         return True
 
     def _advance(self, out: list[Event]) -> None:
-        """Emits held blocks, up to one that has not ended."""
+        """Emit held blocks, up to one that has not ended."""
         while self._queue and (self.open_block.block is None or self._steps_aside(out)):
             block = self._queue.pop(0)
             self._size -= block.size
@@ -150,7 +150,7 @@ class BlockOrder:
                 self.open_block.block = block
 
     def _pass(self, event: BlockContent, out: list[Event]) -> None:
-        """Processes an event of a block that has started."""
+        """Process an event of a block that has started."""
         source = event.index
         if source in self._shut:
             kind = self._shut.pop(source)
@@ -203,7 +203,7 @@ class _Block:
         """Held text since the last of `events`: one buffer, as a piece of one character takes 100 bytes as an event."""
 
     def hold(self, event: BlockContent) -> int:
-        """Holds an event. Returns its size in characters."""
+        """Holds an event. Return its size in characters."""
         if isinstance(event, TEXTS):
             text = event.text
             if self._text is None:
@@ -219,7 +219,7 @@ class _Block:
         return size
 
     def take(self) -> list[Event]:
-        """Returns the held events and forgets them."""
+        """Return the held events and forget them."""
         self._end_text()
         events, self.events, self.size = self.events or [], None, 0
         return events

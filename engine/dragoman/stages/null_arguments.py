@@ -33,7 +33,7 @@ _ALL: frozenset[str] | None = None
 
 
 def nullable(tools: list[Tool]) -> dict[str, frozenset[str] | None]:
-    """Returns the tools with parameters whose schema accepts null."""
+    """Return the tools with parameters whose schema accepts null."""
     known: dict[str, frozenset[str] | None] = {}
     for tool in tools:
         schema = tool.schema
@@ -83,7 +83,7 @@ class NullTrimmer:
         self._open: dict[int, ArgumentTrimmer] = {}
 
     def feed(self, events: list[Event]) -> list[Event]:
-        """Returns the events; those of a call have the rest of its arguments."""
+        """Return the events; those of a call have the rest of its arguments."""
         if not self._open:
             for event in events:
                 if type(event) is BlockStart:
@@ -117,7 +117,7 @@ class NullTrimmer:
 
 
 def trim_reply(reply: Reply, known: Nullable, losses: Losses) -> None:
-    """Removes the nulls from the calls of a complete reply, in place."""
+    """Remove the nulls from the calls of a complete reply, in place."""
     for part in reply.parts:
         if type(part) is ToolCall and not part.custom:
             takes = known.get(part.name, frozenset())
@@ -168,7 +168,7 @@ class ArgumentTrimmer:
         self._escaped = False
 
     def feed(self, text: str) -> str:
-        """Takes more of the arguments and returns the part that can be passed on."""
+        """Take more of the arguments and return the part that can be passed on."""
         if self._text and not self._escaped and '"' not in text and "\\" not in text:
             return text  # within a long string, as of a file's content
         if len(text) > _PIECE:
@@ -192,7 +192,7 @@ class ArgumentTrimmer:
         return "".join(out)
 
     def finish(self) -> str:
-        """Returns what was held back of arguments that were cut off."""
+        """Return what was held back of arguments that were cut off."""
         held, self._held = self._held, ""
         if self._at is _At.NAME and held:
             return self._comma() + held
@@ -261,7 +261,7 @@ class ArgumentTrimmer:
         return ""
 
     def _value(self, text: str, out: list[str]) -> str:
-        """Passes the value on up to its end. Returns the text after it."""
+        """Pass the value on up to its end. Return the text after it."""
         at = 0
         while at < len(text):
             if self._escaped:

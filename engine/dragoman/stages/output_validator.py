@@ -24,13 +24,13 @@ class OutputValidator:
         context.validated = True
 
     def feed(self, frames: FrameBatch, /) -> FrameBatch:
-        """Returns the frames, as they are."""
+        """Return the frames, as they are."""
         self._checker.feed(encode_frames(frames))
         self._record()
         return frames
 
     def finish(self) -> FrameBatch:
-        """Returns nothing, as no frames are held back. A stream without its terminal frame is a violation."""
+        """Return nothing, as no frames are held back. A stream without its terminal frame is a violation."""
         self._checker.finish()
         self._record()
         return []

@@ -34,7 +34,7 @@ _MOST_TOKENS = 4096
 
 
 def first_stop(text: str, stops: Sequence[str]) -> tuple[int, str] | None:
-    """Returns the place of the first match and its stop sequence: the match that ends first, of those the longest.
+    """Return the place of the first match and its stop sequence: the match that ends first, of those the longest.
 
     A rule by the beginning of a match would depend on how the text was split into chunks.
     """
@@ -59,7 +59,7 @@ class StopCutter:
         """Of open texts, if log probabilities were asked for: a token leaves with the last of its text."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
-        """Returns the events up to a match; nothing after it."""
+        """Return the events up to a match; nothing after it."""
         out: list[Event] = []
         events = expand_runs(events)
         for position, event in enumerate(events):
@@ -150,7 +150,7 @@ class _Tokens:
         self._room += _bytes(text)
 
     def release(self, index: int, out: list[Event]) -> None:
-        """Emits the tokens whose text was written."""
+        """Emit the tokens whose text was written."""
         fit, self._room = _fitting(self.held, self._room)
         if len(self.held) - fit > _MOST_TOKENS:
             fit = len(self.held)
@@ -160,7 +160,7 @@ class _Tokens:
 
 
 def _fitting(tokens: list[Json], room: int) -> tuple[int, int]:
-    """Returns the number of tokens within the next `room` bytes of text, and the number of bytes left."""
+    """Return the number of tokens within the next `room` bytes of text, and the number of bytes left."""
     for count, token in enumerate(tokens):
         raw = token.get("bytes")
         size = len(raw) if type(raw) is list and raw else _bytes(str(token.get("token")))
@@ -182,7 +182,7 @@ def _stopped(stop: str, called: bool, losses: Losses) -> Stop:
 
 
 def cut_reply(reply: Reply, stops: Iterable[str], losses: Losses) -> None:
-    """Cuts a complete reply at the first match in its texts, in place."""
+    """Cut a complete reply at the first match in its texts, in place."""
     sequences = tuple(stops)
     for position, part in enumerate(reply.parts):
         if not isinstance(part, Text):

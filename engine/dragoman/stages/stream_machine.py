@@ -52,21 +52,21 @@ class StreamMachine:
         return self._context.failure
 
     def feed(self, data: bytes, /) -> bytes:
-        """Returns the client's bytes for a chunk of the upstream's body; empty if nothing can be sent yet."""
+        """Return the client's bytes for a chunk of the upstream's body; empty if nothing can be sent yet."""
         return b"" if self.done else self._encode(self._driver.feed(data), ended=self._driver.done)
 
     def finish(self) -> bytes:
-        """Returns the end of the client's stream, as the upstream's body has ended.
+        """Return the end of the client's stream, as the upstream's body has ended.
 
         That is an in-band error if the upstream's terminal event is missing, and empty if `done` is True already.
         """
         return b"" if self.done else self._encode(self._driver.finish(), ended=True)
 
     def fail(self, failure: Failure) -> bytes:
-        """Ends the stream with an in-band error of the client's dialect and returns its bytes.
+        """End the stream with an in-band error of the client's dialect and return its bytes.
 
         For a failure that the upstream's bytes do not show: a timeout, a broken connection, a shutdown. What the stages
-        hold back is dropped, as the reply will not be complete. Returns nothing if `done` is True already.
+        hold back is dropped, as the reply will not be complete. Return nothing if `done` is True already.
         """
         return b"" if self.done else self._encode(self._driver.fail(failure), ended=True)
 

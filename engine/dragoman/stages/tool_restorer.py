@@ -27,7 +27,7 @@ class ToolRestorer:
         """The first call whose JSON was incomplete at its end."""
 
     def feed(self, events: list[Event], /) -> list[Event]:
-        """Returns the events; those of a wrapped call have its free text. A call without one is an `Error`."""
+        """Return the events; those of a wrapped call have its free text. A call without one is an `Error`."""
         out: list[Event] = []
         try:
             for event in events:
@@ -59,7 +59,7 @@ class ToolRestorer:
         out.append(event)
 
     def finish(self) -> list[Event]:
-        """Returns nothing: readers end every stream."""
+        """Return nothing: readers end every stream."""
         return []
 
     def _restored(self, event: BlockStart, declared: OriginalTool) -> BlockStart:
@@ -78,13 +78,13 @@ class ToolRestorer:
 
 
 def _declared(call: BlockStart | ToolCall, tools: Mapping[str, OriginalTool]) -> OriginalTool | None:
-    """Returns the client's declaration of a called tool, if it was sent as another kind."""
+    """Return the client's declaration of a called tool, if it was sent as another kind."""
     name, namespace = call.name, call.namespace
     return tools.get(name if namespace is None else flat_name(name, namespace))
 
 
 def restore_reply(reply: Reply, tools: Mapping[str, OriginalTool], losses: Losses) -> None:
-    """Restores the calls of a complete reply, in place. Raises UpstreamProtocolError for arguments without text."""
+    """Restore the calls of a complete reply, in place. Raises UpstreamProtocolError for arguments without text."""
     for part in reply.parts:
         if type(part) is not ToolCall or (declared := _declared(part, tools)) is None:
             continue

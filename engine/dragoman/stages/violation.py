@@ -54,7 +54,7 @@ class Violation(NamedTuple):
 
 
 def masked(data: bytes) -> str:
-    """Returns a frame's payload with each text replaced by its length and each unknown key by `?`."""
+    """Return a frame's payload with each text replaced by its length and each unknown key by `?`."""
     try:
         value = loads(data)
     except (ValueError, RecursionError):

@@ -8,26 +8,26 @@ from dragoman.reply_context import ReplyContext
 
 
 def queued_response(context: ReplyContext) -> Json:
-    """Returns the object before the upstream has answered."""
+    """Return the object before the upstream has answered."""
     return {**ResponseObject(context, "", "", None).started(), "status": "queued"}
 
 
 def cancelled_response(last: Json) -> Json:
-    """Returns the object of a response that its client has cancelled; `last` is its last state."""
+    """Return the object of a response that its client has cancelled; `last` is its last state."""
     return {**last, "status": "cancelled"}
 
 
 def failed_response(last: Json, message: str) -> Json:
-    """Returns the object of a response that has failed before its stream; `last` is its last state."""
+    """Return the object of a response that has failed before its stream; `last` is its last state."""
     return {**last, "status": "failed", "error": {"code": "server_error", "message": message}}
 
 
 def terminal_event(response: Json, number: int) -> Json:
-    """Returns the event that ends the stream of a response that was cancelled."""
+    """Return the event that ends the stream of a response that was cancelled."""
     return {"type": "response.incomplete", "sequence_number": number, "response": response}
 
 
 def lagging_event(number: int) -> Json:
-    """Returns the event that ends the stream of a client that reads too slowly: events were dropped."""
+    """Return the event that ends the stream of a client that reads too slowly: events were dropped."""
     message = "events were dropped because they were read too slowly; read the response without `stream`"
     return {"type": "error", "sequence_number": number, "code": "server_error", "message": message, "param": None}

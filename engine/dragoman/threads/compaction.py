@@ -58,7 +58,7 @@ Do not go on with the conversation, and do not address the user. Write plain tex
 
 
 def input_tokens(payload: Json) -> int:
-    """Returns the estimated tokens of a Responses request whose `input` is a list."""
+    """Return the estimated tokens of a Responses request whose `input` is a list."""
     total = 0
     for place in expand(payload["input"]):
         total += tokens_of(place.item)
@@ -86,29 +86,29 @@ class Compaction:
     covered: frozenset[str] = field(default=frozenset(), repr=False)
 
     def request(self, model: str) -> Json:
-        """Returns the Responses request for the summary."""
+        """Return the Responses request for the summary."""
         message = {"type": "message", "role": "user", "content": f"{self.record}\n\nWrite the summary now."}
         return {"model": model, "instructions": PROMPT, "input": [message], "store": False}
 
     def wrapped(self, summary: str, model: str) -> str:
-        """Returns the `encrypted_content` of an item that stands for all of the conversation."""
+        """Return the `encrypted_content` of an item that stands for all of the conversation."""
         before = [*self.instructions, *self.asked]
         return wrap_history(CompactedHistory(summary, before, self.newest, self.covered), model)
 
     def window(self) -> list[Any]:
-        """Returns the items that `POST /v1/responses/compact` returns before its item: those of the user, and
+        """Return the items that `POST /v1/responses/compact` returns before its item: those of the user, and
         instructions.
         """
         return [*self.instructions, *self.asked, *filter(is_users, self.newest)]
 
     def wrapped_window(self, summary: str, model: str) -> str:
-        """Returns the `encrypted_content` of the item after those of `window`."""
+        """Return the `encrypted_content` of the item after those of `window`."""
         after = [item for item in self.newest if not is_users(item)]
         return wrap_history(CompactedHistory(summary, (), after), model)
 
 
 def compacted_response(window: Sequence[Any], response: Json) -> Json:
-    """Returns the reply to `POST /v1/responses/compact` for the Response object of the summary.
+    """Return the reply to `POST /v1/responses/compact` for the Response object of the summary.
 
     The output of that is the `compaction` item; `window` are the items before it.
     """
@@ -122,7 +122,7 @@ def compacted_response(window: Sequence[Any], response: Json) -> Json:
 
 
 def checked_items(payload: Json, limits: Limits) -> list[Any]:
-    """Returns the items of a Responses request. Raises ClientRequestError if they cannot be translated."""
+    """Return the items of a Responses request. Raises ClientRequestError if they cannot be translated."""
     items = own_items(payload)
     # A copy: reading a request may complete it in place.
     body = {"model": payload["model"], "input": loads(dumps(items))}
@@ -131,7 +131,7 @@ def checked_items(payload: Json, limits: Limits) -> list[Any]:
 
 
 def plan(items: Sequence[Any], keep: int = KEEP, room: int = 0) -> Compaction:
-    """Returns how these items are compacted with a summary.
+    """Return how these items are compacted with a summary.
 
     Args:
         items: The conversation.
@@ -174,7 +174,7 @@ def _plan(expanded: Sequence[ExpandedItem], keep: int, room: int) -> Compaction:
 
 
 def _fitted(record: list[str], room: int) -> tuple[list[str], int]:
-    """Returns the entries of a record that fit into so many tokens, and the number of those that do not.
+    """Return the entries of a record that fit into so many tokens, and the number of those that do not.
 
     A quarter is for the first ones, the rest for the last ones.
     """
@@ -189,7 +189,7 @@ def _fitted(record: list[str], room: int) -> tuple[list[str], int]:
 
 
 def evict(items: Sequence[Any], total: int, threshold: int) -> Compaction | None:
-    """Returns how these items are compacted without a summary, or None if that does not save enough.
+    """Return how these items are compacted without a summary, or None if that does not save enough.
 
     `total` are their tokens, with those of the rest of the request.
     """
@@ -218,7 +218,7 @@ def evict(items: Sequence[Any], total: int, threshold: int) -> Compaction | None
 
 
 def saved(compaction: Compaction, items: Sequence[Any]) -> int:
-    """Returns the tokens that a compaction removes from these items, without those of its summary."""
+    """Return the tokens that a compaction removes from these items, without those of its summary."""
     kept = [*compaction.instructions, *compaction.asked, *compaction.newest]
     return sum(tokens_of(each.item) for each in expand(items)) - sum(map(tokens_of, kept))
 
@@ -229,7 +229,7 @@ def is_worth(compaction: Compaction, items: Sequence[Any], threshold: int) -> bo
 
 
 def _newest(expanded: Sequence[ExpandedItem], first: int, keep: int) -> int:
-    """Returns the index from which on items stay: newest steps after `first`, up to `keep` tokens.
+    """Return the index from which on items stay: newest steps after `first`, up to `keep` tokens.
 
     A step is what the model wrote in one reply, and the outputs of its calls. The last one always stays while the model
     has to answer it.
@@ -280,7 +280,7 @@ def _without_reasoning(item: Any, at: Path, rows: list[Row]) -> Any:
 
 
 def _recorded(item: Any, at: Path, rows: list[Row]) -> str:
-    """Returns an item as text for the model that writes the summary; empty if it goes."""
+    """Return an item as text for the model that writes the summary; empty if it goes."""
     if _without_reasoning(item, at, rows) is None:
         return ""
     item = _shortened(_without_images(item, at, rows), at, rows)

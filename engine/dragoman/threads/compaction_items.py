@@ -32,7 +32,7 @@ _COUNTER: Final = Counter(by_characters)
 
 
 def kind(item: Any) -> str:
-    """Returns the type of an item."""
+    """Return the type of an item."""
     return str(item.get("type") or "message") if type(item) is dict else ""
 
 
@@ -63,19 +63,19 @@ def is_call(item: Any) -> bool:
 
 
 def tokens_of(item: Any) -> int:
-    """Returns the estimated tokens of an item."""
+    """Return the estimated tokens of an item."""
     texts: list[str] = []
     size = _ITEM + _collect(item, texts)
     return size + sum(_COUNTER.texts(texts))
 
 
 def text_tokens(text: str) -> int:
-    """Returns the estimated tokens of a text."""
+    """Return the estimated tokens of a text."""
     return _COUNTER.texts([text])[0]
 
 
 def _collect(value: Any, texts: list[str]) -> int:
-    """Append the texts of an item, or of a part of it. Returns the tokens of what is no text."""
+    """Append the texts of an item, or of a part of it. Return the tokens of what is no text."""
     if type(value) is str:
         texts.append(value)
         return 0
@@ -108,12 +108,12 @@ def _image(part: Json) -> Image:
 
 
 def content_key(item: Any) -> str:
-    """Returns the field with the parts of an item."""
+    """Return the field with the parts of an item."""
     return "output" if kind(item) in _OUTPUTS else "content"
 
 
 def without_images(item: Any) -> tuple[Any, int]:
-    """Returns the item with placeholders for its images, and their number."""
+    """Return the item with placeholders for its images, and their number."""
     key = content_key(item)
     parts: Any = item.get(key) if type(item) is dict else None
     images = sum(map(is_image, parts)) if type(parts) is list else 0
@@ -124,7 +124,7 @@ def without_images(item: Any) -> tuple[Any, int]:
 
 
 def shortened(text: str) -> tuple[str, int]:
-    """Returns a text with its middle left out, if it is long, and the number of characters that were left out."""
+    """Return a text with its middle left out, if it is long, and the number of characters that were left out."""
     left_out = len(text) - HEAD - TAIL
     if left_out <= 0 or text_tokens(text) < VERBOSE:
         return text, 0
@@ -132,7 +132,7 @@ def shortened(text: str) -> tuple[str, int]:
 
 
 def shortened_output(item: Any) -> tuple[Any, int]:
-    """Returns the output of a call with its long texts shortened, and the number of characters that were left out."""
+    """Return the output of a call with its long texts shortened, and the number of characters that were left out."""
     if not is_output(item):
         return item, 0
     output: Any = item.get("output")
@@ -151,7 +151,7 @@ def shortened_output(item: Any) -> tuple[Any, int]:
 
 
 def texts_of(item: Any) -> str:
-    """Returns the texts of a message or of an output, without other parts."""
+    """Return the texts of a message or of an output, without other parts."""
     return "\n".join(_texts(item.get(content_key(item))))
 
 
@@ -166,5 +166,5 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def as_json(item: Any) -> str:
-    """Returns an item as JSON."""
+    """Return an item as JSON."""
     return dumps(item).decode()

@@ -63,7 +63,7 @@ class ConversationHead:
     nodes: int = 1
 
     def as_json(self) -> Json:
-        """Returns the API's object."""
+        """Return the API's object."""
         return {"id": self.id, "object": "conversation", "created_at": self.created, "metadata": self.metadata}
 
 
@@ -109,15 +109,15 @@ class Conversation(ConversationHead):
         return self
 
     def shown(self) -> list[Json]:
-        """Returns the items as clients read them, oldest first."""
+        """Return the items as clients read them, oldest first."""
         return [item.shown for item in self._items.values()]
 
     def history(self) -> list[Any]:
-        """Returns the items as upstreams get them, oldest first."""
+        """Return the items as upstreams get them, oldest first."""
         return [item.sent for item in self._items.values()]
 
     def item(self, item_id: str) -> Json:
-        """Returns an item. Raises DragomanError (404)."""
+        """Return an item. Raises DragomanError (404)."""
         found = self._items.get(item_id)
         if found is None:
             raise item_not_found(item_id)
@@ -125,7 +125,7 @@ class Conversation(ConversationHead):
 
 
 def members(tree: Sequence[N], last: str | None = None) -> list[N]:
-    """Returns the nodes of a tree that are the conversation, oldest first: up to the node `last`, or all."""
+    """Return the nodes of a tree that are the conversation, oldest first: up to the node `last`, or all."""
     root = tree[0].id
     found: list[N] = []
     for node in tree:
@@ -137,26 +137,26 @@ def members(tree: Sequence[N], last: str | None = None) -> list[N]:
 
 
 def path_history(path: Sequence[Node], tree: Sequence[Node]) -> list[Any]:
-    """Returns the items of a path that begins in a conversation, of whose `tree` it is a part."""
+    """Return the items of a path that begins in a conversation, of whose `tree` it is a part."""
     if len(path) == 1:
         return Conversation(members(tree)).history()
     return Conversation(members(tree, path[1].id)).history() + history(path[2:])
 
 
 def path_items(path: Sequence[Node], tree: Sequence[Node]) -> list[Json]:
-    """Returns the items that the last response of such a path was made from, as clients read them."""
+    """Return the items that the last response of such a path was made from, as clients read them."""
     if len(path) == 2:
         return Conversation(members(tree, path[1].id)[:-1]).shown() + shown_input(path[1])
     return Conversation(members(tree, path[1].id)).shown() + input_items(path[2:])
 
 
 def conversation_id(request_id: str) -> str:
-    """Returns the id of the conversation that a request creates. `request_id` is the gateway's."""
+    """Return the id of the conversation that a request creates. `request_id` is the gateway's."""
     return _PREFIX + request_id.removeprefix("req_")
 
 
 def change_id(request_id: str, kind: str = "") -> str:
-    """Returns the id of the change of this kind that a request makes."""
+    """Return the id of the change of this kind that a request makes."""
     return _PREFIXES.get(kind, _CHANGE_PREFIX) + request_id.removeprefix("req_")
 
 
@@ -166,17 +166,17 @@ def is_conversation(node_id: str) -> bool:
 
 
 def deleted_conversation(node_id: str) -> Json:
-    """Returns the object that confirms a deletion."""
+    """Return the object that confirms a deletion."""
     return {"id": node_id, "object": "conversation.deleted", "deleted": True}
 
 
 def conversation_not_found(node_id: str) -> DragomanError:
-    """Returns the API's error for a conversation that is not stored, or not for this client."""
+    """Return the API's error for a conversation that is not stored, or not for this client."""
     return _not_found("Conversation", node_id)
 
 
 def item_not_found(item_id: str) -> DragomanError:
-    """Returns the error for an item that the conversation does not have."""
+    """Return the error for an item that the conversation does not have."""
     return _not_found("Item", item_id)
 
 

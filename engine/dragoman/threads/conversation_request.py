@@ -24,7 +24,7 @@ _PAIRS_MAX, _NAME_MAX, _VALUE_MAX = 16, 64, 512
 
 
 def conversation_node(owner: str, node_id: str, created: int, payload: Json) -> Node:
-    """Returns the root of a new conversation. Raises ClientRequestError."""
+    """Return the root of a new conversation. Raises ClientRequestError."""
     items, metadata = payload.get("items"), payload.get("metadata")
     input_items = b"[]" if items is None else _read_items(items)
     reply = {"object": Change.CREATED, "metadata": {} if metadata is None else _read_metadata(metadata), "output": []}
@@ -32,7 +32,7 @@ def conversation_node(owner: str, node_id: str, created: int, payload: Json) -> 
 
 
 def conversation_nodes(owner: str, request_id: str, created: int, payload: Json) -> list[Node]:
-    """Returns the root of the conversation that a request creates, and the change that adds its items, if it has any.
+    """Return the root of the conversation that a request creates, and the change that adds its items, if it has any.
 
     The root has no items, so the metadata is read without them. Raises ClientRequestError.
     """
@@ -44,7 +44,7 @@ def conversation_nodes(owner: str, request_id: str, created: int, payload: Json)
 
 
 def added_items(owner: str, conversation: ConversationHead, node_id: str, created: int, payload: Json) -> Node:
-    """Returns the change that adds items. Raises ClientRequestError."""
+    """Return the change that adds items. Raises ClientRequestError."""
     if payload.get("items") is None:
         raise ClientRequestError("items", "is required")
     items = _read_items(payload["items"])
@@ -52,12 +52,12 @@ def added_items(owner: str, conversation: ConversationHead, node_id: str, create
 
 
 def deleted_item(owner: str, conversation: ConversationHead, node_id: str, created: int, item_id: str) -> Node:
-    """Returns the change that deletes an item."""
+    """Return the change that deletes an item."""
     return _change(owner, conversation, node_id, created, b"[]", {"object": Change.DELETED, "item_id": item_id})
 
 
 def new_metadata(owner: str, conversation: ConversationHead, node_id: str, created: int, payload: Json) -> Node:
-    """Returns the change that replaces the metadata. Raises ClientRequestError."""
+    """Return the change that replaces the metadata. Raises ClientRequestError."""
     metadata = payload.get("metadata")
     reply = {"object": Change.UPDATED, "metadata": {} if metadata is None else _read_metadata(metadata)}
     return _change(owner, conversation, node_id, created, b"[]", reply)
@@ -68,7 +68,7 @@ def _change(owner: str, conversation: ConversationHead, node_id: str, created: i
 
 
 def _read_items(items: Any) -> bytes:
-    """Returns the items as JSON. They must be what a request can have, so that none fails because of them later."""
+    """Return the items as JSON. They must be what a request can have, so that none fails because of them later."""
     if type(items) is not list:
         raise ClientRequestError("items", "expected an array of items")
     if len(items) > ITEMS_MAX:
@@ -87,7 +87,7 @@ def _read_items(items: Any) -> bytes:
 
 
 def _read_metadata(metadata: Any) -> Json:
-    """Returns metadata within the limits of the API. Raises ClientRequestError."""
+    """Return metadata within the limits of the API. Raises ClientRequestError."""
     if type(metadata) is not dict:
         raise ClientRequestError("metadata", "expected an object")
     if len(metadata) > _PAIRS_MAX:

@@ -82,7 +82,7 @@ class Forest:
             self._remove_tree(*self._removable(owner, root))
 
     def _removable(self, owner: str, added: str) -> tuple[str, str]:
-        """Returns the tree to remove for an addition to the tree `added`.
+        """Return the tree to remove for an addition to the tree `added`.
 
         It is the owner's own oldest one if the owner has more than an equal share of all bytes, so that a client that
         adds much removes nothing of others; else the oldest of all.
@@ -94,17 +94,17 @@ class Forest:
         return next(iter(self._trees))
 
     def get(self, owner: str, node_id: str, now: float) -> Node | None:
-        """Returns a node, or None if the owner has none of this id."""
+        """Return a node, or None if the owner has none of this id."""
         place = self._place(owner, node_id, now)
         return place.node if place is not None else None
 
     def path(self, owner: str, node_id: str, now: float) -> list[Node] | None:
-        """Returns the nodes from the root to this one, or None if one of them is not there."""
+        """Return the nodes from the root to this one, or None if one of them is not there."""
         places = self._path(owner, node_id, now)
         return [place.node for place in places] if places is not None else None
 
     def path_outline(self, owner: str, node_id: str, now: float) -> list[Outline] | None:
-        """Returns what `path` returns, without the contents."""
+        """Return what `path` returns, without the contents."""
         places = self._path(owner, node_id, now)
         return [place.outline() for place in places] if places is not None else None
 
@@ -121,11 +121,11 @@ class Forest:
         return None
 
     def tree(self, owner: str, node_id: str, now: float) -> list[Node]:
-        """Returns the nodes of the conversation that a node belongs to, oldest first; none if it is not there."""
+        """Return the nodes of the conversation that a node belongs to, oldest first; none if it is not there."""
         return [place.node for place in self._tree(owner, node_id, now)]
 
     def tree_outline(self, owner: str, node_id: str, depth: int, now: float) -> list[Outline]:
-        """Returns what `tree` returns, without the contents, and only the first `depth` nodes of each path."""
+        """Return what `tree` returns, without the contents, and only the first `depth` nodes of each path."""
         return [place.outline() for place in self._tree(owner, node_id, now) if place.depth <= depth]
 
     def _tree(self, owner: str, node_id: str, now: float) -> list[_Place]:
@@ -135,14 +135,14 @@ class Forest:
         return [self._places[owner, each] for each in self._trees[owner, place.root].ids]
 
     def delete(self, owner: str, node_id: str, now: float) -> bool:
-        """Remove a node. Returns False if the owner has none of this id."""
+        """Remove a node. Return False if the owner has none of this id."""
         if self._place(owner, node_id, now) is None:
             return False
         self._remove(owner, node_id)
         return True
 
     def expire(self, now: float) -> int:
-        """Remove the conversations that have expired. Returns the number of their nodes."""
+        """Remove the conversations that have expired. Return the number of their nodes."""
         before = len(self._places)
         while self._trees and (oldest := next(iter(self._trees.items())))[1].expires <= now:
             self._remove_tree(*oldest[0])
@@ -153,7 +153,7 @@ class Forest:
         return place if place is not None and self._trees[owner, place.root].expires > now else None
 
     def _touch(self, owner: str, root: str, tree: _Tree | None) -> _Tree:
-        """Make a tree the last to be removed. Returns it; a new one for None."""
+        """Make a tree the last to be removed. Return it; a new one for None."""
         owned = self._owned.get(owner)
         if owned is None:
             owned = self._owned[owner] = OrderedDict()

@@ -26,13 +26,13 @@ class HistoryCipher:
         self._cipher = aes_gcm(key)
 
     def encrypt(self, text: str, owner: str) -> str:
-        """Returns the encrypted form of a wrapped history."""
+        """Return the encrypted form of a wrapped history."""
         nonce = os.urandom(_NONCE_BYTES)
         data = nonce + self._cipher.encrypt(nonce, text.encode(), _bound_to(owner))
         return TAG + urlsafe_b64encode(data).rstrip(b"=").decode()
 
     def decrypt(self, text: str, owner: str) -> str | None:
-        """Returns the wrapped history; None if it is not one that was encrypted with this key for this owner."""
+        """Return the wrapped history; None if it is not one that was encrypted with this key for this owner."""
         from cryptography.exceptions import InvalidTag
 
         if not text.startswith(TAG):
@@ -46,7 +46,7 @@ class HistoryCipher:
         return plain.decode()
 
     def decrypted(self, payload: Json, owner: str) -> Json:
-        """Returns a request with the histories in its `input` decrypted; the same object if it has none."""
+        """Return a request with the histories in its `input` decrypted; the same object if it has none."""
         items: Any = payload.get("input")
         changed: dict[int, Json] = {}
         for place, item in enumerate(items if type(items) is list else ()):

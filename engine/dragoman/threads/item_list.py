@@ -37,7 +37,7 @@ class ItemPage:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> ItemPage:
-        """Returns the page that a query names. Raises ClientRequestError."""
+        """Return the page that a query names. Raises ClientRequestError."""
         limit = query.get("limit", str(_LIMIT))
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= LIMIT_MAX):
             raise ClientRequestError("limit", f"expected a number from 1 to {LIMIT_MAX}")
@@ -48,7 +48,7 @@ class ItemPage:
 
 
 def page_of(items: list[Json], page: ItemPage) -> Json:
-    """Returns one page of a list of items, which is oldest first.
+    """Return one page of a list of items, which is oldest first.
 
     Raises ClientRequestError for an `after` that is not among them.
     """
@@ -64,7 +64,7 @@ def page_of(items: list[Json], page: ItemPage) -> Json:
 
 
 def page_from(items: Sequence[Json], limit: int) -> Json:
-    """Returns the first `limit` of these items as a page."""
+    """Return the first `limit` of these items as a page."""
     shown = items[:limit]
     return {
         "object": "list",
@@ -76,12 +76,12 @@ def page_from(items: Sequence[Json], limit: int) -> Json:
 
 
 def after_not_found() -> ClientRequestError:
-    """Returns the error for an `after` that names no item of the list."""
+    """Return the error for an `after` that names no item of the list."""
     return ClientRequestError("after", "there is no item of this id in the list")
 
 
 def input_items(path: Sequence[Node]) -> list[Json]:
-    """Returns these items, each with its type and a unique id, oldest first."""
+    """Return these items, each with its type and a unique id, oldest first."""
     found: list[Json] = []
     for node in path:
         found += shown_input(node)
@@ -91,12 +91,12 @@ def input_items(path: Sequence[Node]) -> list[Json]:
 
 
 def shown_input(node: Node) -> list[Json]:
-    """Returns the items of a node's input in the full form of the API, each with a unique id."""
+    """Return the items of a node's input in the full form of the API, each with a unique id."""
     return shown_items(node.input_items(), node.id)
 
 
 def shown_items(items: Sequence[Json], node_id: str) -> list[Json]:
-    """Returns items that a client sent in the full form of the API, each with an id that contains that of a node."""
+    """Return items that a client sent in the full form of the API, each with an id that contains that of a node."""
     found: list[Json] = []
     for item_id, item in zip(item_ids(items, node_id), items, strict=True):
         item = {**item, "type": item.get("type") or "message", "id": item_id}
@@ -105,14 +105,14 @@ def shown_items(items: Sequence[Json], node_id: str) -> list[Json]:
 
 
 def item_ids(items: Sequence[Json], node_id: str) -> list[str]:
-    """Returns the ids of the items that a client sent with a node, which contain the node's."""
+    """Return the ids of the items that a client sent with a node, which contain the node's."""
     base = node_id.partition("_")[2]
     kinds = (item.get("type") or "message" for item in items)
     return [f"{_PREFIXES.get(kind, 'item_')}{base}_{number}" for number, kind in enumerate(kinds)]
 
 
 def _message(item: Json) -> Json:
-    """Returns a message in the full form of the API: a list of parts, and a status."""
+    """Return a message in the full form of the API: a list of parts, and a status."""
     content: Any = item["content"]
     if type(content) is str:
         if item["role"] == "assistant":

@@ -23,7 +23,7 @@ _FIELDS_MAX = 2
 
 
 def references(payload: Json) -> dict[int, str]:
-    """Returns the references in a request's `input`: their places, and the ids of the items.
+    """Return the references in a request's `input`: their places, and the ids of the items.
 
     Raises ClientRequestError for more than `REFERENCES_MAX`.
     """
@@ -43,7 +43,7 @@ def references(payload: Json) -> dict[int, str]:
 
 
 def response_of(item_id: str) -> str | None:
-    """Returns the id of the response that an item belongs to, or None for an id of another form."""
+    """Return the id of the response that an item belongs to, or None for an id of another form."""
     found = _ITEM_ID.match(item_id)
     return f"resp_{found[1]}" if found is not None else None
 
@@ -55,12 +55,12 @@ def is_sent_item(item_id: str) -> bool:
 
 
 def find_item(node: Node, item_id: str) -> Any:
-    """Returns an item of a response, as upstreams get it, or None."""
+    """Return an item of a response, as upstreams get it, or None."""
     return find_items(node, (item_id,)).get(item_id)
 
 
 def find_items(node: Node, wanted: Collection[str]) -> dict[str, Any]:
-    """Returns those of these items that a response has, as upstreams get them. Each part is parsed once at most."""
+    """Return those of these items that a response has, as upstreams get them. Each part is parsed once at most."""
     found: dict[str, Any] = {}
     if any(map(is_sent_item, wanted)):
         items = node.input_items()
@@ -74,7 +74,7 @@ def find_items(node: Node, wanted: Collection[str]) -> dict[str, Any]:
 
 
 def with_items(payload: Json, places: Mapping[int, str], items: Mapping[str, Any]) -> Json:
-    """Returns the request with these items in place of the references. Raises ClientRequestError for one without."""
+    """Return the request with these items in place of the references. Raises ClientRequestError for one without."""
     given = list(payload["input"])
     for place, item_id in places.items():
         if items.get(item_id) is None:
@@ -84,7 +84,7 @@ def with_items(payload: Json, places: Mapping[int, str], items: Mapping[str, Any
 
 
 def item_not_stored(place: int, item_id: str) -> ClientRequestError:
-    """Returns the error for a reference to an item that is not stored. `place` is its own in the `input`."""
+    """Return the error for a reference to an item that is not stored. `place` is its own in the `input`."""
     message = f"there is no stored item of the id '{quote(item_id)}'; send the item itself"
     return ClientRequestError(("input", place, "id"), message)
 

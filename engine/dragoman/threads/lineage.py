@@ -42,7 +42,7 @@ class Lineage:
             self._rows.append(_row(node, parent))
 
     def as_json(self) -> Json:
-        """Returns the tree of the nodes that were added. `has_more` is True if there are more."""
+        """Return the tree of the nodes that were added. `has_more` is True if there are more."""
         losses: Counter[str] = Counter()
         for row in self._rows:
             losses.update(row["losses"])
@@ -58,7 +58,7 @@ class Lineage:
 
 
 def lineage_of(nodes: Sequence[Node]) -> Json:
-    """Returns the tree of these nodes, which are those of one conversation, oldest first."""
+    """Return the tree of these nodes, which are those of one conversation, oldest first."""
     lineage = Lineage(nodes)
     lineage.add(nodes)
     return lineage.as_json()
@@ -82,7 +82,7 @@ def _row(node: Node, parent: str | None) -> Json:
 
 
 def as_mermaid(tree: Json) -> str:
-    """Returns a tree, as `lineage_of` returns it, as a flowchart of Mermaid."""
+    """Return a tree, as `lineage_of` returns it, as a flowchart of Mermaid."""
     lines = ["flowchart TD"]
     names = {row["id"]: f"n{number}" for number, row in enumerate(tree["nodes"])}
     for row in tree["nodes"]:
@@ -99,7 +99,7 @@ def as_mermaid(tree: Json) -> str:
 
 
 def _label(row: Json) -> list[str]:
-    """Returns the lines of a node."""
+    """Return the lines of a node."""
     label = [_safe(row["id"])]
     if row["kind"] != "response":
         label.append(_safe(row["kind"]))
@@ -112,5 +112,5 @@ def _label(row: Json) -> list[str]:
 
 
 def _safe(text: Any) -> str:
-    """Returns a text without the characters that have a meaning in Mermaid or HTML."""
+    """Return a text without the characters that have a meaning in Mermaid or HTML."""
     return _UNSAFE.sub("_", str(text))[:_LABEL_MAX]

@@ -40,19 +40,19 @@ class Node(NamedTuple):
         return len(self.input) + len(self.reply) + len(self.notes)
 
     def input_items(self) -> list[Any]:
-        """Returns the items of the input."""
+        """Return the items of the input."""
         items: list[Any] = loads(self.input)
         return items
 
     def losses(self) -> dict[str, int]:
-        """Returns the number of losses of the exchange, by code."""
+        """Return the number of losses of the exchange, by code."""
         if not self.notes:
             return {}
         losses: dict[str, int] = loads(self.notes).get("losses", {})
         return losses
 
     def output_items(self) -> list[Any]:
-        """Returns the items of the reply."""
+        """Return the items of the reply."""
         reply: Json = loads(self.reply)
         output: list[Any] = reply["output"]
         return output
@@ -86,7 +86,7 @@ def batches(
 
 
 def history(path: Sequence[Node]) -> list[Any]:
-    """Returns the items of a path: of each response its input, then its output."""
+    """Return the items of a path: of each response its input, then its output."""
     items: list[Any] = []
     for node in path:
         items += node.input_items()

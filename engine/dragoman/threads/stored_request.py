@@ -40,7 +40,7 @@ class StoredRequest:
 
     @classmethod
     def read(cls, payload: Json) -> StoredRequest | None:
-        """Returns the fields of a request body, or None if the store is not needed. Raises ClientRequestError."""
+        """Return the fields of a request body, or None if the store is not needed. Raises ClientRequestError."""
         previous = optional(payload, "previous_response_id", str)
         conversation = _conversation(payload)
         store = optional(payload, "store", bool)
@@ -60,7 +60,7 @@ class StoredRequest:
         return cls(previous, conversation, store is not False, dumps(own_items(payload)))
 
     def after(self, previous: str, items: Sequence[Any]) -> StoredRequest:
-        """Returns the request as a continuation of `previous`, with these items of its own.
+        """Return the request as a continuation of `previous`, with these items of its own.
 
         That is for a request whose input has the whole conversation.
         """
@@ -81,7 +81,7 @@ class StoredRequest:
         return "conversation" if self.conversation is not None else "previous_response_id"
 
     def reply_fields(self, *, store: bool) -> Json:
-        """Returns the fields of the response that state what is stored."""
+        """Return the fields of the response that state what is stored."""
         fields: Json = {"previous_response_id": self.previous, "store": store}
         if self.conversation is not None:
             fields["conversation"] = {"id": self.conversation}
@@ -89,7 +89,7 @@ class StoredRequest:
 
 
 def _conversation(payload: Json) -> str | None:
-    """Returns the id in the field `conversation`, which is a string or an object. Raises ClientRequestError."""
+    """Return the id in the field `conversation`, which is a string or an object. Raises ClientRequestError."""
     given: Any = payload.get("conversation")
     if given is None:
         return None
@@ -100,7 +100,7 @@ def _conversation(payload: Json) -> str | None:
 
 
 def own_items(payload: Json) -> list[Any]:
-    """Returns the items of a request's `input`."""
+    """Return the items of a request's `input`."""
     given = payload.get("input")
     if type(given) is str:
         return [{"type": "message", "role": "user", "content": given}]
@@ -108,7 +108,7 @@ def own_items(payload: Json) -> list[Any]:
 
 
 def with_history(payload: Json, items: Sequence[Any]) -> Json:
-    """Returns a request body whose input begins with these items; without `previous_response_id` and `conversation`.
+    """Return a request body whose input begins with these items; without `previous_response_id` and `conversation`.
 
     Everything else is the request's own: instructions and tools of earlier responses are not repeated, as in the API.
     """
@@ -156,13 +156,13 @@ def check_outputs(payload: Json, start: int) -> None:
 def new_node(
     owner: str, request_id: str, created: int, request: StoredRequest, reply: bytes, losses: Mapping[LossCode, int]
 ) -> Node:
-    """Returns the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
+    """Return the node of a finished response. `request_id` is that of its translation, `reply` its JSON."""
     notes = dumps({"losses": {str(code): count for code, count in losses.items()}}) if losses else b""
     return Node(owner, stored_id(request_id), request.parent, created, request.input, reply, notes)
 
 
 def response_id(request_id: str) -> str:
-    """Returns the id of the response to a request. `request_id` is the gateway's."""
+    """Return the id of the response to a request. `request_id` is the gateway's."""
     return stored_id(request_id)
 
 
@@ -172,19 +172,19 @@ def is_response_id(text: str) -> bool:
 
 
 def deleted_response(node_id: str) -> Json:
-    """Returns the object that confirms a deletion."""
+    """Return the object that confirms a deletion."""
     return {"id": node_id, "object": "response", "deleted": True}
 
 
 def previous_not_found(previous: str) -> ClientRequestError:
-    """Returns the API's error for a `previous_response_id` that is not stored, or not for this client."""
+    """Return the API's error for a `previous_response_id` that is not stored, or not for this client."""
     error = ClientRequestError(("previous_response_id",), "", code=NOT_FOUND)
     error.failure.message = f"Previous response with id '{previous}' not found."
     return error
 
 
 def response_not_found(node_id: str) -> DragomanError:
-    """Returns the API's error for a response that is not stored, or not for this client."""
+    """Return the API's error for a response that is not stored, or not for this client."""
     shown = node_id if is_response_id(node_id) else quote(node_id)
     message = f"Response with id '{shown}' not found."
     return DragomanError(Failure(FailureKind.NOT_FOUND, message, 404, origin=FailureOrigin.CLIENT))

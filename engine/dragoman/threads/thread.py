@@ -22,7 +22,7 @@ from dragoman.wire.json_codec import dumps, loads
 
 
 def new_response_id() -> str:
-    """Returns a new id of a response, which cannot be guessed."""
+    """Return a new id of a response, which cannot be guessed."""
     return f"resp_{os.urandom(16).hex()}"
 
 
@@ -52,7 +52,7 @@ class Thread:
         self.head = head
 
     async def append(self, input_items: Sequence[Json], output_items: Sequence[Json] = ()) -> str:
-        """Add a response after the head, and move the head to it. Returns its id once it is stored.
+        """Add a response after the head, and move the head to it. Return its id once it is stored.
 
         The items of the input and of the output are those of the Responses API. Raises StoreError.
         """
@@ -63,7 +63,7 @@ class Thread:
         return node_id
 
     async def path(self) -> list[Node]:
-        """Returns the responses from the first one to the head. Raises StoreError if one is no longer stored."""
+        """Return the responses from the first one to the head. Raises StoreError if one is no longer stored."""
         if self.head is None:
             return []
         path = await self._store.path(self.owner, self.head)
@@ -72,7 +72,7 @@ class Thread:
         return path
 
     async def items(self) -> list[Any]:
-        """Returns the items of the path, input and output, oldest first.
+        """Return the items of the path, input and output, oldest first.
 
         Those of a response in a conversation are all items that the conversation had at that time.
         """
@@ -82,7 +82,7 @@ class Thread:
         return history(path)
 
     async def fork(self, at: str | None = None) -> Thread:
-        """Returns another thread at the head, or at an earlier response of the path, by its id.
+        """Return another thread at the head, or at an earlier response of the path, by its id.
 
         Raises ValueError for an id that is not on the path.
         """
@@ -114,7 +114,7 @@ class Thread:
             model: The model that writes it, which is recorded.
             threshold: Estimated tokens of the path below which nothing is done.
 
-        Returns what became of the items; None if nothing was done. Raises StoreError, and what `summarise` raises.
+        Return what became of the items; None if nothing was done. Raises StoreError, and what `summarise` raises.
         """
         items = await self.items()
         total = input_tokens({"input": items})
@@ -143,7 +143,7 @@ class Thread:
         knobs: Knobs = DEFAULT_KNOBS,
         **settings: Any,
     ) -> Translation:
-        """Returns the request that continues the conversation at an upstream, with the translator of its reply.
+        """Return the request that continues the conversation at an upstream, with the translator of its reply.
 
         The reply is translated into a Response object, whose `output` can be given to `append`.
 
@@ -162,6 +162,6 @@ class Thread:
         return translate(direction, dumps(body), profile=profile, knobs=knobs)
 
     async def payload(self, dialect: Dialect | str, model: str, **options: Any) -> Json:
-        """Returns the request body that continues the conversation at an upstream. The options are `translate`'s."""
+        """Return the request body that continues the conversation at an upstream. The options are `translate`'s."""
         payload: Json = loads((await self.translate(dialect, model, **options)).body)
         return payload

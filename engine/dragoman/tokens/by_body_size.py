@@ -34,7 +34,7 @@ def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
 
 
 def _media(parts: Sequence[Part], dialect: Dialect) -> tuple[int, int]:
-    """Returns the bytes of inline data in parts, and its tokens where they are quick to find."""
+    """Return the bytes of inline data in parts, and its tokens where they are quick to find."""
     size = tokens = 0
     inner: Sequence[Part]
     for part in parts:

@@ -92,7 +92,7 @@ def inner(document: Document) -> list[Text | Image]:
 
 
 def pages(data: str) -> int:
-    """Returns the pages of a PDF in base64: as it states, else as found in it, else by its size. At least 1."""
+    """Return the pages of a PDF in base64: as it states, else as found in it, else by its size. At least 1."""
     try:
         raw = _decoded(data, PDF_MOST)
     except ValueError:

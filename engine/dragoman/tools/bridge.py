@@ -59,7 +59,7 @@ def bridge_tools(
 ) -> dict[str, OriginalTool]:
     """Replace the tools, calls, results and tool choice that the upstream lacks, in place.
 
-    Returns upstream name → the tool as the client declared it, for each tool that was changed. Raises `Unsupported` for
+    Return upstream name → the tool as the client declared it, for each tool that was changed. Raises `Unsupported` for
     free-text tools if the knob `custom_tool_bridge` rejects them, `ClientRequestError` for names that collide once
     flattened.
 

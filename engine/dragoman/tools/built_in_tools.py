@@ -74,7 +74,7 @@ _TYPES: Final[dict[str, type[Any]]] = {
 
 
 def built_in_names(tools: Iterable[Tool]) -> frozenset[str]:
-    """Returns the names of the built-in tools among the tools of a request."""
+    """Return the names of the built-in tools among the tools of a request."""
     return frozenset([tool.name for tool in tools if tool.kind == "typed" and tool.origin == ORIGIN])
 
 
@@ -89,7 +89,7 @@ def become_built_in_function(tool: Tool) -> None:
 
 
 def _skills(environment: Any) -> list[str]:
-    """Returns lines that describe the skills of a local environment."""
+    """Return lines that describe the skills of a local environment."""
     skills = environment.get("skills") if type(environment) is dict else None
     if type(skills) is not list or not skills:
         return []
@@ -99,7 +99,7 @@ def _skills(environment: Any) -> list[str]:
 
 
 def read_action(name: str, arguments: str, losses: Losses) -> Json:
-    """Returns the `action` or `operation` that the arguments of a built-in tool's call are.
+    """Return the `action` or `operation` that the arguments of a built-in tool's call are.
 
     Raises UpstreamProtocolError for arguments without what the client needs to run the call.
     """

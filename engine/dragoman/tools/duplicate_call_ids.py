@@ -23,7 +23,7 @@ _LONGEST = 40
 def mint_call_id(
     given: object, upstream_id: str, number: int, at: Path | str, record: Callable[[LossCode, Path | str, str], object]
 ) -> str:
-    """Returns an id for an upstream's call whose own id is missing or was used before, and records the loss.
+    """Return an id for an upstream's call whose own id is missing or was used before, and record the loss.
 
     Args:
         given: the call's own id; None or empty if it has none.

@@ -22,7 +22,7 @@ _LISTED: Final = ("anyOf", "oneOf", "allOf")
 def remove_encryption(tools: list[Tool]) -> frozenset[tuple[str | None, str]]:
     """Remove the keyword from the schemas of `tools`, in place, without changing the client's own objects.
 
-    Returns namespace and name of each tool that had it.
+    Return namespace and name of each tool that had it.
     """
     found: set[tuple[str | None, str]] = set()
     for tool in tools:
@@ -36,7 +36,7 @@ def remove_encryption(tools: list[Tool]) -> frozenset[tuple[str | None, str]]:
 
 
 def _without(schema: Any) -> Any:
-    """Returns the schema without the keyword: the same object if it does not have it."""
+    """Return the schema without the keyword: the same object if it does not have it."""
     if type(schema) is not dict:
         return schema
     changed: dict[str, Any] = {}

@@ -66,7 +66,7 @@ class FreeTextDecoder:
         """True if the JSON was incomplete. Set by `finish`."""
 
     def feed(self, text: str) -> str:
-        """Take a fragment of the JSON. Returns the text that it completes.
+        """Take a fragment of the JSON. Return the text that it completes.
 
         Raises UpstreamProtocolError for an invalid escape sequence.
         """

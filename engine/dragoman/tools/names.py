@@ -44,7 +44,7 @@ def sanitize_call_id(call_id: str, longest: int) -> str:
 
 
 def sanitize_user_id(user: str) -> str:
-    """Returns a client's id of its end user, or its hash if it is long or JSON: Claude Code's has device ids."""
+    """Return a client's id of its end user, or its hash if it is long or JSON: Claude Code's has device ids."""
     if len(user) > _LONGEST_USER or user.startswith("{"):
         return sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
     return user

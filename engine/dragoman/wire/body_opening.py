@@ -25,7 +25,7 @@ class Opening:
         self._in_comment = False
 
     def find(self, data: bytes) -> int:
-        """Returns the place of the line's first byte in the next bytes of the body, or -1 if it comes later."""
+        """Return the place of the line's first byte in the next bytes of the body, or -1 if it comes later."""
         at = 0
         while at < len(data) and self._bom < 3:
             if data[at] != BOM[self._bom]:
@@ -52,7 +52,7 @@ def begins_document(data: bytes, at: int) -> bool:
 
 
 def document_in(body: bytes) -> bytes | None:
-    """Returns a complete body without blank lines and comments before its JSON; None if it is an event stream.
+    """Return a complete body without blank lines and comments before its JSON; None if it is an event stream.
 
     A body that is neither is returned unchanged.
     """

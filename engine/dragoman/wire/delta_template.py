@@ -90,7 +90,7 @@ class DeltaTemplate:
         self.number = b""
 
     def only(self, data: bytes) -> TextRun | None:
-        """Returns the run of `data` if it is exactly one such frame, as nearly every read is; else None.
+        """Return the run of `data` if it is exactly one such frame, as nearly every read is; else None.
 
         It is `_match` in the same function, as a call costs a tenth of it, but for the number 0, which `run` reads.
         """
@@ -133,7 +133,7 @@ class DeltaTemplate:
         return run
 
     def run(self, data: bytes, at: int = 0) -> TextRun | None:
-        """Returns the longest run of such frames in `data` (complete frames) from `at` on, or None."""
+        """Return the longest run of such frames in `data` (complete frames) from `at` on, or None."""
         if not at and (run := self.only(data)) is not None:
             return run
         literals: list[bytes] = []
@@ -162,7 +162,7 @@ class DeltaTemplate:
         return text_run(self._index, text, texts, literals)
 
     def _match(self, data: bytes, at: int, end: int) -> bytes | None:
-        """Returns what is in the text's place in the frame from `at` to `end`, None if the frame has another form.
+        """Return what is in the text's place in the frame from `at` to `end`, None if the frame has another form.
 
         `number` becomes the value that varies.
         """
@@ -183,7 +183,7 @@ class DeltaTemplate:
         return literal
 
     def last_number(self) -> int:
-        """Returns the sequence number of the last frame; -1 if it has no number."""
+        """Return the sequence number of the last frame; -1 if it has no number."""
         return -1 if self._padded or not self.number else int(self.number)
 
 
@@ -204,7 +204,7 @@ class TemplateCache:
         self.template: DeltaTemplate | None = None
 
     def learn(self, head: bytes, data: bytes, delta: Delta) -> bool:
-        """Learns the template of a frame that was read as one delta. Returns True if there is a template now.
+        """Learn the template of a frame that was read as one delta. Return True if there is a template now.
 
         `head` is its event line, `data` its data.
         """
@@ -222,7 +222,7 @@ class TemplateCache:
 
 
 def learn(head: bytes, data: bytes, delta: Delta, varying: VaryingKeys) -> DeltaTemplate | None:
-    """Returns the template of a frame that was read as `delta`, or None if the place of its text is ambiguous.
+    """Return the template of a frame that was read as `delta`, or None if the place of its text is ambiguous.
 
     `head` is the frame's event line, b"" if it has none. `data` is valid JSON, and `delta` has the text of one of its
     values.
@@ -244,7 +244,7 @@ def learn(head: bytes, data: bytes, delta: Delta, varying: VaryingKeys) -> Delta
 
 
 def _split(data: bytes, key: bytes | None, value: bytes) -> list[bytes]:
-    """Returns the two parts of `data` around the value of `key`, or `data` if it has none."""
+    """Return the two parts of `data` around the value of `key`, or `data` if it has none."""
     found = _pattern(key, value).search(data) if key is not None else None
     if found is None:
         return [data]

@@ -33,7 +33,7 @@ Edit = tuple[int, int, bytes]
 
 
 def complete_frames(held: bytes | bytearray, data: bytes) -> tuple[bytes, bytes | bytearray]:
-    """Returns the frames that `data` completes, with the blank lines behind them, and the rest.
+    """Return the frames that `data` completes, with the blank lines behind them, and the rest.
 
     `held` is the rest of the last call, b"" at first. It is changed. Each byte is searched once.
     """
@@ -56,13 +56,13 @@ def complete_frames(held: bytes | bytearray, data: bytes) -> tuple[bytes, bytes 
 
 
 def after_line_ends(data: bytes | bytearray, at: int) -> int:
-    """Returns the place of the first byte from `at` on that ends no line."""
+    """Return the place of the first byte from `at` on that ends no line."""
     found = _LINE_ENDS.match(data, at)
     return at if found is None else found.end()
 
 
 def next_frame(data: bytes, at: int, odd: bool) -> tuple[int, int, int]:
-    """Returns the line of data, the end, and the end of the blank line of the complete frame at `at`.
+    """Return the line of data, the end, and the end of the blank line of the complete frame at `at`.
 
     The line is -1 if the frame is not a usual one. `odd` is True if `data` has a CR: then no frame is. Without a blank
     line, the ends are those of `data`.
@@ -80,13 +80,13 @@ def next_frame(data: bytes, at: int, odd: bool) -> tuple[int, int, int]:
 
 
 def usual_frame(data: bytes, at: int, line: int, stop: int) -> Frame:
-    """Returns the frame at `at` if `next_frame` returned its line of data and its end."""
+    """Return the frame at `at` if `next_frame` returned its line of data and its end."""
     event = data[at + 7 : line - 1].decode("utf-8", "replace") if line > at else ""
     return Frame(event, data[line + 6 : stop])
 
 
 def parse_frame(data: bytes, limits: Limits = DEFAULT_LIMITS) -> list[Frame]:
-    """Returns the frames of a complete frame of any form: none for unknown fields, several if it has comments."""
+    """Return the frames of a complete frame of any form: none for unknown fields, several if it has comments."""
     if CR in data:
         data = with_line_feeds(data)
     if data[0] == _COLON and data.find(b"\n") == len(data) - 2 and data.isascii():  # a comment
@@ -117,7 +117,7 @@ def _spare_parser(limits: Limits) -> Parser:
 
 
 def with_line_feeds(data: bytes) -> bytes:
-    """Returns complete frames with line feeds for all line ends."""
+    """Return complete frames with line feeds for all line ends."""
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
@@ -127,12 +127,12 @@ def without_empty_lines(data: bytes) -> bytes:
 
 
 def data_of(frame: bytes) -> bytes:
-    """Returns the data of a frame, with the space after the colon."""
+    """Return the data of a frame, with the space after the colon."""
     return b"\n".join([line.partition(b":")[2] for line in _LINE_END.split(frame)[::2] if line.startswith(_DATA)])
 
 
 def with_data(frame: bytes, data: bytes) -> bytes:
-    """Returns a frame with other data, of as many lines as `data_of` returns. With more or fewer, it is unchanged."""
+    """Return a frame with other data, of as many lines as `data_of` returns. With more or fewer, it is unchanged."""
     parts = _LINE_END.split(frame)
     numbers = [number for number in range(0, len(parts), 2) if parts[number].startswith(_DATA)]
     lines = data.split(b"\n")

@@ -50,7 +50,7 @@ def parse_exactly(data: bytes, value: Any) -> Any:
 
 
 def with_exact(data: bytes, key: bytes, value: Any) -> Any:
-    """Returns `value`, the parsed `data` of a stream's frame, with exact numbers if an object is a value of `key`."""
+    """Return `value`, the parsed `data` of a stream's frame, with exact numbers if an object is a value of `key`."""
     if (data.find(b'"%b":{' % key) >= 0 or data.find(b'"%b": {' % key) >= 0) and has_long_number(data):
         return parse_exactly(data, value)
     return value
@@ -146,7 +146,7 @@ def dumps(value: Any) -> bytes:
 
 
 def _with_long_integers(value: Any) -> Any:
-    """Returns the value with integers beyond 64 bits as `orjson.Fragment`s."""
+    """Return the value with integers beyond 64 bits as `orjson.Fragment`s."""
     if type(value) is dict:
         return {key: _with_long_integers(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -163,12 +163,12 @@ def canonical_json(value: Any) -> bytes:
 
 
 def embed(text: str) -> orjson.Fragment:
-    """Returns JSON text as a value to embed in another, unchanged but for halves of surrogate pairs (escaped)."""
+    """Return JSON text as a value to embed in another, unchanged but for halves of surrogate pairs (escaped)."""
     return orjson.Fragment(text if text.isascii() else _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text))
 
 
 def _embedded(value: Any) -> Any:
-    """Returns the value of an `orjson.Fragment`, for the standard library. Raises TypeError for any other object."""
+    """Return the value of an `orjson.Fragment`, for the standard library. Raises TypeError for any other object."""
     return json.loads(orjson.dumps(value))
 
 

@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 
 def find_values(data: bytes, *path: str) -> Iterator[Span]:
-    """Yields the spans of the string values at `path` (object keys from the top), quotes included.
+    """Yield the spans of the string values at `path` (object keys from the top), quotes included.
 
     There are several if a key is repeated. A key may be written with escapes.
     """
@@ -39,7 +39,7 @@ def find_values(data: bytes, *path: str) -> Iterator[Span]:
 
 
 def _within(data: bytes, at: int, path: tuple[str, ...]) -> Iterator[Span]:
-    """Yields the values at `path` in the object whose brace is before `at`."""
+    """Yield the values at `path` in the object whose brace is before `at`."""
     name, *deeper = path
     for key, start, end in _members(data, at):
         if not _is(key, name):
@@ -52,7 +52,7 @@ def _within(data: bytes, at: int, path: tuple[str, ...]) -> Iterator[Span]:
 
 
 def _members(data: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yields the members of the object whose brace is before `at`: each raw key, quotes included, and its value's span.
+    """Yield the members of the object whose brace is before `at`: each raw key, quotes included, and its value's span.
 
     The span of an array or object is its first byte. Ends where `data` is cut off or is not JSON.
     """
@@ -81,9 +81,9 @@ def _unescaped(key: bytes) -> str:
 
 
 def repeated_key(data: bytes, payload: object) -> str | None:
-    """Returns a key that occurs more than once at the top level of the JSON object `data`, with or without escapes.
+    """Return a key that occurs more than once at the top level of the JSON object `data`, with or without escapes.
 
-    Returns None if there is no such key. `payload` is the parsed `data`.
+    Return None if there is no such key. `payload` is the parsed `data`.
     """
     try:
         # Most clients serialize as orjson does: then no key was lost, and comparing costs a tenth of a scan.
@@ -102,7 +102,7 @@ def repeated_key(data: bytes, payload: object) -> str | None:
 
 
 def find_member(data: bytes, name: str) -> int | None:
-    """Returns the first byte of the value of a key at the top level of the object `data`; None if it has no such key.
+    """Return the first byte of the value of a key at the top level of the object `data`; None if it has no such key.
 
     If the key is repeated, it is that of the first.
     """
@@ -114,7 +114,7 @@ def find_member(data: bytes, name: str) -> int | None:
 
 
 def drop_null(data: bytes, name: str) -> bytes:
-    """Returns the object `data` without the member `name` at its top level, and its comma, if its value is null.
+    """Return the object `data` without the member `name` at its top level, and its comma, if its value is null.
 
     It is returned unchanged if the key is repeated.
     """
@@ -137,7 +137,7 @@ def drop_null(data: bytes, name: str) -> bytes:
 
 
 def put(data: bytes, spans: Iterable[Span], value: str) -> bytes:
-    """Returns `data` with the bytes of each span replaced by `value` as a JSON string."""
+    """Return `data` with the bytes of each span replaced by `value` as a JSON string."""
     literal, end = dump_str(value), 0
     pieces: list[bytes] = []
     for start, stop in spans:
@@ -171,7 +171,7 @@ class JsonStringRewriter:
         return any(len(list(islice(find_values(data, *path), 2))) > 1 for path in self._paths)
 
     def apply(self, data: bytes) -> bytes:
-        """Returns `data` with the values at the first path that exists replaced."""
+        """Return `data` with the values at the first path that exists replaced."""
         before = self._before
         if before and data.startswith(before):
             size = len(before)

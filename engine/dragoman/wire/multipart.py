@@ -48,7 +48,7 @@ class _Phase(Enum):
 
 
 def boundary_of(content_type: str) -> bytes:
-    """Returns the boundary of a form with this `content-type`. Raises ClientRequestError."""
+    """Return the boundary of a form with this `content-type`. Raises ClientRequestError."""
     found = [match[1] if match[1] is not None else match[2] for match in _BOUNDARY.finditer(content_type)]
     if len(found) != 1 or not _BOUNDARY_CHARACTERS.match(found[0]):
         raise ClientRequestError("content-type", "expected multipart/form-data with one boundary of 1 to 70 characters")
@@ -110,7 +110,7 @@ class FormField:
             raise _invalid("the form ends before its last boundary")
 
     def _step(self) -> bool:
-        """Scan what comes next. Returns False if more bytes are needed."""
+        """Scan what comes next. Return False if more bytes are needed."""
         match self._phase:
             case _Phase.OPENING:
                 return self._opening()
@@ -174,7 +174,7 @@ class FormField:
         return True
 
     def _check_field(self, headers: Mapping[str, str], parameters: Mapping[str, str]) -> None:
-        """Raises ClientRequestError if the part is a file, or its text is encoded."""
+        """Raise ClientRequestError if the part is a file, or its text is encoded."""
         encoding = headers.get("content-transfer-encoding", "binary").strip().lower()
         plain = _TEXT.match(headers.get("content-type", "text/plain"))
         if "filename" in parameters or encoding not in _UNENCODED or not plain:
@@ -210,7 +210,7 @@ class FormField:
 
 
 def _headers(head: bytes) -> dict[str, str]:
-    """Returns the headers of a part by lower-case name. Raises ClientRequestError."""
+    """Return the headers of a part by lower-case name. Raises ClientRequestError."""
     headers: dict[str, str] = {}
     for line in head.decode("utf-8", "surrogateescape").split("\r\n"):
         match = _HEADER.match(line)
@@ -224,7 +224,7 @@ def _headers(head: bytes) -> dict[str, str]:
 
 
 def _parameters(disposition: str) -> dict[str, str]:
-    """Returns the parameters of a part's `content-disposition`; there is a `name`. Raises ClientRequestError."""
+    """Return the parameters of a part's `content-disposition`; there is a `name`. Raises ClientRequestError."""
     match = _DISPOSITION.match(disposition)
     found = _PARAMETER.findall(match[1]) if match else []
     parameters = {name.lower(): quoted or token for name, quoted, token in found}

@@ -171,7 +171,7 @@ class Parser:
         self._longest = min(limits.sse_line, limits.sse_frame)
 
     def feed(self, data: bytes, /) -> FrameBatch:
-        """Returns the frames that `data` completes. Never raises: a broken limit is the last frame's `fault`."""
+        """Return the frames that `data` completes. Never raises: a broken limit is the last frame's `fault`."""
         if not self._whole:
             return self.parse(data)
         if not self._held and data.endswith(b"\n\n") and len(data) <= self._longest:
@@ -179,13 +179,13 @@ class Parser:
         return self._continue(data, self.feed, self._around_whole)
 
     def parse(self, data: bytes, /) -> list[Frame]:
-        """Returns the frames that `data` completes, each as a `Frame`, also from a parser made with `whole`."""
+        """Return the frames that `data` completes, each as a `Frame`, also from a parser made with `whole`."""
         if not self._held and data.endswith(b"\n\n") and CR not in data:
             return self._whole_frames(data)
         return self._continue(data, self.parse, self._feed)
 
     def _continue(self, data: bytes, begin: Callable[[bytes], Fed], read: Callable[[bytes], Fed]) -> Fed | list[Frame]:
-        """Returns the frames of the next bytes: `begin` reads what is behind an opening, `read` a later part."""
+        """Return the frames of the next bytes: `begin` reads what is behind an opening, `read` a later part."""
         if self.done:
             return []
         if not self._begun:
@@ -203,7 +203,7 @@ class Parser:
         self._held = self._skip_lf = False
 
     def _open(self, data: bytes, feed: Callable[[bytes], Fed]) -> Fed | list[Frame]:
-        """Takes the first bytes, up to the first line that is no comment. The rest is given to `feed`."""
+        """Take the first bytes, up to the first line that is no comment. The rest is given to `feed`."""
         if not self._partial and not self._opening and data.startswith(_USUAL_BEGINNINGS):
             self.skip_opening()
             return feed(data)
@@ -287,7 +287,7 @@ class Parser:
         return frames
 
     def _whole_frames(self, data: bytes) -> list[Frame]:
-        """Parses frames of one data line, perhaps with an event name: nearly all reads are only these."""
+        """Parse frames of one data line, perhaps with an event name: nearly all reads are only these."""
         frames: list[Frame] = []
         longest = self._longest
         for part in data[:-2].split(b"\n\n"):
@@ -340,7 +340,7 @@ class Parser:
         return frames
 
     def _strip_bom(self, data: bytes) -> bytes:
-        """Returns the source's first bytes without a byte order mark; nothing while they may still begin one."""
+        """Return the source's first bytes without a byte order mark; nothing while they may still begin one."""
         assert self._opening is not None
         head = self._opening + data
         if len(head) < 3 and BOM.startswith(head):

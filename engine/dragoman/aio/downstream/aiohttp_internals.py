@@ -400,9 +400,9 @@ def take_head(writer: StreamWriter) -> bytes:
 
 
 def write_whole(response: web.Response, body: bytes) -> StreamWriter | None:
-    """Write the head and the whole body in one call, and end the response. Returns the writer, to wait for the client.
+    """Write the head and the whole body in one call, and end the response. Return the writer, to wait for the client.
 
-    Returns None if only aiohttp can write this response. Raises ConnectionResetError if the client has disconnected.
+    Return None if only aiohttp can write this response. Raises ConnectionResetError if the client has disconnected.
     Assumes that a writer that neither chunks nor compresses would write the same bytes.
     """
     writer = response._payload_writer if _trusted else None

@@ -26,7 +26,7 @@ class UnusedConnection(Protocol):
     """A new connection that has not sent a request."""
 
     def make_room(self, now: float) -> bool:
-        """Close the connection if it is older than `GRACE`. Returns whether it was closed."""
+        """Close the connection if it is older than `GRACE`. Return whether it was closed."""
         ...
 
 
@@ -104,7 +104,7 @@ class OpenConnections:
         return f"<OpenConnections {self.count} waiting={len(self.waiting)} ending={len(self.ending)}>"
 
     def add(self, connection: object, transport: asyncio.BaseTransport) -> TooManyConnections | None:
-        """Count a connection until `remove`. Returns the error if it exceeds a limit.
+        """Count a connection until `remove`. Return the error if it exceeds a limit.
 
         At the limit, the oldest connection without a request is closed: idle clients must not keep others out.
         """

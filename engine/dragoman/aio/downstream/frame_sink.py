@@ -28,7 +28,7 @@ class FrameSink:
         raise NotImplementedError
 
     async def open(self) -> bool:
-        """Attach the timers: there are no headers to send. Returns `direct`."""
+        """Attach the timers: there are no headers to send. Return `direct`."""
         self.opened = True
         self._timers.attach_sink(self)
         return False

@@ -200,7 +200,7 @@ class HijackableConnection(asyncio.Protocol):
         """Detach the current reply from its handler, to which `early_result` is returned. It is the response that the
         handler returns to aiohttp, which does not send it. `keep_alive`: further requests are served after the reply.
 
-        Returns a callback that continues the reply in its own task, or None if the connection cannot be hijacked: if
+        Return a callback that continues the reply in its own task, or None if the connection cannot be hijacked: if
         aiohttp may have bytes of a further request, they would be lost with its parser. Call it when the reply's
         coroutine has nothing to wait for. What the coroutine waits for now is cancelled with the handler; it must not
         take that for its own cancellation.

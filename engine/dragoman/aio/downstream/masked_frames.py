@@ -14,7 +14,7 @@ class FrameReader(Protocol):
     """aiohttp's reader of frames."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Read what has arrived. Returns whether the connection has ended, and what was not read."""
+        """Read what has arrived. Return whether the connection has ended, and what was not read."""
 
     def feed_eof(self) -> None:
         """End the connection."""

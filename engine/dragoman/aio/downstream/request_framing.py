@@ -41,7 +41,7 @@ class RequestFraming:
         self._unknown_end = False
 
     def feed_whole(self, data: bytes, head: RawRequestMessage) -> bool:
-        """Count a request if `data` is exactly that one, as nearly every read is. Returns False if `feed` has to."""
+        """Count a request if `data` is exactly that one, as nearly every read is. Return False if `feed` has to."""
         if self.partial or data[0] in b"\r\n" or head.chunked or head.upgrade or head.method == "CONNECT":
             return False
         digits = head.headers.get(hdrs.CONTENT_LENGTH, "0")

@@ -117,7 +117,7 @@ class DownstreamResponse:
         return self._response
 
     async def open(self) -> bool:
-        """Prepare the headers. Returns `direct`."""
+        """Prepare the headers. Return `direct`."""
         request, response = self._request, self._response
         assert request is not None
         assert response is not None
@@ -193,7 +193,7 @@ class DownstreamResponse:
         await self.end(last)
 
     async def _write_slices(self, data: bytes) -> bytes:
-        """Write long data in slices. Returns the last slice, which is not written.
+        """Write long data in slices. Return the last slice, which is not written.
 
         The write timer starts again with each slice, and still runs at the end. Meanwhile no heartbeat is sent: it
         would be in the middle of an event.

@@ -13,7 +13,7 @@ _NOTHING: Json = {}
 
 
 def call_body(call: Json) -> tuple[bool, Json]:
-    """Returns whether a call, or a fragment of one, is of a free-text tool, and its `function` or `custom` object.
+    """Return whether a call, or a fragment of one, is of a free-text tool, and its `function` or `custom` object.
 
     The object is empty if the call has no such member. Raises UpstreamProtocolError for a call of any other type.
     """

@@ -9,7 +9,7 @@ from dragoman.dialects.shared.json_fields import read_count
 
 
 def read_citation(annotation: Json) -> Citation:
-    """Returns an annotation as a citation. Only a `url_citation` has fields that other dialects share."""
+    """Return an annotation as a citation. Only a `url_citation` has fields that other dialects share."""
     body = annotation.get("url_citation")
     if annotation.get("type") != "url_citation" or type(body) is not dict:
         return Citation(DIALECT, annotation)
@@ -25,7 +25,7 @@ def read_citation(annotation: Json) -> Citation:
 
 
 def write_citation(citation: Citation, start: int, end: int) -> Json | None:
-    """Returns a citation of the text at `start:end` of the content as a `url_citation`, or None if it has no URL."""
+    """Return a citation of the text at `start:end` of the content as a `url_citation`, or None if it has no URL."""
     if citation.url is None:
         return None
     span = {

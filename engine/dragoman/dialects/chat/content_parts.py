@@ -16,7 +16,7 @@ _REASONING_KEYS = frozenset(("type", "text"))
 
 
 def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tuple[BlockKind, str]]:
-    """Returns kind and text of each part. Parts of other kinds are recorded as lost.
+    """Return kind and text of each part. Parts of other kinds are recorded as lost.
 
     `at` is the path of the message or delta that has the content.
     """
@@ -38,7 +38,7 @@ def read_content_parts(content: list[Any], at: Path, losses: Losses) -> list[tup
 
 
 def _reasoning_texts(parts: list[Any], at: Path, losses: Losses) -> Iterator[str]:
-    """Yields the texts of a part that is reasoning. Its other parts are citations of the reasoning (Mistral)."""
+    """Yield the texts of a part that is reasoning. Its other parts are citations of the reasoning (Mistral)."""
     for part in parts:
         if type(part) is dict:
             text = part.get("text")

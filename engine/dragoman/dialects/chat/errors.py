@@ -17,5 +17,5 @@ def is_error_frame(payload: Json) -> bool:
 
 
 def write_error_frame(failure: Failure, request_id: str | None = None) -> Json:
-    """Returns the in-band error, which is the stream's last frame: no `[DONE]` follows it (mapping §10.3)."""
+    """Return the in-band error, which is the stream's last frame: no `[DONE]` follows it (mapping §10.3)."""
     return {"error": error_object(failure)}

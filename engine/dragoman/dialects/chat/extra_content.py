@@ -22,13 +22,13 @@ _UNSIGNED: Final = "the value was sent that makes Google skip the check of a mis
 
 
 def read_signed(holder: Json) -> Json | None:
-    """Returns the `extra_content` of a message, a delta or a call. None if it has no signature."""
+    """Return the `extra_content` of a message, a delta or a call. None if it has no signature."""
     extra = holder.get(EXTRA_KEY)
     return extra if type(extra) is dict and signature_of(extra) else None
 
 
 def signature_of(extra: Json) -> str:
-    """Returns the `thought_signature` in an `extra_content`, or an empty text."""
+    """Return the `thought_signature` in an `extra_content`, or an empty text."""
     for vendor in extra.values():
         if type(vendor) is dict and type(signature := vendor.get(_SIGNATURE)) is str and signature:
             return signature
@@ -52,7 +52,7 @@ def add_signatures(message: Json, call_ids: Iterable[str], signatures: Json) -> 
 def skip_validation(calls: list[Json], losses: Losses, at: tuple[str | int, ...]) -> bool:
     """Give the first call of a message, if it is unsigned, the value that Google documents for calls of other models.
 
-    Returns True if it was unsigned. All messages are treated alike, though Google checks those of the current turn
+    Return True if it was unsigned. All messages are treated alike, though Google checks those of the current turn
     only, so that a longer history begins with the bytes of a shorter one.
     """
     if read_signed(calls[0]) is not None:
@@ -65,7 +65,7 @@ def skip_validation(calls: list[Json], losses: Losses, at: tuple[str | int, ...]
 def sign_history(body: Json, losses: Losses) -> bool:
     """Add that value to the unsigned calls of a request that passes through, in place at the top level.
 
-    Returns True if there were any. The body may be malformed: the upstream rejects it then.
+    Return True if there were any. The body may be malformed: the upstream rejects it then.
     """
     messages = body.get("messages")
     if type(messages) is not list:

@@ -18,7 +18,7 @@ _IMAGE_URL: Final = frozenset(("url", "detail"))
 
 
 def read_images(images: Any, at: Path, context: ReplyContext) -> list[Json]:
-    """Returns the pictures. `at` is the path of the message or delta. Anything else among them is a loss."""
+    """Return the pictures. `at` is the path of the message or delta. Anything else among them is a loss."""
     found, losses = [], context.losses
     for image in images if type(images) is list else (images,):
         source = image.get("image_url") if type(image) is dict else None

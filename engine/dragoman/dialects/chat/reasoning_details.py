@@ -41,7 +41,7 @@ class ReasoningDetails:
                 detail[key] = value
 
     def complete(self) -> list[Json]:
-        """Returns the details, each with its complete texts."""
+        """Return the details, each with its complete texts."""
         for detail, texts in zip(self._details, self._texts, strict=True):
             for key, fragments in texts.items():
                 detail[key] = "".join(fragments)
@@ -56,7 +56,7 @@ def _continues(detail: Json, fragment: Json) -> bool:
 
 
 def read_details(message: Json, context: ReplyContext) -> list[Json]:
-    """Returns the details of a message, or their fragments in a delta. Those without content are omitted.
+    """Return the details of a message, or their fragments in a delta. Those without content are omitted.
 
     Empty unless this upstream wants its details back and the client can keep them.
     """
@@ -71,7 +71,7 @@ def _is_detail(detail: Any) -> bool:
 
 
 def size_of(detail: Json) -> int:
-    """Returns the size of a detail's texts, in characters."""
+    """Return the size of a detail's texts, in characters."""
     return sum(len(value) for value in detail.values() if type(value) is str)
 
 

@@ -17,7 +17,7 @@ _DETAIL = frozenset(("type", "text", "summary", "data", "signature", "index", "i
 
 
 def reasoning_text(message: Json) -> str:
-    """Returns the reasoning of a message or delta, from the first extension field that has any."""
+    """Return the reasoning of a message or delta, from the first extension field that has any."""
     for key in ("reasoning_content", "reasoning"):
         text = message.get(key)
         if text and type(text) is str:

@@ -58,7 +58,7 @@ def read_extras(body: Json, context: ReplyContext) -> None:
 
 
 def usage_elsewhere(body: Json, choice: Json) -> Any:
-    """Returns the usage that Kimi's servers have in the choice, and Groq's in `x_groq`; None without one.
+    """Return the usage that Kimi's servers have in the choice, and Groq's in `x_groq`; None without one.
 
     Sources: platform.moonshot.ai and console.groq.com, chat completions.
     """
@@ -84,7 +84,7 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
 
 
 def note_service(body: Json, holder: ReportHolder) -> Usage | None:
-    """Note tier, price and searches of a forwarded reply or chunk. Returns the token counts, wherever they are."""
+    """Note tier, price and searches of a forwarded reply or chunk. Return the token counts, wherever they are."""
     if tier := body.get("service_tier"):
         note_tier(holder, tier)
     usage, choices = body.get("usage"), body.get("choices")
@@ -97,7 +97,7 @@ def note_service(body: Json, holder: ReportHolder) -> Usage | None:
 
 
 def read_sources(body: Json, at: Path, losses: Losses) -> list[Citation]:
-    """Returns the web pages that Perplexity's and xAI's servers list next to the choices, each once.
+    """Return the web pages that Perplexity's and xAI's servers list next to the choices, each once.
 
     `citations` are URLs; `search_results` have titles too. Source: docs.perplexity.ai, docs.x.ai (live search).
     """
@@ -133,7 +133,7 @@ def record_unsigned(holder: Json, at: Path, losses: Losses) -> None:
 
 
 def read_matched_stop(choice: Json, context: ReplyContext) -> str | None:
-    """Returns the stop sequence that ended the reply, if it is one that was sent. Any other is recorded."""
+    """Return the stop sequence that ended the reply, if it is one that was sent. Any other is recorded."""
     if context.sent_stops and (matched := matched_stop(choice, context.sent_stops)) is not None:
         return matched
     for key in MATCHED_STOP_KEYS:

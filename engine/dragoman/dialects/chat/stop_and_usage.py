@@ -44,7 +44,7 @@ _FINISH_REASONS = {
 
 
 def read_finish_reason(native: str | None) -> StopReason | None:
-    """Returns the canonical reason of a `finish_reason`, or None if it is empty or unknown.
+    """Return the canonical reason of a `finish_reason`, or None if it is empty or unknown.
 
     Raises `UpstreamStatusError` for a value that reports an interrupted reply.
     """
@@ -55,7 +55,7 @@ def read_finish_reason(native: str | None) -> StopReason | None:
 
 
 def check_end(reply: Json) -> None:
-    """Raises `UpstreamStatusError` if a `finish_reason` of a complete reply reports that it was interrupted."""
+    """Raise `UpstreamStatusError` if a `finish_reason` of a complete reply reports that it was interrupted."""
     choices = reply.get("choices")
     for choice in choices if type(choices) is list else ():
         if type(choice) is dict and type(native := choice.get("finish_reason")) is str:
@@ -63,7 +63,7 @@ def check_end(reply: Json) -> None:
 
 
 def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str:
-    """Returns the `finish_reason` of a stop.
+    """Return the `finish_reason` of a stop.
 
     A Messages refusal is `stop` or `content_filter`, by the knob `refusal_terminal` (mapping §9.3). `shown` is True if
     the client received text or a call before it. It is `content_filter` then: `stop` would mark the reply as complete.
@@ -74,7 +74,7 @@ def write_finish_reason(stop: Stop, knobs: Knobs, *, shown: bool = False) -> str
 
 
 def matched_stop(choice: Json, sent: Collection[str]) -> str | None:
-    """Returns the stop sequence that ended a reply, if the server reports it and it is one of those sent.
+    """Return the stop sequence that ended a reply, if the server reports it and it is one of those sent.
 
     A number is the id of an end-of-text token.
     """
@@ -94,7 +94,7 @@ def resolve_stop_reason(
     at: Path = ("finish_reason",),
     matched: str | None = None,
 ) -> Stop:
-    """Returns the stop of a complete reply. If `finish_reason` and content disagree, the content decides.
+    """Return the stop of a complete reply. If `finish_reason` and content disagree, the content decides.
 
     `native` is the `finish_reason`; `length` and `content_filter` are never changed. `calls`, `refusal` and `shown`
     are True if the reply has calls, a refusal, or anything else than reasoning. `matched` is the stop sequence that
@@ -133,7 +133,7 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Returns the token counts, or None without any. `prompt_tokens` includes cached tokens."""
+    """Return the token counts, or None without any. `prompt_tokens` includes cached tokens."""
     if type(obj) is not dict:
         return None
     given, made = count_of(obj.get("prompt_tokens")), count_of(obj.get("completion_tokens"))
@@ -150,7 +150,7 @@ def read_usage(obj: Any) -> Usage | None:
 
 
 def _cache_read(obj: Json) -> int | None:
-    """Returns the cached tokens as some compatible servers count them."""
+    """Return the cached tokens as some compatible servers count them."""
     for key in _CACHE_READ:
         if (count := count_of(obj.get(key))) is not None:
             return count
@@ -166,7 +166,7 @@ def record_missing_usage(usage: Usage | None, losses: Losses) -> None:
 
 
 def write_usage(usage: Usage) -> Json:
-    """Returns a `CompletionUsage`. Its totals are required, so unknown ones are 0; unknown details are omitted."""
+    """Return a `CompletionUsage`. Its totals are required, so unknown ones are 0; unknown details are omitted."""
     prompt, completion = usage.input_total or 0, usage.output_total or 0
     written: Json = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     details: Json = {}

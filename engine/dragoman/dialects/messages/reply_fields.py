@@ -86,7 +86,7 @@ def note_changes(body: Json, holder: ReportHolder) -> None:
 
 
 def _facts(entries: Any) -> list[Json]:
-    """Returns the entries with their counts and words; texts that may be long are left out."""
+    """Return the entries with their counts and words; texts that may be long are left out."""
     return [
         {key[:64]: value for key, value in entry.items() if _is_fact(value)}
         for entry in (entries[:_EDIT_MAX] if type(entries) is list else ())

@@ -11,7 +11,7 @@ _HEADS = {f"data:{kind};base64": kind for kind in ("image/png", "image/jpeg", "i
 
 
 def _split(url: str, at: Path) -> tuple[str, str]:
-    """Returns the media type and the data of a data URL. Raises `ClientRequestError` if it is malformed."""
+    """Return the media type and the data of a data URL. Raises `ClientRequestError` if it is malformed."""
     head, comma, data = url.partition(",")
     known = _HEADS.get(head)
     if known is not None and data:
@@ -33,7 +33,7 @@ def is_web(url: str) -> bool:
 
 
 def read_image_url(url: str, at: Path) -> Inline | Url:
-    """Returns what the URL of an image refers to: http(s), a data URL, or the base64 of a known type alone.
+    """Return what the URL of an image refers to: http(s), a data URL, or the base64 of a known type alone.
 
     Raises `ClientRequestError` for any other (mapping §4.1).
     """
@@ -47,7 +47,7 @@ def read_image_url(url: str, at: Path) -> Inline | Url:
 
 
 def read_file_url(url: str, at: Path, name: str | None = None) -> Inline | Url:
-    """Returns what the URL of a file refers to: http(s), a data URL, or base64 alone if its type is known.
+    """Return what the URL of a file refers to: http(s), a data URL, or base64 alone if its type is known.
 
     Base64 alone has the type that its first bytes or the extension of the file's `name` stand for. Raises
     `ClientRequestError` for any other URL.
@@ -62,5 +62,5 @@ def read_file_url(url: str, at: Path, name: str | None = None) -> Inline | Url:
 
 
 def write_data_url(source: Inline) -> str:
-    """Returns the data as a data URL."""
+    """Return the data as a data URL."""
     return f"data:{source.media_type};base64,{source.data}"

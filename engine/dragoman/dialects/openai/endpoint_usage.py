@@ -20,7 +20,7 @@ _OUTPUT = ("output_tokens", "completion_tokens")
 
 
 def read_endpoint_usage(payload: Any) -> Usage | None:
-    """Returns the token counts of a reply or of an event, None without any."""
+    """Return the token counts of a reply or of an event, None without any."""
     if type(payload) is not dict:
         return None
     found = _counts(payload.get("usage"))
@@ -30,7 +30,7 @@ def read_endpoint_usage(payload: Any) -> Usage | None:
 
 
 def read_audio_tokens(payload: Any) -> int | None:
-    """Returns the seconds of audio that a transcription states, as tokens; None if it states none.
+    """Return the seconds of audio that a transcription states, as tokens; None if it states none.
 
     OpenAI's `whisper-1` has them in `usage`, and with `verbose_json` in `duration`, where they may be a string.
     """

@@ -57,13 +57,13 @@ _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 
 def write_failure(failure: Failure, request_id: str | None = None) -> tuple[int, Json]:
-    """Returns HTTP status and body for a Chat or Responses client. The request id is sent in a header, not here."""
+    """Return HTTP status and body for a Chat or Responses client. The request id is sent in a header, not here."""
     kept = failure.status in _KEPT_STATUSES.get(failure.kind, ())
     return failure.status if kept else _TABLE[failure.kind][0], {"error": error_object(failure)}
 
 
 def error_object(failure: Failure) -> Json:
-    """Returns the object inside the envelope, with all four keys: the API requires them."""
+    """Return the object inside the envelope, with all four keys: the API requires them."""
     kind = failure.kind
     _, error_type, code = _TABLE[kind]
     own = failure.native_type in _OWN_TYPES.get(kind, ())

@@ -53,7 +53,7 @@ class ForwardedEvents:
         self.failure: Failure | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Returns the bytes of the events that `data` completes."""
+        """Return the bytes of the events that `data` completes."""
         whole, self._held = complete_frames(self._held, data)
         if len(self._held) > self._limits.sse_frame:
             whole, self._held = whole + self._held, b""
@@ -62,7 +62,7 @@ class ForwardedEvents:
         return whole
 
     def finish(self) -> bytes:
-        """Returns the bytes that are held back. A complete event gets its blank line: clients ignore one without."""
+        """Return the bytes that are held back. A complete event gets its blank line: clients ignore one without."""
         if not self._held:
             return b"\n" if self._half_ended else b""
         rest, self._held = self._read(bytes(self._held)), b""

@@ -17,7 +17,7 @@ _LOGPROBS = frozenset(("content", "refusal"))
 
 
 def read_logprobs(given: Any, context: ReplyContext) -> list[Json]:
-    """Returns the tokens of a choice's `logprobs`. Those of a refusal are dropped: only Chat has a field for them."""
+    """Return the tokens of a choice's `logprobs`. Those of a refusal are dropped: only Chat has a field for them."""
     at = ("choices", 0, "logprobs")
     tokens = known_tokens(given.get("content") if type(given) is dict else given, at, context)
     if type(given) is dict and given.get("refusal"):
@@ -29,7 +29,7 @@ def read_logprobs(given: Any, context: ReplyContext) -> list[Json]:
 
 
 def known_tokens(tokens: Any, at: Path | str, context: ReplyContext) -> list[Json]:
-    """Returns a list of tokens with their probabilities. It is dropped, with a loss, if it is anything else, or if the
+    """Return a list of tokens with their probabilities. It is dropped, with a loss, if it is anything else, or if the
     client did not request any."""
     if is_empty(tokens):
         return []
@@ -66,7 +66,7 @@ def _is_candidate(token: Any) -> bool:
 
 
 def write_logprobs(tokens: list[Json]) -> Json:
-    """Returns the `logprobs` of a choice, with every key that the API requires."""
+    """Return the `logprobs` of a choice, with every key that the API requires."""
     return {"content": [_write_token(token) for token in tokens], "refusal": None}
 
 

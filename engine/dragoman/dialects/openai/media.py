@@ -19,12 +19,12 @@ _OPENAI = frozenset({Dialect.CHAT, Dialect.RESPONSES})  # the dialects that shar
 
 
 def text_part(text: str) -> Json:
-    """Returns a text part."""
+    """Return a text part."""
     return {"type": "text", "text": text}
 
 
 def write_image(image: Image, profile: Profile) -> Json:
-    """Returns an `image_url` part.
+    """Return an `image_url` part.
 
     Raises `Unsupported` if the upstream accepts no images or fetches no URLs, and for a file in another provider's
     store. An image is never dropped: the answer would be wrong.
@@ -49,7 +49,7 @@ def write_image(image: Image, profile: Profile) -> Json:
 def write_document(
     document: Document, profile: Profile, losses: Losses, origin: str, placeholders: Placeholders, *, result: bool
 ) -> list[Json]:
-    """Returns a document as parts: a `file` part if the upstream accepts it, else text.
+    """Return a document as parts: a `file` part if the upstream accepts it, else text.
 
     `origin` is the dialect of the request that holds it; `result` is true in a tool result. Raises `Unsupported` for
     documents that the upstream cannot read.
@@ -104,7 +104,7 @@ def write_document(
 
 
 def search_text(result: SearchResult, losses: Losses) -> str:
-    """Returns a search result as text: title, source, body."""
+    """Return a search result as text: title, source, body."""
     losses.add(LossCode.SEARCH_RESULT_SHAPE, result.at, "became text")
     for text in result.body:
         if text.citations:
@@ -123,7 +123,7 @@ def _drop_marks(parts: Sequence[Text | Image], losses: Losses) -> None:
 
 
 def _leading_text(document: Document, *, with_title: bool = False) -> list[Json]:
-    """Returns title and context as a text part before the document: Chat has no fields for them."""
+    """Return title and context as a text part before the document: Chat has no fields for them."""
     lines = (document.name if with_title else None, document.context)
     text = "\n".join(line for line in lines if line)
     return [text_part(text)] if text else []

@@ -15,14 +15,14 @@ _SIDES: Final = ("input", "output")
 
 
 def read_response_moderation(moderation: Any) -> Json | None:
-    """Returns the moderation of a Response object in Chat's form, or None if it is not an object."""
+    """Return the moderation of a Response object in Chat's form, or None if it is not an object."""
     if type(moderation) is not dict:
         return None
     return {key: _listed(value) if key in _SIDES else value for key, value in moderation.items()}
 
 
 def write_response_moderation(moderation: Json, losses: Losses) -> Json:
-    """Returns a moderation in the form of Responses.
+    """Return a moderation in the form of Responses.
 
     Of several results of one side, the first that is flagged is kept, else the first.
     """

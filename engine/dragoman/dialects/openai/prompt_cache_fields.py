@@ -30,7 +30,7 @@ _CONTROL_TTL = {"30m": "5m", "12h": "1h"}
 
 
 def read_cache_mark(body: Json, at: Path, losses: Losses) -> Json | None:
-    """Returns the cache mark of a part, message or tool in its canonical form, or None."""
+    """Return the cache mark of a part, message or tool in its canonical form, or None."""
     for key in MARK_KEYS:
         mark = body.get(key)
         if mark is not None:
@@ -41,7 +41,7 @@ def read_cache_mark(body: Json, at: Path, losses: Losses) -> Json | None:
 
 
 def write_chat_options(options: Json, losses: Losses) -> Json:
-    """Returns `prompt_cache_options` as Chat has them: without `prewarm` and `comparison_response_id`, `ttl` 30m.
+    """Return `prompt_cache_options` as Chat has them: without `prewarm` and `comparison_response_id`, `ttl` 30m.
 
     The Responses API has more, and OpenAI rejects what an endpoint does not have.
     """
@@ -61,13 +61,13 @@ def write_chat_options(options: Json, losses: Losses) -> Json:
 
 
 def write_mark(cache: Json) -> Json:
-    """Returns a canonical mark as a `prompt_cache_breakpoint`. A lifetime is never replaced by a more expensive one."""
+    """Return a canonical mark as a `prompt_cache_breakpoint`. A lifetime is never replaced by a more expensive one."""
     ttl = cache.get("ttl")
     return {"mode": "explicit", "ttl": _TTL.get(ttl, ttl)} if ttl else {"mode": "explicit"}
 
 
 def write_control(cache: Json, default: str | None = None) -> Json:
-    """Returns a canonical mark as a `cache_control` for routers to Claude (chat §12). `default` is its lifetime if it
+    """Return a canonical mark as a `cache_control` for routers to Claude (chat §12). `default` is its lifetime if it
     states none."""
     ttl = cache.get("ttl") or default
     return {"type": "ephemeral", "ttl": _CONTROL_TTL.get(ttl, ttl)} if ttl else {"type": "ephemeral"}

@@ -16,7 +16,7 @@ _LONGEST_FORMAT_NAME = 64
 
 
 def read_service(request: Request, body: Json) -> None:
-    """Reads the fields about the end user, the service tier, metadata, moderation and the prompt cache."""
+    """Read the fields about the end user, the service tier, metadata, moderation and the prompt cache."""
     user = optional(body, "user", str)
     request.end_user = optional(body, "safety_identifier", str) or user or None
     request.service_tier = optional(body, "service_tier", str)
@@ -31,7 +31,7 @@ def read_service(request: Request, body: Json) -> None:
 
 
 def output_cap(request: Request, cap: int, profile: Profile, losses: Losses) -> int:
-    """Returns the output limit to send: the requested one, or the upstream's largest.
+    """Return the output limit to send: the requested one, or the upstream's largest.
 
     Raises Unsupported for less than one token, with which Messages clients fill the prompt cache only.
     """
@@ -46,7 +46,7 @@ def output_cap(request: Request, cap: int, profile: Profile, losses: Losses) -> 
 
 
 def schema_fields(form: OutputFormat, origin: str, profile: Profile) -> Json:
-    """Returns the fields of an output format with a schema. Chat nests them, Responses has them next to the type.
+    """Return the fields of an output format with a schema. Chat nests them, Responses has them next to the type.
 
     Raises Unsupported for an upstream without such formats, as JSON without a schema could have another shape.
     """

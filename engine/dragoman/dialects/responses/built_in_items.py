@@ -29,7 +29,7 @@ _ITEMS: Final = {call.tool: (item, call.key) for item, call in BUILT_IN_CALLS.it
 
 
 def read_call(item: Json, call_id: str, at: Path) -> ToolCall:
-    """Returns the call of a built-in tool. Its arguments are what the item states to do."""
+    """Return the call of a built-in tool. Its arguments are what the item states to do."""
     tool, key = BUILT_IN_CALLS[item["type"]]
     given = item.get(key)
     action = {field: value for field, value in given.items() if value is not None} if type(given) is dict else {}
@@ -37,7 +37,7 @@ def read_call(item: Json, call_id: str, at: Path) -> ToolCall:
 
 
 def read_output(item: Json, call_id: str, at: Path) -> ToolResult:
-    """Returns the output of a built-in tool. An error is a failed patch, and a command that failed or took too long."""
+    """Return the output of a built-in tool. An error is a failed patch, and a command that failed or took too long."""
     tool = BUILT_IN_OUTPUTS[item["type"]]
     output, failed = item.get("output"), item.get("status") == "failed"
     if type(output) is str:
@@ -59,13 +59,13 @@ def _has_failed(output: Any) -> bool:
 
 
 def write_call(tool: str, call_id: str, action: Json) -> Json:
-    """Returns the item of a call. `action` is the object that its arguments are."""
+    """Return the item of a call. `action` is the object that its arguments are."""
     kind, key = _ITEMS[tool]
     return {"type": kind, "call_id": call_id, key: action, "status": "completed"}
 
 
 def write_output(tool: str, call_id: str, content: str, *, is_error: bool) -> Json:
-    """Returns the item of an output whose text is `content`."""
+    """Return the item of an output whose text is `content`."""
     item: Json = {"type": f"{_ITEMS[tool][0]}_output", "call_id": call_id, "output": content}
     if tool == APPLY_PATCH:
         item["status"] = "failed" if is_error else "completed"
@@ -75,7 +75,7 @@ def write_output(tool: str, call_id: str, content: str, *, is_error: bool) -> Js
 
 
 def _outputs(content: str, is_error: bool) -> Any:
-    """Returns the array that a text encodes, as it was read; another text becomes the output of one command."""
+    """Return the array that a text encodes, as it was read; another text becomes the output of one command."""
     try:
         value = loads(content)
     except ValueError:

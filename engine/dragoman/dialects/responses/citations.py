@@ -9,7 +9,7 @@ from dragoman.dialects.shared.json_fields import read_count
 
 
 def read_citation(annotation: Json) -> Citation:
-    """Returns an annotation as a citation. Only a `url_citation` has fields that other dialects have too."""
+    """Return an annotation as a citation. Only a `url_citation` has fields that other dialects have too."""
     if annotation.get("type") != "url_citation":
         return Citation(DIALECT, annotation)
     url, title = annotation.get("url"), annotation.get("title")
@@ -24,7 +24,7 @@ def read_citation(annotation: Json) -> Citation:
 
 
 def write_citation(citation: Citation, length: int) -> Json | None:
-    """Returns a citation of a text of `length` characters as an annotation, or None if the dialect has no such one."""
+    """Return a citation of a text of `length` characters as an annotation, or None if the dialect has no such one."""
     if citation.origin == DIALECT and citation.native:
         return citation.native
     if citation.url is None:

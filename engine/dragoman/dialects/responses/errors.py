@@ -49,7 +49,7 @@ _CODEX_FINER: Final[dict[FailureKind, frozenset[str]]] = {
 
 
 def response_error(failure: Failure, knobs: Knobs = DEFAULT_KNOBS) -> Json:
-    """Returns the `error` of a failed response. The knob `error_codes` selects the codes that the client knows."""
+    """Return the `error` of a failed response. The knob `error_codes` selects the codes that the client knows."""
     kind, code = failure.kind, failure.code
     if knobs.error_codes == "codex":
         known = code is not None and code in _CODEX_FINER.get(kind, ())

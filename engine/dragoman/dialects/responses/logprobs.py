@@ -8,7 +8,7 @@ from dragoman.canonical.request import Json
 
 
 def write_logprobs(tokens: list[Json]) -> list[Json]:
-    """Returns log probabilities with every required key. Chat allows null for `bytes`, this dialect does not."""
+    """Return log probabilities with every required key. Chat allows null for `bytes`, this dialect does not."""
     return [
         _logprob(token) | {"top_logprobs": [_logprob(other) for other in _objects(token.get("top_logprobs"))]}
         for token in _objects(tokens)

@@ -36,7 +36,7 @@ ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 def resolve_stop_reason(
     response: Json, status: str | None, *, calls: bool, refusal: bool, shown: bool, losses: Losses
 ) -> Stop:
-    """Returns the stop of a finished response (mapping §9.2).
+    """Return the stop of a finished response (mapping §9.2).
 
     `calls`, `refusal` and `shown` are True if the response contains a call, refusal wording, or anything else than
     reasoning. An incomplete response with a known reason, or without one, is cut, whatever it contains.
@@ -69,7 +69,7 @@ def resolve_stop_reason(
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Returns the canonical counts, or None without any. `input_tokens` already includes cached tokens."""
+    """Return the canonical counts, or None without any. `input_tokens` already includes cached tokens."""
     if type(obj) is not dict:
         return None
     input_total, output_total = read_count(obj, "input_tokens"), read_count(obj, "output_tokens")
@@ -99,7 +99,7 @@ _WRITE_STATUS: Final[dict[StopReason, tuple[str, str | None]]] = {
 
 
 def write_status(stop: Stop, knobs: Knobs, *, shown: bool) -> tuple[str, str | None]:
-    """Returns `status` and `incomplete_details.reason` of a stop (mapping §9.2).
+    """Return `status` and `incomplete_details.reason` of a stop (mapping §9.2).
 
     A Messages refusal completes the response, because agents retry what is incomplete, unless the knob
     `refusal_terminal` is set otherwise. After text or a call (`shown`) it always counts as cut by a filter
@@ -111,7 +111,7 @@ def write_status(stop: Stop, knobs: Knobs, *, shown: bool) -> tuple[str, str | N
 
 
 def refusal_wording(stop: Stop, info: RefusalInfo | None, *, shown: bool, refused: bool) -> str | None:
-    """Returns the text of the refusal item that is added for a Messages refusal, or None if no item is added.
+    """Return the text of the refusal item that is added for a Messages refusal, or None if no item is added.
 
     None if the model refused in words already (`refused`), or without an explanation after text or a call (`shown`)
     (mapping §9.3).
@@ -123,7 +123,7 @@ def refusal_wording(stop: Stop, info: RefusalInfo | None, *, shown: bool, refuse
 
 
 def write_usage(usage: Usage | None, losses: Losses) -> Json | None:
-    """Returns `ResponseUsage`, or None without counts. Every detail is required: an unknown one is 0 (mapping §9.4)."""
+    """Return `ResponseUsage`, or None without counts. Every detail is required: an unknown one is 0 (mapping §9.4)."""
     if usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "null: the upstream gave no counts")
         return None

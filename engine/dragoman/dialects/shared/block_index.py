@@ -20,7 +20,7 @@ class BlockMap:
         self.limits = limits
 
     def start(self, key: Hashable, kind: BlockKind) -> int:
-        """Opens a block and returns its index.
+        """Open a block and return its index.
 
         Raises UpstreamProtocolError if the key is open already, LimitExceeded past `limits.blocks`.
         """
@@ -34,7 +34,7 @@ class BlockMap:
         return index
 
     def end(self, key: Hashable) -> int:
-        """Closes a block and returns its index. Raises UpstreamProtocolError if it is not open."""
+        """Close a block and return its index. Raises UpstreamProtocolError if it is not open."""
         entry = self.open.pop(key, None)
         if entry is None:
             raise UpstreamProtocolError(f"upstream ended block {key}, which is not open")

@@ -31,13 +31,13 @@ class EarlyEnds:
         """The keys of the blocks that were ended here."""
 
     def watch(self, key: Hashable, arguments: Arguments) -> None:
-        """Records that a call with JSON arguments started."""
+        """Record that a call with JSON arguments started."""
         if self._on:
             self._arguments[key] = arguments
             self._last = key
 
     def before_start(self, out: list[Event]) -> None:
-        """Ends the call before a block that is about to start, if it is complete."""
+        """End the call before a block that is about to start, if it is complete."""
         key = self._last
         if key is not None:
             self._last = None
@@ -45,7 +45,7 @@ class EarlyEnds:
                 self._end(key, out)
 
     def after_delta(self, key: Hashable, out: list[Event]) -> None:
-        """Ends a call after more of its arguments, if it is complete and a later block has started."""
+        """End a call after more of its arguments, if it is complete and a later block has started."""
         arguments = self._arguments.get(key)
         if arguments is not None and not self.is_last(self._blocks.open[key][0]) and arguments.is_whole():
             self._end(key, out)

@@ -6,7 +6,7 @@ from dragoman.canonical.request import EFFORTS
 
 
 def round_effort(effort: str, efforts: tuple[str, ...]) -> str | None:
-    """Returns the highest level of `efforts` that is not above `effort`, else the lowest above; None if it is empty.
+    """Return the highest level of `efforts` that is not above `effort`, else the lowest above; None if it is empty.
 
     An effort above `none` never becomes `none`, and `minimal` becomes `low` if there is such a level (mapping §5.5).
     """
@@ -25,5 +25,5 @@ _BUDGET_STEPS = ((2047, "low"), (8191, "medium"), (32767, "high"), (63999, "xhig
 
 
 def effort_of_budget(budget: int) -> str:
-    """Returns the effort that a thinking budget, in tokens, is read as."""
+    """Return the effort that a thinking budget, in tokens, is read as."""
     return next((level for most, level in _BUDGET_STEPS if budget <= most), "max")

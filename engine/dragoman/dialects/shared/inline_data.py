@@ -23,7 +23,7 @@ _BY_EXTENSION: Final = {
 
 
 def plain_base64(data: str) -> str:
-    """Returns base64 in the standard alphabet, on one line and with its padding.
+    """Return base64 in the standard alphabet, on one line and with its padding.
 
     It is not decoded: that is expensive, and the upstream validates it.
     """
@@ -38,7 +38,7 @@ def plain_base64(data: str) -> str:
 
 
 def read_image_data(media_type: str, data: str) -> Inline:
-    """Returns an image. Its first bytes decide what it is: vendors reject an image of another type than its label."""
+    """Return an image. Its first bytes decide what it is: vendors reject an image of another type than its label."""
     data = plain_base64(_without_head(data))
     known = _IMAGES.get(data[:4])
     if known is None:
@@ -49,18 +49,18 @@ def read_image_data(media_type: str, data: str) -> Inline:
 
 
 def read_file_data(media_type: str, data: str) -> Inline:
-    """Returns a file other than an image. A PDF file is recognised by its first bytes."""
+    """Return a file other than an image. A PDF file is recognised by its first bytes."""
     data = plain_base64(_without_head(data))
     return Inline("application/pdf" if data[:4] == _PDF else media_type.strip().lower(), data)
 
 
 def type_of_data(data: str, name: str | None = None) -> str | None:
-    """Returns the media type of base64 without a label, by its first bytes or the extension of `name`, or None."""
+    """Return the media type of base64 without a label, by its first bytes or the extension of `name`, or None."""
     if data[:4] == _PDF:
         return "application/pdf"
     return _IMAGES.get(data[:4]) or _BY_EXTENSION.get((name or "").rpartition(".")[2].lower())
 
 
 def _without_head(data: str) -> str:
-    """Returns the data of a data URL, which some clients send where the data alone belongs."""
+    """Return the data of a data URL, which some clients send where the data alone belongs."""
     return data.partition(",")[2] if data[:5].lower() == "data:" else data

@@ -40,12 +40,12 @@ _NAMES: dict[type, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """Returns the type of a JSON value in words, for messages."""
+    """Return the type of a JSON value in words, for messages."""
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
 def typed(value: Any, kind: type[T], path: Path) -> T:
-    """Returns `value` if it is of `kind`. Integers count as numbers, booleans never as integers."""
+    """Return `value` if it is of `kind`. Integers count as numbers, booleans never as integers."""
     if type(value) is kind:
         return value
     if kind is float and type(value) is int:
@@ -54,7 +54,7 @@ def typed(value: Any, kind: type[T], path: Path) -> T:
 
 
 def required(body: Json, key: str, kind: type[T], path: Path = ()) -> T:
-    """Returns `body[key]`, which must exist and be of `kind`."""
+    """Return `body[key]`, which must exist and be of `kind`."""
     value = body.get(key)
     if type(value) is kind:
         return value
@@ -64,7 +64,7 @@ def required(body: Json, key: str, kind: type[T], path: Path = ()) -> T:
 
 
 def optional(body: Json, key: str, kind: type[T], path: Path = ()) -> T | None:
-    """Returns `body[key]`, which must be of `kind`, or None if it is absent or null."""
+    """Return `body[key]`, which must be of `kind`, or None if it is absent or null."""
     value = body.get(key)
     if value is None or type(value) is kind:  # the path is for what went wrong
         return value
@@ -72,7 +72,7 @@ def optional(body: Json, key: str, kind: type[T], path: Path = ()) -> T | None:
 
 
 def one_of(body: Json, key: str, allowed: Collection[str], path: Path = ()) -> str | None:
-    """Returns `body[key]`, which must be one of the allowed words, or None if it is absent or null."""
+    """Return `body[key]`, which must be one of the allowed words, or None if it is absent or null."""
     value = optional(body, key, str, path)
     if value is None or value in allowed:
         return value
@@ -80,19 +80,19 @@ def one_of(body: Json, key: str, allowed: Collection[str], path: Path = ()) -> s
 
 
 def reject_if_set(body: Json, key: str, why: str, path: Path = (), *, code: str | None = None) -> None:
-    """Raises Unsupported if the field is set."""
+    """Raise Unsupported if the field is set."""
     if body.get(key) is not None:
         raise Unsupported((*path, key), why, code=code)
 
 
 def drop_if_set(body: Json, key: str, code: LossCode, losses: Losses, path: Path = ()) -> None:
-    """Records a loss if the field is set, which is not sent."""
+    """Record a loss if the field is set, which is not sent."""
     if body.get(key) is not None:
         losses.add(code, (*path, key))
 
 
 def drop_unknown(body: Json, known: frozenset[str], losses: Losses, path: Path = ()) -> None:
-    """Records a loss for every key that the dialect does not define; only known fields are sent (an allow-list).
+    """Record a loss for every key that the dialect does not define; only known fields are sent (an allow-list).
 
     At the top level the fields of other dialects have their own code.
     """
@@ -124,7 +124,7 @@ INVALID_ARGUMENTS: Final = "invalid_arguments"
 
 
 def arguments_text(value: Any) -> str:
-    """Returns the arguments of a call in the history as text. Clients repeat them as the model sent them, or parsed."""
+    """Return the arguments of a call in the history as text. Clients repeat them as the model sent them, or parsed."""
     if type(value) is str:
         return value
     return "" if value is None else dumps(value).decode()
@@ -153,7 +153,7 @@ def record_unknown(body: Json, known: frozenset[str], at: Path, losses: Losses) 
 
 
 def parse_object(text: str) -> Json | None:
-    """Returns the JSON object that a text is, such as a call's arguments; None if it is no valid JSON or no object."""
+    """Return the JSON object that a text is, such as a call's arguments; None if it is no valid JSON or no object."""
     try:
         value = loads(text)
     except ValueError:
@@ -166,23 +166,23 @@ COUNT_MAX: Final = 10**10
 
 
 def count_of(value: Any) -> int | None:
-    """Returns a value in an upstream's reply if it is a count up to `COUNT_MAX`, else None."""
+    """Return a value in an upstream's reply if it is a count up to `COUNT_MAX`, else None."""
     return value if type(value) is int and 0 <= value <= COUNT_MAX else None
 
 
 def read_count(body: Any, key: str) -> int | None:
-    """Returns a count in an upstream's reply, or None if it is absent or is not a count up to `COUNT_MAX`."""
+    """Return a count in an upstream's reply, or None if it is absent or is not a count up to `COUNT_MAX`."""
     return count_of(body.get(key)) if type(body) is dict else None
 
 
 def read_counts(body: Json, keys: tuple[str, ...]) -> list[int | None]:
-    """Returns several counts, each as `read_count` does."""
+    """Return several counts, each as `read_count` does."""
     get = body.get
     return [value if type(value := get(key)) is int and 0 <= value <= COUNT_MAX else None for key in keys]
 
 
 def read_timestamp(value: Any) -> int | None:
-    """Returns Unix time in whole seconds, or None if the value is no time. Some servers send fractions."""
+    """Return Unix time in whole seconds, or None if the value is no time. Some servers send fractions."""
     if type(value) is not int and type(value) is not float:
         return None
     return int(value) if 0 <= value < 2**53 else None

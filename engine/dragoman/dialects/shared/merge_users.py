@@ -12,7 +12,7 @@ from dragoman.losses import LossCode, Losses
 
 
 def join_users(messages: list[Json], text: str, at: Path, losses: Losses) -> list[Json]:
-    """Returns `messages` with consecutive user messages merged.
+    """Return `messages` with consecutive user messages merged.
 
     `text` is the type of a text part, `at` the path for losses. Raises Unsupported for any change if losses are
     rejected.

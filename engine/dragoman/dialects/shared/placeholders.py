@@ -29,7 +29,7 @@ class Placeholders:
         """Index of the last answer to the user in the client's list, or -1; None before it is searched for."""
 
     def text(self, part: Part, error: ClientRequestError, *, result: bool = False) -> str:
-        """Returns the text that takes the place of `part`, which cannot be sent because of `error`.
+        """Return the text that takes the place of `part`, which cannot be sent because of `error`.
 
         `result` is true for a part of a tool result. Raises `error` if the part is not in the history, or if losses
         are rejected.
@@ -46,7 +46,7 @@ class Placeholders:
 
 
 def replaced(part: Part, error: ClientRequestError, losses: Losses) -> str:
-    """Returns the text that takes the place of a part of the history, and records the loss."""
+    """Return the text that takes the place of a part of the history, and record the loss."""
     if type(part) is Unread and part.text:
         losses.add(LossCode.CONTENT_REPLACED, part.at, f"only its text was sent: {error.problem}")
         return part.text
@@ -55,7 +55,7 @@ def replaced(part: Part, error: ClientRequestError, losses: Losses) -> str:
 
 
 def _last_answer(turns: list[Turn]) -> int:
-    """Returns the index in the client's list of the last turn of the assistant that a user's turn follows, or -1."""
+    """Return the index in the client's list of the last turn of the assistant that a user's turn follows, or -1."""
     asked = False
     for turn in reversed(turns):
         if turn.role != "assistant":
@@ -67,7 +67,7 @@ def _last_answer(turns: list[Turn]) -> int:
 
 
 def _kind(part: Part) -> str:
-    """Returns what a part is, with its name or address, for the model."""
+    """Return what a part is, with its name or address, for the model."""
     if type(part) is Unread:
         return "content"
     name = part.name if type(part) is Document else None
@@ -79,7 +79,7 @@ def _kind(part: Part) -> str:
 
 
 def read_unread(given: Any, error: ClientRequestError, at: Path, losses: Losses, *, assistant: bool) -> Unread | Text:
-    """Returns a part that could not be read. In the assistant's turns, which all are history, it becomes a text.
+    """Return a part that could not be read. In the assistant's turns, which all are history, it becomes a text.
 
     Raises `error` if losses are rejected, and for a call and a result: neither can be left out without the other.
     """

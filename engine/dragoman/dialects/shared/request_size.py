@@ -17,7 +17,7 @@ _SHORTEST = 16
 
 
 def check_parts(size: int, payload: Json, conversation: str, limits: Limits) -> None:
-    """Raises TooMany for a request with more parts than `limits.parts`.
+    """Raise TooMany for a request with more parts than `limits.parts`.
 
     `size` is the bytes of the body, `conversation` the field that holds its messages. A part is an entry of an array
     in a message, such as a content block or a tool call, or of an array in such an entry, as tool results have them.
@@ -49,7 +49,7 @@ def _arrays(entry: Json) -> list[list[Any]]:
 
 
 def check_stops(request: Request, limits: Limits) -> None:
-    """Raises TooMany for stop sequences that are together longer than `limits.stops`.
+    """Raise TooMany for stop sequences that are together longer than `limits.stops`.
 
     Each is searched for in every piece of the reply's text.
     """

@@ -34,7 +34,7 @@ class ReportHolder(Protocol):
 
 
 def report_of(holder: ReportHolder) -> ServiceReport:
-    """Returns the report of the holder. A new one is made if it has no report yet."""
+    """Return the report of the holder. A new one is made if it has no report yet."""
     if holder.service is None:
         holder.service = ServiceReport()
     return holder.service

@@ -99,7 +99,7 @@ _BY_FAILURE: Final = {_plain(word): (kind, status) for kind, status, words in _F
 
 
 def read_stop_word(native: str, field: str) -> StopReason | None:
-    """Returns the reason that a vendor's word means, or None if it is unknown.
+    """Return the reason that a vendor's word means, or None if it is unknown.
 
     Raises `UpstreamStatusError` for a word that reports an interrupted reply, which must not look complete. `field` is
     the name of the field that holds it, for the message.
@@ -122,7 +122,7 @@ def is_shown(parts: Iterable[Part]) -> bool:
 
 
 def check_shown(native: str | None, field: str, *, shown: bool) -> None:
-    """Raises `UpstreamProtocolError` if nothing is shown of a reply whose stop reason is missing or unknown.
+    """Raise `UpstreamProtocolError` if nothing is shown of a reply whose stop reason is missing or unknown.
 
     Agents take it for an empty turn, and repeat the request for ever.
     """

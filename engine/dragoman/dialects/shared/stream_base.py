@@ -92,7 +92,7 @@ class StreamReader:
         self._on_run: RunCallback | None = None
 
     def feed(self, frames: FrameBatch, /) -> list[Event]:
-        """Returns the events of the frames. Errors are `Error` events; nothing is raised."""
+        """Return the events of the frames. Errors are `Error` events; nothing is raised."""
         if isinstance(frames, bytes):
             templates = self._templates
             template = templates.template
@@ -135,7 +135,7 @@ class StreamReader:
                 self.fail(error, out)
 
     def _read_error(self, frame: Frame, out: list[Event]) -> None:
-        """Reads an event named `error`, or JSON without a field name, which is ignored if it is no error."""
+        """Read an event named `error`, or JSON without a field name, which is ignored if it is no error."""
         assert frame.data is not None
         try:
             payload = loads(frame.data)
@@ -147,7 +147,7 @@ class StreamReader:
             self.fail(UpstreamStatusError(read_error_event(frame.data, self.dialect)), out)
 
     def _read_whole(self, data: bytes, out: list[Event]) -> None:
-        """Reads the bytes of complete frames."""
+        """Read the bytes of complete frames."""
         if CR in data:
             data = with_line_feeds(data)
         at, size, templates = 0, len(data), self._templates
@@ -188,11 +188,11 @@ class StreamReader:
                     self._on_run = None if callback is ignore_run else callback
 
     def follow(self, delta: Delta) -> RunCallback | None:
-        """Returns the callback that records further texts of the block of `delta`; None to use no template for it."""
+        """Return the callback that records further texts of the block of `delta`; None to use no template for it."""
         return None
 
     def finish(self) -> list[Event]:
-        """Returns the last events at the end of the upstream's stream: an `Error` if its terminal event is missing."""
+        """Return the last events at the end of the upstream's stream: an `Error` if its terminal event is missing."""
         out: list[Event] = []
         if not self.done:
             try:
@@ -202,12 +202,12 @@ class StreamReader:
         return out
 
     def fail(self, error: DragomanError, out: list[Event]) -> None:
-        """Ends the stream with an error."""
+        """End the stream with an error."""
         out.append(Error(error.failure))
         self.done = True
 
     def payload(self, data: bytes) -> Any:
-        """Returns a frame's JSON if orjson did not parse it: None for empty data.
+        """Return a frame's JSON if orjson did not parse it: None for empty data.
 
         Raises UpstreamProtocolError for invalid JSON.
         """
@@ -219,7 +219,7 @@ class StreamReader:
             raise UpstreamProtocolError("upstream sent a stream frame that is not JSON") from None
 
     def read_other(self, payload: Any, out: list[Event]) -> None:
-        """Reads the JSON of a frame that is not an object.
+        """Read the JSON of a frame that is not an object.
 
         Raises UpstreamProtocolError, unless it is empty, or an array of errors.
         """
@@ -231,7 +231,7 @@ class StreamReader:
             raise UpstreamProtocolError("upstream sent a stream frame that is not a JSON object")
 
     def _read_document(self, data: bytes, out: list[Event]) -> None:
-        """Reads a body that is JSON instead of an event stream: a complete reply, or an error."""
+        """Read a body that is JSON instead of an event stream: a complete reply, or an error."""
         try:
             payload = reply_object(data, self.dialect, loads_exact)
             if payload.get("error"):
@@ -242,7 +242,7 @@ class StreamReader:
             raise
 
     def read_whole(self, payload: Json, out: list[Event]) -> None:
-        """Reads a complete reply. Nothing is read after it. Raises DragomanError."""
+        """Read a complete reply. Nothing is read after it. Raises DragomanError."""
         reply, stored = self.read_reply(payload), self.context.stored
         if stored is not None and stored.summarised is not None:
             stored.summarise(reply)
@@ -250,15 +250,15 @@ class StreamReader:
         self.done = True
 
     def read_reply(self, payload: Json) -> Reply:
-        """Returns a complete reply of this dialect. Raises DragomanError."""
+        """Return a complete reply of this dialect. Raises DragomanError."""
         raise NotImplementedError
 
     def read(self, data: bytes, out: list[Event]) -> None:
-        """Reads one frame's data and adds its events to `out`. Raises DragomanError."""
+        """Read one frame's data and add its events to `out`. Raises DragomanError."""
         raise NotImplementedError
 
     def read_eof(self, out: list[Event]) -> None:
-        """Reads the end of the stream. Raises StreamTruncated if the terminal event is missing."""
+        """Read the end of the stream. Raises StreamTruncated if the terminal event is missing."""
         raise NotImplementedError
 
 
@@ -289,7 +289,7 @@ class StreamWriter:
         """Puts overlapping blocks in order. None until there are any."""
 
     def feed(self, events: list[Event], /) -> FrameBatch:
-        """Returns the frames of the events. A run of texts is encoded already: as bytes among the frames, or instead of
+        """Return the frames of the events. A run of texts is encoded already: as bytes among the frames, or instead of
         them if there is nothing else.
 
         An event that the dialect cannot express becomes an in-band error; nothing is raised.
@@ -338,12 +338,12 @@ class StreamWriter:
         return out
 
     def _write_each(self, run: TextRun, out: Frames) -> None:
-        """Writes a run of texts one by one."""
+        """Write a run of texts one by one."""
         for delta in run.deltas():
             self.delta(delta, out)
 
     def _note_usage(self, event: Start | Finish | End) -> None:
-        """Records the token counts that are known after an event."""
+        """Record the token counts that are known after an event."""
         context, usage = self.context, event.usage
         if type(event) is Finish:
             context.usage = usage
@@ -357,7 +357,7 @@ class StreamWriter:
             context.usage = usage.merged_onto(context.usage)
 
     def _write_in_order(self, events: list[Event], overlapping: Event, out: Frames) -> None:
-        """Writes the rest of a batch, from the event on that starts a block while another is open."""
+        """Write the rest of a batch, from the event on that starts a block while another is open."""
         context, order = self.context, self._order
         if order is None:
             order = BlockOrder(context.limits, self._open_block, prose_ends=context.knobs.block_order == "auto")
@@ -369,7 +369,7 @@ class StreamWriter:
         out += [written] if isinstance(written, bytes) else written
 
     def _in_order(self, events: list[Event]) -> list[Event]:
-        """Puts the events of a stream in order in which blocks overlap, or did until the last batch."""
+        """Put the events of a stream in order in which blocks overlap, or did until the last batch."""
         if self._nulls is not None:
             events = self._nulls(events)
         order = self._order
@@ -389,23 +389,23 @@ class StreamWriter:
         self.done = True
 
     def finish(self) -> list[Frame]:
-        """Returns nothing: every reader ends its stream with `End` or `Error`."""
+        """Return nothing: every reader ends its stream with `End` or `Error`."""
         return []
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """Returns the encoded frames of a run of texts; None if they have to be written one by one."""
+        """Return the encoded frames of a run of texts; None if they have to be written one by one."""
         return None
 
     def delta(self, event: Delta, out: Frames) -> None:
-        """Writes one text to `out`. Raises DragomanError."""
+        """Write one text to `out`. Raises DragomanError."""
         raise NotImplementedError
 
     def ping(self, event: Ping, out: Frames) -> None:
-        """Writes a ping as a comment."""
+        """Write a ping as a comment."""
         out.append(Frame("", None))
 
     def write(self, event: Event, out: Frames) -> None:
-        """Writes any other event to `out`. Raises DragomanError for one that the dialect cannot express."""
+        """Write any other event to `out`. Raises DragomanError for one that the dialect cannot express."""
         self.writes[type(event)](self, event, out)
 
 

@@ -21,13 +21,13 @@ class Room:
         self._left = self._limit = limits.tool_arguments
 
     def take(self, size: int) -> None:
-        """Takes `size` characters from the budget. Raises LimitExceeded if it is exhausted."""
+        """Take `size` characters from the budget. Raises LimitExceeded if it is exhausted."""
         self._left -= size
         if self._left < 0:
             raise LimitExceeded("tool_arguments", self._limit, upstream=True)
 
     def fits(self, size: int) -> bool:
-        """Takes `size` characters from the budget if it has as many. Returns True if it had."""
+        """Take `size` characters from the budget if it has as many. Return True if it had."""
         if size > self._left:
             return False
         self._left -= size
@@ -61,19 +61,19 @@ class Arguments:
         return all(not piece or piece.isspace() for piece in self._pieces)
 
     def add(self, text: str) -> None:
-        """Adds a fragment. Raises LimitExceeded."""
+        """Add a fragment. Raises LimitExceeded."""
         self._room.take(len(text))
         self._pieces.append(text)
 
     def add_all(self, text: str, pieces: list[str]) -> bool:
-        """Adds the text of several fragments. Returns False, and adds nothing, if that would exceed the limit."""
+        """Add the text of several fragments. Return False, and add nothing, if that would exceed the limit."""
         if not self._room.fits(len(text)):
             return False
         self._pieces.append(text)
         return True
 
     def text(self) -> str:
-        """Returns the arguments so far. Halves of a surrogate pair in two fragments are joined to one character."""
+        """Return the arguments so far. Halves of a surrogate pair in two fragments are joined to one character."""
         text = "".join(self._pieces)
         if not text.isascii() and _SURROGATE.search(text):
             return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -109,7 +109,7 @@ class Arguments:
         self._depth += outside.count("{") + outside.count("[") - outside.count("}") - outside.count("]")
 
     def check(self) -> None:
-        """Raises UpstreamProtocolError unless they are a JSON object; empty arguments count as `{}` (mapping §6.3).
+        """Raise UpstreamProtocolError unless they are a JSON object; empty arguments count as `{}` (mapping §6.3).
 
         Otherwise a client would run a call with other arguments if the stream lost a fragment.
         """

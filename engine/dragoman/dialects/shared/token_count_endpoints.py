@@ -24,16 +24,16 @@ class CountEndpoint:
         return short_repr(self, self.path)
 
     def question(self, request: Json) -> Json:
-        """Returns the request to count for a complete request of the dialect."""
+        """Return the request to count for a complete request of the dialect."""
         return {name: value for name, value in request.items() if name in self.fields}
 
     def read(self, answer: object) -> int | None:
-        """Returns the count in a response, or None; also for 0, which some servers send that cannot count (T-60)."""
+        """Return the count in a response, or None; also for 0, which some servers send that cannot count (T-60)."""
         count = answer.get("input_tokens") if isinstance(answer, dict) else None
         return count if type(count) is int and count > 0 else None
 
     def write(self, count: int) -> Json:
-        """Returns a response with this count."""
+        """Return a response with this count."""
         head: Json = {"object": self.named} if self.named else {}
         return {**head, "input_tokens": count}
 

@@ -82,7 +82,7 @@ class GrammarChecker:
         self.over = True
 
     def _check(self, frame: bytes) -> bool:
-        """Check one frame without its blank line. Returns False if the rest of the stream is not checked."""
+        """Check one frame without its blank line. Return False if the rest of the stream is not checked."""
         data: bytes | None = None
         try:
             if len(frame) > self._limit:

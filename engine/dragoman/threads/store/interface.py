@@ -95,12 +95,12 @@ class Store(Protocol):
         ...
 
     async def delete(self, owner: str, node_id: str) -> bool:
-        """Delete a response. Returns False if the owner has none of this id.
+        """Delete a response. Return False if the owner has none of this id.
 
         Those after it stay, but have no path from then on.
         """
         ...
 
     async def expire(self) -> int:
-        """Delete the conversations whose time is over. Returns the number of their responses."""
+        """Delete the conversations whose time is over. Return the number of their responses."""
         ...

@@ -26,11 +26,11 @@ class DataCodec(Protocol):
     """Encodes the input, the reply and the notes of a node, and decodes them."""
 
     def encode(self, node: Node) -> bytes:
-        """Returns the bytes to store."""
+        """Return the bytes to store."""
         ...
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Returns the input, the reply and the notes. Raises Unreadable for bytes that cannot be read."""
+        """Return the input, the reply and the notes. Raises Unreadable for bytes that cannot be read."""
         ...
 
 
@@ -38,11 +38,11 @@ class PlainData:
     """Stores nodes as they are."""
 
     def encode(self, node: Node) -> bytes:
-        """Returns the bytes to store."""
+        """Return the bytes to store."""
         return _PLAIN + _join(node)
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Returns the input, the reply and the notes. Raises Unreadable for an encrypted node."""
+        """Return the input, the reply and the notes. Raises Unreadable for an encrypted node."""
         if data[:1] != _PLAIN:
             raise Unreadable(f"the response {node_id} is encrypted, and no key is configured")
         return _split(data[1:])
@@ -60,12 +60,12 @@ class NodeCipher:
         self._cipher = aes_gcm(key)
 
     def encode(self, node: Node) -> bytes:
-        """Returns the bytes to store."""
+        """Return the bytes to store."""
         nonce = os.urandom(_NONCE_BYTES)
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
-        """Returns the input, the reply and the notes. Raises Unreadable for another key, or changed bytes."""
+        """Return the input, the reply and the notes. Raises Unreadable for another key, or changed bytes."""
         from cryptography.exceptions import InvalidTag
 
         if data[:1] == _PLAIN:
@@ -78,7 +78,7 @@ class NodeCipher:
 
 
 def aes_gcm(key: str) -> AESGCM:
-    """Returns the cipher of a key of 32 bytes in base64. Raises ValueError for a key of another form."""
+    """Return the cipher of a key of 32 bytes in base64. Raises ValueError for a key of another form."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:

@@ -277,7 +277,7 @@ def _count_removed(db: sqlite3.Connection, owner: str, root: str, nodes: int, si
 
 
 def _remove_tree(db: sqlite3.Connection, owner: str, root: str) -> int:
-    """Remove a conversation. Returns the number of its nodes."""
+    """Remove a conversation. Return the number of its nodes."""
     nodes, size = db.execute("SELECT nodes, size FROM trees WHERE owner = ? AND root = ?", (owner, root)).fetchone()
     db.execute("DELETE FROM nodes WHERE owner = ? AND root = ?", (owner, root))
     _count_removed(db, owner, root, nodes, size)
@@ -285,6 +285,6 @@ def _remove_tree(db: sqlite3.Connection, owner: str, root: str) -> int:
 
 
 def _remove_expired(db: sqlite3.Connection, now: float, most: int) -> int:
-    """Remove up to `most` expired conversations. Returns the number of their nodes."""
+    """Remove up to `most` expired conversations. Return the number of their nodes."""
     rows = db.execute("SELECT owner, root FROM trees WHERE expires <= ? LIMIT ?", (now, most)).fetchall()
     return sum(_remove_tree(db, owner, root) for owner, root in rows)

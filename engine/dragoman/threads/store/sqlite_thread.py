@@ -148,7 +148,7 @@ class SqliteThread:
         db.close()
 
     def _take(self) -> tuple[list[_Work], bool]:
-        """Wait for work. Returns what there is, and False after the last."""
+        """Wait for work. Return what there is, and False after the last."""
         batch: list[_Work] = []
         try:
             item = self._queue.get()

@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 
 def sections_of(path: Sequence[Outline], tree: Sequence[Outline] = (), *, output: bool = True) -> list[Section]:
-    """Returns the sections of a path; without the output of its last node unless `output`.
+    """Return the sections of a path; without the output of its last node unless `output`.
 
     `tree` is the tree of a path that begins in a conversation. A path of one node is the whole conversation.
     """
@@ -71,7 +71,7 @@ class StoredItems:
         self.size = sum([each.outline.size for each in sections])
 
     async def history(self, most: int) -> list[Any]:
-        """Returns the items as upstreams get them. Raises LimitExceeded if their JSON has more than `most` bytes."""
+        """Return the items as upstreams get them. Raises LimitExceeded if their JSON has more than `most` bytes."""
         found: list[Any] = []
         deleted, length = await self._deleted(), 0
         for sections in _parts(self._sections):
@@ -89,7 +89,7 @@ class StoredItems:
             await self.history(most)
 
     async def page(self, page: ItemPage) -> Json:
-        """Returns a page of the items in the form of the API. Raises ClientRequestError for an unknown `after`."""
+        """Return a page of the items in the form of the API. Raises ClientRequestError for an unknown `after`."""
         deleted = await self._deleted()
         sections, skipped = self._sections, page.after
         descends = page.order == "desc"
@@ -112,7 +112,7 @@ class StoredItems:
         return page_from(found, page.limit)
 
     async def item(self, item_id: str) -> Json | None:
-        """Returns an item in the form of the API, or None."""
+        """Return an item in the form of the API, or None."""
         place = await self._find(item_id, await self._deleted())
         return place[1] if place is not None else None
 
@@ -163,7 +163,7 @@ def _parts(sections: Sequence[Section], most: int = READ_NODES) -> Iterator[Sequ
 
 
 async def read_head(load: Load, tree: Sequence[Outline]) -> ConversationHead:
-    """Returns a conversation without its items. `tree` are its members. Raises StoreError."""
+    """Return a conversation without its items. `tree` are its members. Raises StoreError."""
     for outline in reversed(tree):
         if outline.id.startswith(MAY_UPDATE):
             for node in await load((outline,)):

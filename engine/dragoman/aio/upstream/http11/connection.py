@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
             self._transport.writelines((head, body))
 
     async def send_piece(self, data: bytes) -> bool:
-        """Send a part of a body, and wait until the upstream reads. Returns False if no more is to be sent.
+        """Send a part of a body, and wait until the upstream reads. Return False if no more is to be sent.
 
         That is so when the response's head has arrived, or the connection has ended.
         """
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def reset(self) -> bool:
-        """Prepare a new connection whose request was cancelled for the pool. Returns whether it is reusable."""
+        """Prepare a new connection whose request was cancelled for the pool. Return whether it is reusable."""
         if self.phase == "HEAD" and self._bytes_left == self._owner.options.head:
             self._advance("pooled")
         return self.is_reusable()

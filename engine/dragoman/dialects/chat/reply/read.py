@@ -186,7 +186,7 @@ def _read_reasoning(parts: list[Part], message: Json, context: ReplyContext) -> 
 
 
 def _read_signatures(message: Json, raw_calls: Any, calls: list[Part]) -> Json:
-    """Returns the signed `extra_content` of a message and of its calls, by id."""
+    """Return the signed `extra_content` of a message and of its calls, by id."""
     signatures: Json = {}
     if EXTRA_KEY in message and (extra := read_signed(message)) is not None:
         signatures[OF_MESSAGE] = extra
@@ -200,7 +200,7 @@ def _read_signatures(message: Json, raw_calls: Any, calls: list[Part]) -> Json:
 def _insert_signatures(parts: list[Part], signatures: Json, cut: frozenset[int]) -> tuple[list[Part], frozenset[int]]:
     """Insert reasoning without text, which carries the signatures, before the text and before the signed calls.
 
-    Returns the parts and the positions of those that are cut.
+    Return the parts and the positions of those that are cut.
     """
     placed: list[Part] = []
     moved: set[int] = set()
@@ -273,7 +273,7 @@ def _read_annotations(parts: list[Part], annotations: Any, sources: list[Citatio
 def _read_calls(
     calls: Any, reply_id: str, blocks: int, names: Mapping[str, str], losses: Losses, *, complete: bool
 ) -> list[Part]:
-    """Returns the calls. `blocks` is the number of parts before them, `complete` is False for a cut reply."""
+    """Return the calls. `blocks` is the number of parts before them, `complete` is False for a cut reply."""
     if is_empty(calls):
         return []
     if type(calls) is not list:
@@ -309,7 +309,7 @@ def _read_calls(
 
 
 def _read_arguments(arguments: Any, name: str, *, complete: bool) -> str:
-    """Returns the arguments unchanged, which must be a JSON object: a guessed repair would run a tool (mapping §6.3).
+    """Return the arguments unchanged, which must be a JSON object: a guessed repair would run a tool (mapping §6.3).
 
     If the upstream reports truncation, partial arguments are returned as well.
     """

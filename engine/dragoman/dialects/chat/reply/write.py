@@ -25,7 +25,7 @@ from dragoman.tools.names import reply_id, sanitize_call_id
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
-    """Returns the reply body for a Chat client.
+    """Return the reply body for a Chat client.
 
     Raises `UpstreamProtocolError` for tool searches and calls of tools in a namespace, which Chat does not have.
     """
@@ -197,7 +197,7 @@ class JoinedText:
         self._apart = False
 
     def add(self, text: str) -> int:
-        """Append a block's text. Returns its offset in the joined text."""
+        """Append a block's text. Return its offset in the joined text."""
         if self._apart:
             self._apart = False
             self.pieces.append("\n\n")

@@ -106,17 +106,17 @@ class ChatObserver(Observer):
         return counts
 
     def is_own_error(self, payload: Json, event: str) -> bool:
-        """Returns whether the SDKs read the message of this error."""
+        """Return whether the SDKs read the message of this error."""
         error = payload.get("error")
         return type(error) is dict and type(error.get("message")) is str
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """Returns the frame `data: {"error": …}`."""
+        """Return the frame `data: {"error": …}`."""
         return Frame("", dumps(write_error_frame(failure, request_id)))
 
 
 def _sole_text(choice: Json) -> str | None:
-    """Returns the text of a choice whose delta has nothing else, or None."""
+    """Return the text of a choice whose delta has nothing else, or None."""
     delta = choice.get("delta")
     if choice.get("finish_reason") or type(delta) is not dict or len(delta) != 1:
         return None

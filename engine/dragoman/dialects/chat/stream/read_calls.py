@@ -166,14 +166,14 @@ class ToolCallAssembler:
         return call.arguments.add_all
 
     def _encode_arguments(self, arguments: Any) -> str:
-        """Returns the text of arguments that the server sent as an object."""
+        """Return the text of arguments that the server sent as an object."""
         if type(arguments) is not dict:
             raise UpstreamProtocolError("upstream sent tool arguments that are not a string")
         self._repaired("arguments were an object instead of text")
         return dumps(arguments).decode()
 
     def _find(self, position: int, fragment: Json, name: str, text: str) -> Call | None:
-        """Returns the call of a fragment: by `index`, else by id, else the last one at its position.
+        """Return the call of a fragment: by `index`, else by id, else the last one at its position.
 
         None for the repetition of a complete call.
         """
@@ -199,7 +199,7 @@ class ToolCallAssembler:
         return call
 
     def _unindexed(self, position: int, call_id: str) -> Any:
-        """Returns the key of a fragment without `index`, which some servers omit (chat §7.3)."""
+        """Return the key of a fragment without `index`, which some servers omit (chat §7.3)."""
         key = self._keys.get(position, position)
         known = self.calls.get(key)
         if call_id and known is not None and known.id and known.id != call_id:
@@ -208,7 +208,7 @@ class ToolCallAssembler:
         return key
 
     def _resolve_conflict(self, call: Call, key: Any, call_id: str, name: str, text: str) -> Call | None:
-        """Returns the call of a fragment that has a name, or another id than the call at its index.
+        """Return the call of a fragment that has a name, or another id than the call at its index.
 
         It is that call, another one, or None for the repetition of a complete call. Raises UpstreamProtocolError if
         more than one of these is possible.

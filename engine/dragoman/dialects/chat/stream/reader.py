@@ -423,7 +423,7 @@ class ChatReader(StreamReader):
 
 
 def _head_of(data: bytes) -> bytes:
-    """Returns the first bytes of a chunk up to its choices; nothing if they have more than plain members."""
+    """Return the first bytes of a chunk up to its choices; nothing if they have more than plain members."""
     end = data.find(b"[")
     head = data[:end]
     # Without escapes and other braces, the choices are a member of the chunk itself.

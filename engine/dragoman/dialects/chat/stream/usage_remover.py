@@ -42,7 +42,7 @@ class UsageRemover(Passthrough):
         """True if the last frame was removed, and the second half of its CR LF may follow."""
 
     def feed(self, data: bytes, /) -> bytes:
-        """Returns what `Passthrough.feed` returns, without the counts."""
+        """Return what `Passthrough.feed` returns, without the counts."""
         # First the form of nearly every chunk, by a search that takes a fifth of the time of the pattern.
         passed = super().feed(data).replace(self._usual, _END)
         if self._cut_in_line_end and passed:
@@ -59,11 +59,11 @@ class UsageRemover(Passthrough):
         return self._edit(passed) if _KEY in passed else passed
 
     def finish(self) -> bytes:
-        """Returns what `Passthrough.finish` returns, without the counts."""
+        """Return what `Passthrough.finish` returns, without the counts."""
         return self._edit(super().finish())
 
     def _edit(self, passed: bytes) -> bytes:
-        """Returns complete frames without the counts."""
+        """Return complete frames without the counts."""
         return FRAME.sub(self._edited, passed)
 
     def _edited(self, found: re.Match[bytes]) -> bytes:
@@ -75,7 +75,7 @@ class UsageRemover(Passthrough):
 
 
 def _without_counts(frame: bytes) -> bytes:
-    """Returns a frame without `usage: null`, b"" if it is the chunk with the counts, else the frame itself."""
+    """Return a frame without `usage: null`, b"" if it is the chunk with the counts, else the frame itself."""
     data = data_of(frame)
     try:
         chunk = loads(data)

@@ -130,7 +130,7 @@ class ChatWriter(StreamWriter):
             out[-1] = _with_keys(out[-1], stated)
 
     def _stated(self) -> bytes | None:
-        """Returns the tier that served and the moderation as JSON keys with a comma before each; None without any."""
+        """Return the tier that served and the moderation as JSON keys with a comma before each; None without any."""
         service, moderation = self.context.service, self.context.moderation
         stated = b""
         if service is not None and service.tier in TIERS:
@@ -163,7 +163,7 @@ class ChatWriter(StreamWriter):
         self._unwritten[event.index] = kind
 
     def _fields(self, event: BlockStart) -> tuple[bytes, ...]:
-        """Returns the delta's fields for a block's text. Empty if it is not written, which is recorded as a loss."""
+        """Return the delta's fields for a block's text. Empty if it is not written, which is recorded as a loss."""
         if event.kind == "text":
             return (b"content",)
         if event.kind == "refusal":
@@ -228,7 +228,7 @@ class ChatWriter(StreamWriter):
         out.append(before + literal + middle + literal + after if middle else before + literal + after)
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """Returns several texts of one block, encoded, or None if they must be written one by one."""
+        """Return several texts of one block, encoded, or None if they must be written one by one."""
         run = self._runs.get(event.index)
         if run is None:
             return None
@@ -285,7 +285,7 @@ class ChatWriter(StreamWriter):
         self._citations.append((event.index, event.citation))
 
     def _annotations(self) -> list[Json]:
-        """Returns the citations that Chat supports, with the span of their text in `content`."""
+        """Return the citations that Chat supports, with the span of their text in `content`."""
         written = []
         for index, citation in self._citations:
             span = self._spans.get(index)  # None if the block has no text
@@ -350,6 +350,6 @@ class ChatWriter(StreamWriter):
 
 
 def _with_keys(frame: Frame | bytes, keys: bytes) -> bytes:
-    """Returns the frame of a chunk with more keys at its end."""
+    """Return the frame of a chunk with more keys at its end."""
     assert isinstance(frame, bytes)
     return frame[:-3] + keys + b"}\n\n"

@@ -68,7 +68,7 @@ class ThinkingBuffer:
             self._text.append(text)
 
     def add_run(self, text: str, pieces: list[str]) -> bool:
-        """Append the texts of a run. Returns False, and appends none, if there is no room for all."""
+        """Append the texts of a run. Return False, and append none, if there is no room for all."""
         if not self._room.fits(len(text)):
             return False
         self._text.append(text)

@@ -197,7 +197,7 @@ class MessagesWriter(StreamWriter):
         self._deferred[event.index] = kind, []
 
     def _open_deferred(self, index: int, out: Frames) -> bytes:
-        """Write the start of a deferred block. Returns the prefix of its deltas, b"" if the block is not deferred."""
+        """Write the start of a deferred block. Return the prefix of its deltas, b"" if the block is not deferred."""
         deferred = self._deferred.pop(index, None)
         if deferred is None:
             return b""
@@ -215,7 +215,7 @@ class MessagesWriter(StreamWriter):
         return prefix
 
     def _open(self, index: int, block: Any, out: Frames) -> int:
-        """Write the start of a block. Returns the index that was written."""
+        """Write the start of a block. Return the index that was written."""
         own = self._count
         self._count = own + 1
         self._indexes[index] = own
@@ -351,12 +351,12 @@ class MessagesWriter(StreamWriter):
 
 @lru_cache(maxsize=256)
 def _empty_block(kind: BlockKind, index: int) -> bytes:
-    """Returns the frame that starts a block of text or reasoning."""
+    """Return the frame that starts a block of text or reasoning."""
     return _BLOCK_START % (index, dumps(_EMPTY[kind]))
 
 
 @lru_cache(maxsize=256)
 def _text_prefix(kind: BlockKind, index: int) -> bytes:
-    """Returns the frame of a block's deltas up to their text."""
+    """Return the frame of a block's deltas up to their text."""
     form, field = _DELTA[kind]
     return _TEXT_PREFIX % (index, form, field)

@@ -24,7 +24,7 @@ _PLAIN_TEXT: Final[Json] = {"type": "text"}
 
 
 def echoed_settings(body: Json) -> Json:
-    """Returns the settings of a valid request body. Values are shared with `body`; no value is null."""
+    """Return the settings of a valid request body. Values are shared with `body`; no value is null."""
     echo: Json = {key: value for key, value in body.items() if key in _REPEATED and value is not None}
     if "tools" in echo:
         echo["tools"] = _tools(echo["tools"])
@@ -40,7 +40,7 @@ def echoed_settings(body: Json) -> Json:
 
 
 def _tools(tools: list[Json]) -> list[Json]:
-    """Returns the tools, each function with all its keys. Most have them, so complete tools cost no call."""
+    """Return the tools, each function with all its keys. Most have them, so complete tools cost no call."""
     incomplete = [
         at
         for at, tool in enumerate(tools)

@@ -11,7 +11,7 @@ from dragoman.reasoning.envelope import Envelope
 
 
 def write_encrypted_content(origin: str, native: Json | None, own: Any, envelope: Envelope | None) -> str | None:
-    """Returns the `encrypted_content` of reasoning, or None without one that the client could send back.
+    """Return the `encrypted_content` of reasoning, or None without one that the client could send back.
 
     The encrypted content of this dialect (`own`) is passed on. Of another dialect the complete block (`native`) is
     wrapped in an envelope, because its signature alone could not be recognized later.
@@ -24,5 +24,5 @@ def write_encrypted_content(origin: str, native: Json | None, own: Any, envelope
 
 
 def loss_code(origin: str) -> LossCode:
-    """Returns the loss of proof of this origin. Unlike a signature, encrypted content is the reasoning itself."""
+    """Return the loss of proof of this origin. Unlike a signature, encrypted content is the reasoning itself."""
     return LossCode.REASONING_SIGNATURE if origin == "messages" else LossCode.REASONING_ENCRYPTED

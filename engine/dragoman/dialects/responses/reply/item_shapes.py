@@ -54,7 +54,7 @@ CUT_BUILT_IN: Final = "a call of a built-in tool was left out"
 
 
 def shape_of(kind: BlockKind, *, custom: bool = False, search: bool = False, summary: bool = False) -> ItemShape:
-    """Returns the shape of a block's item. `summary` is True if the knob `reasoning_surface` is `summary`."""
+    """Return the shape of a block's item. `summary` is True if the knob `reasoning_surface` is `summary`."""
     if kind == "text":
         return TEXT
     if kind == "tool":
@@ -93,7 +93,7 @@ class OutputItem:
         self.logprobs: list[Json] = []
 
     def part(self, text: Any) -> Json:
-        """Returns the item's one part."""
+        """Return the item's one part."""
         shape = self.shape
         part: Json = {"type": shape.part, shape.key: text}
         if shape is TEXT:
@@ -102,7 +102,7 @@ class OutputItem:
         return part
 
     def build(self, status: str, text: Any = None) -> Json:
-        """Returns the item. `text` may be None, and is an object for a tool search and for calls of built-in tools."""
+        """Return the item. `text` may be None, and is an object for a tool search and for calls of built-in tools."""
         shape = self.shape
         parts = [] if text is None else [self.part(text)]
         if shape.type == "message":
@@ -148,14 +148,14 @@ class ItemFactory:
         self._calls: set[str] = set()
 
     def new(self, shape: ItemShape) -> OutputItem:
-        """Returns the next item, which is not a call."""
+        """Return the next item, which is not a call."""
         prefix, index = shape.prefix, self._count
         number = self._minted[prefix] = self._minted.get(prefix, 0) + 1
         self._count = index + 1
         return OutputItem(shape, f"{prefix}{self._base}{number}", index)
 
     def new_call(self, shape: ItemShape, call_id: str, name: str, namespace: str | None) -> OutputItem:
-        """Returns the next item, a call. A missing or repeated call id is replaced: the SDK rejects duplicates."""
+        """Return the next item, a call. A missing or repeated call id is replaced: the SDK rejects duplicates."""
         item = self.new(shape)
         fitted = sanitize_call_id(call_id or f"{self._base}:{item.index}", _LONGEST_CALL_ID)
         if fitted in self._calls:
@@ -168,14 +168,14 @@ class ItemFactory:
 
 
 def image_data(payload: Any) -> str | None:
-    """Returns the base64 of a picture that the model made; None if it is not a data URL, which the item cannot hold."""
+    """Return the base64 of a picture that the model made; None if it is not a data URL, which the item cannot hold."""
     url = payload["image_url"]["url"]
     head, comma, data = url.partition(",")
     return data if comma and head[:5].lower() == "data:" and head.lower().endswith(";base64") else None
 
 
 def complete_arguments(shape: ItemShape, text: str, complete: bool) -> tuple[str, Any, bool]:
-    """Returns a finished call's text, the item's arguments, and whether the call is complete.
+    """Return a finished call's text, the item's arguments, and whether the call is complete.
 
     Agents run every call that is complete, so its arguments must be a JSON object; empty ones become `{}`.
     """

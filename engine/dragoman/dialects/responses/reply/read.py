@@ -40,7 +40,7 @@ from dragoman.wire.json_codec import dumps, loads
 
 
 def read_reply(body: Any, context: ReplyContext) -> Reply:
-    """Returns the canonical reply. Items of unknown type are dropped, with a loss.
+    """Return the canonical reply. Items of unknown type are dropped, with a loss.
 
     Raises `UpstreamStatusError` for a response that failed or was cancelled, `UpstreamProtocolError` for an unfinished
     or invalid one.
@@ -77,7 +77,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
 
 
 def read_snapshot(data: bytes) -> bytes | None:
-    """Returns the response in a stream's last event as JSON, or None if it has no output: some servers leave it out."""
+    """Return the response in a stream's last event as JSON, or None if it has no output: some servers leave it out."""
     event = loads(data)
     response = event.get("response") if type(event) is dict else None
     if type(response) is not dict or not response.get("output"):
@@ -86,7 +86,7 @@ def read_snapshot(data: bytes) -> bytes | None:
 
 
 def read_status(response: Json, terminal: str | None = None) -> str | None:
-    """Returns the status of a finished response, or None if neither it nor `terminal` has a known one.
+    """Return the status of a finished response, or None if neither it nor `terminal` has a known one.
 
     `terminal` is the status that a stream's terminal event means. Raises `UpstreamStatusError` if the response failed
     or was cancelled, `UpstreamProtocolError` if it is not finished.
@@ -217,5 +217,5 @@ def _check_calls(parts: list[Part], cut: list[int], context: ReplyContext) -> No
 
 
 def cut_call_error(name: str) -> UpstreamProtocolError:
-    """Returns the error of a call that was cut off in a complete reply."""
+    """Return the error of a call that was cut off in a complete reply."""
     return UpstreamProtocolError(f"upstream completed the reply although its call of {name!r} is incomplete")

@@ -74,7 +74,7 @@ _REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content
 
 
 def item_kind(item: Json, context: ReplyContext) -> ItemKind:
-    """Returns the kind of an item. Raises UpstreamProtocolError for a call of a tool that the client cannot run."""
+    """Return the kind of an item. Raises UpstreamProtocolError for a call of a tool that the client cannot run."""
     kind = item.get("type")
     if type(kind) is not str:
         return "unknown"
@@ -106,13 +106,13 @@ def check_role(item: Json) -> None:
 
 
 def part_kind(raw: Any) -> tuple[BlockKind, str] | None:
-    """Returns the block kind and text field of a part, or None if its type is unknown."""
+    """Return the block kind and text field of a part, or None if its type is unknown."""
     kind = raw.get("type") if type(raw) is dict else None
     return PARTS.get(kind) if type(kind) is str else None
 
 
 def read_citations(part: Json, at: Path, losses: Losses, after: int = 0) -> list[Citation]:
-    """Returns the citations of a text part, without the first `after` ones, which were read before."""
+    """Return the citations of a text part, without the first `after` ones, which were read before."""
     annotations = part.get("annotations")
     if type(annotations) is not list:
         if annotations:
@@ -128,7 +128,7 @@ def read_citations(part: Json, at: Path, losses: Losses, after: int = 0) -> list
 
 
 def read_logprobs(holder: Json, context: ReplyContext) -> list[Json]:
-    """Returns the log probabilities of a text, if the client requested them."""
+    """Return the log probabilities of a text, if the client requested them."""
     if not (logprobs := holder.get("logprobs")):
         return []
     tokens = known_tokens(logprobs, "output.content.logprobs", context)
@@ -140,7 +140,7 @@ def read_logprobs(holder: Json, context: ReplyContext) -> list[Json]:
 
 
 def reasoning_texts(item: Json) -> tuple[list[str], list[str]]:
-    """Returns the texts of a reasoning item's `content` and of its `summary`, one per part."""
+    """Return the texts of a reasoning item's `content` and of its `summary`, one per part."""
     return _texts(item.get("content")), _texts(item.get("summary"))
 
 
@@ -152,7 +152,7 @@ def _texts(parts: Any) -> list[str]:
 
 
 def join_paragraphs(texts: list[str]) -> str:
-    """Returns the parts of one reasoning item as one text, separated by blank lines.
+    """Return the parts of one reasoning item as one text, separated by blank lines.
 
     Empty parts at either end are left out, as they are in a stream.
     """
@@ -161,7 +161,7 @@ def join_paragraphs(texts: list[str]) -> str:
 
 
 def read_encrypted_content(item: Json, context: ReplyContext) -> tuple[str | None, Json | None]:
-    """Returns the `encrypted_content` of a finished reasoning item, and the item as a later request must contain it.
+    """Return the `encrypted_content` of a finished reasoning item, and the item as a later request must contain it.
 
     There is no item if the client cannot keep it. A server without encrypted reasoning expects the plain item
     (mapping §5.2). `summary` is required there even when empty; `status` and nulls are rejected (responses §4).
@@ -180,7 +180,7 @@ def read_encrypted_content(item: Json, context: ReplyContext) -> tuple[str | Non
 
 
 def call_name(item: Json) -> str:
-    """Returns the upstream's name of the called tool, "" if it is missing."""
+    """Return the upstream's name of the called tool, "" if it is missing."""
     kind = item.get("type")
     if kind == "tool_search_call":
         return TOOL_SEARCH
@@ -191,13 +191,13 @@ def call_name(item: Json) -> str:
 
 
 def namespace_of(item: Json) -> str | None:
-    """Returns the namespace of the called tool."""
+    """Return the namespace of the called tool."""
     namespace = item.get("namespace")
     return namespace if type(namespace) is str and namespace else None
 
 
 def call_text(holder: Json, key: str) -> str:
-    """Returns the arguments of a call as text, "" if they are missing.
+    """Return the arguments of a call as text, "" if they are missing.
 
     The arguments of tool searches and built-in tools are an object, and some servers send those of functions as an
     object too. Raises UpstreamProtocolError for any other type.

@@ -85,7 +85,7 @@ _ENCODED_MAX: Final = 256
 
 
 def _encoded_settings(echo: Json, store: bool) -> bytes:
-    """Returns the keys between `output` and `usage` of the object for numeric settings, as JSON without braces."""
+    """Return the keys between `output` and `usage` of the object for numeric settings, as JSON without braces."""
     key = dumps(echo) + b"s" * store
     encoded = _ENCODED.get(key)
     if encoded is None:
@@ -99,7 +99,7 @@ def _encoded_settings(echo: Json, store: bool) -> bytes:
 
 
 def stored_id(request_id: str) -> str:
-    """Returns the id of a stored response, which must be unique and not be guessed, whatever ids the upstream has.
+    """Return the id of a stored response, which must be unique and not be guessed, whatever ids the upstream has.
 
     It is that of the gateway's request, `req_…`, in the form of a response's.
     """
@@ -125,7 +125,7 @@ class ResponseObject:
         """
 
     def started(self) -> Json:
-        """Returns the object while the reply is in progress.
+        """Return the object while the reply is in progress.
 
         It is built again at the end: keeping it would cost a kilobyte per open stream.
         """
@@ -143,12 +143,12 @@ class ResponseObject:
         return response
 
     def _served_tier(self) -> str | None:
-        """Returns the tier that the upstream stated, None without one that the API has."""
+        """Return the tier that the upstream stated, None without one that the API has."""
         service = self._context.service
         return service.tier if service is not None and service.tier in TIERS else None
 
     def started_json(self) -> bytes:
-        """Returns the JSON of `started()`."""
+        """Return the JSON of `started()`."""
         context = self._context
         stored = context.stored
         if (stored is not None and stored.fields != _STORED) or not _NUMERIC.issuperset(context.echo):
@@ -158,7 +158,7 @@ class ResponseObject:
         return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null", self._tier_json())
 
     def ended_json(self, status: str, output: bytes, *, usage: Json | None, reason: str | None) -> bytes:
-        """Returns the JSON of `ended()` without an error. `output` is the JSON of the items, without brackets."""
+        """Return the JSON of `ended()` without an error. `output` is the JSON of the items, without brackets."""
         if status != "completed" or not self._settings or self._context.moderation is not None:
             return dumps(self.ended(status, Fragment(b"[%b]" % output), usage=usage, reason=reason))
         clock = self._context.clock
@@ -185,7 +185,7 @@ class ResponseObject:
         reason: str | None = None,
         error: Json | None = None,
     ) -> Json:
-        """Returns the finished object. `reason` belongs to the status `incomplete`, `error` to `failed`."""
+        """Return the finished object. `reason` belongs to the status `incomplete`, `error` to `failed`."""
         response, clock = self.started(), self._context.clock
         if status == "completed" and clock is not None:
             response["completed_at"] = int(clock())

@@ -11,7 +11,7 @@ _END: Final = b"\n\n"
 
 
 def unstored(data: bytes) -> bytes:
-    """Returns a Response object, or the end of a stream with its terminal event, with `store: false`.
+    """Return a Response object, or the end of a stream with its terminal event, with `store: false`.
 
     A line break within JSON is always escaped, so the last `data:` line is that of the terminal event.
     """

@@ -31,7 +31,7 @@ from dragoman.tools.built_in_tools import read_action
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> Json:
-    """Returns the Response object. One canonical part becomes one item, as in a stream."""
+    """Return the Response object. One canonical part becomes one item, as in a stream."""
     snapshot = ResponseObject(context, reply.id, reply.model, reply.created)
     writer = _Output(context, ItemFactory(snapshot.base, context.plain_calls))
     if context.stored is not None and context.stored.compaction:

@@ -74,13 +74,13 @@ class PartState:
             out.append(Delta(self.block, text))
 
     def record_run(self, text: str, pieces: list[str]) -> bool:
-        """Record fragments that were emitted as a run. Returns True: a text has no limit of its own."""
+        """Record fragments that were emitted as a run. Return True: a text has no limit of its own."""
         self.length += len(text)
         self.last_delta = pieces[-1]
         return True
 
     def missing(self, text: str) -> str | None:
-        """Returns the rest of the complete `text` that was not emitted yet, or None if the texts differ.
+        """Return the rest of the complete `text` that was not emitted yet, or None if the texts differ.
 
         Half of a surrogate pair counts as one character here, so a text may seem longer than it is, never shorter.
         """
@@ -141,7 +141,7 @@ class ItemState:
         return ("output", self.key)
 
     def part_numbers(self, size: int) -> Sequence[int]:
-        """Returns the numbers of the `size` parts of the finished item: its parts are matched with those in order.
+        """Return the numbers of the `size` parts of the finished item: its parts are matched with those in order.
 
         They are their places, except with servers that skip numbers: Bedrock's Mantle sends part 1 alone.
         """
@@ -151,7 +151,7 @@ class ItemState:
         return [*streamed[:size], *range(streamed[-1] + 1, streamed[-1] + 1 + size - len(streamed))]
 
     def find_repeated(self, kind: BlockKind, text: Any) -> PartState | None:
-        """Returns the open part of this kind that has received exactly `text`, if there is just one."""
+        """Return the open part of this kind that has received exactly `text`, if there is just one."""
         found = [
             part
             for part in self.parts.values()
@@ -208,7 +208,7 @@ class ItemTable:
         self.context.losses.add_once(LossCode.REPLY_REPAIRED, at, what)
 
     def find(self, event: Json) -> ItemState | None:
-        """Returns the item of an event, or None if it is new.
+        """Return the item of an event, or None if it is new.
 
         Some servers leave out `output_index`; then the item is found by `item_id`.
         """
@@ -223,7 +223,7 @@ class ItemTable:
         return next((item for item in self.items.values() if item.id == item_id), None)
 
     def open_part(self, event: Json, kind: BlockKind) -> PartState | None:
-        """Returns the open part of this kind at the indexes of an event, or None if there is no such part."""
+        """Return the open part of this kind at the indexes of an event, or None if there is no such part."""
         key, number = event.get("output_index"), event.get("content_index")
         item = self.items.get(key) if type(key) is int else None
         part = item.parts.get(number) if item is not None and type(number) is int else None
@@ -235,7 +235,7 @@ class ItemTable:
         return self.add(self.new_key(event), {"type": kind, "id": event.get("item_id")}, out)
 
     def new_key(self, event: Json) -> int:
-        """Returns the `output_index` of a new item, or the next free one if the event has none."""
+        """Return the `output_index` of a new item, or the next free one if the event has none."""
         key = event.get("output_index")
         return key if type(key) is int else max(self.items, default=-1) + 1
 
@@ -276,7 +276,7 @@ class ItemTable:
         return item
 
     def start_block(self, key: Hashable, kind: BlockKind, out: list[Event]) -> int:
-        """Returns the index of a new block. The call before it is ended if it is complete."""
+        """Return the index of a new block. The call before it is ended if it is complete."""
         if self.calls is not None:
             self.calls.early_ends.before_start(out)
         return self.blocks.start(key, kind)
@@ -312,7 +312,7 @@ class ItemTable:
             out.append(Delta(item.block, received))
 
     def run_callback(self, delta: Delta) -> RunCallback | None:
-        """Returns the callback that records further fragments of the text that this delta continued.
+        """Return the callback that records further fragments of the text that this delta continued.
 
         None if it is not certain which part or call that is.
         """
@@ -350,17 +350,17 @@ class ItemTable:
 
 
 def wrong_type(event: Json, key: str) -> UpstreamProtocolError:
-    """Returns the error of an event with a field that is absent or has another type than it must have."""
+    """Return the error of an event with a field that is absent or has another type than it must have."""
     return UpstreamProtocolError(f"upstream sent {event.get('type')} whose {key} is {kind_of(event.get(key))}")
 
 
 def part_path(event: Json) -> Path:
-    """Returns the path in the reply of the part that an event is about, as far as its indexes are given."""
+    """Return the path in the reply of the part that an event is about, as far as its indexes are given."""
     key = event.get("output_index")
     return ("output", key if type(key) is int else 0, "content", part_number(event, "content_index"))
 
 
 def part_number(event: Json, key: str) -> int:
-    """Returns the index of a part in its item, 0 if the event has none."""
+    """Return the index of a part in its item, 0 if the event has none."""
     value = event.get(key)
     return value if type(value) is int and value >= 0 else 0

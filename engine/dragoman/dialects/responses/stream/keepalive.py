@@ -8,10 +8,10 @@ from __future__ import annotations
 
 
 def keepalive_payload(number: int) -> bytes:
-    """Returns the event as JSON. `number` is its sequence number."""
+    """Return the event as JSON. `number` is its sequence number."""
     return b'{"type":"keepalive","sequence_number":%d}' % number
 
 
 def keepalive_frame(number: int) -> bytes:
-    """Returns the event as an encoded frame."""
+    """Return the event as an encoded frame."""
     return b"event: keepalive\ndata: %b\n\n" % keepalive_payload(number)

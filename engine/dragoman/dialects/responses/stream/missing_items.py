@@ -29,7 +29,7 @@ class MissingItem(NamedTuple):
 
 
 def item_identity(item: object) -> str | None:
-    """Returns what an item is known by in all events: the id of its call, else its own; None without both."""
+    """Return what an item is known by in all events: the id of its call, else its own; None without both."""
     if type(item) is not dict:
         return None
     identity = item.get("call_id") or item.get("id")
@@ -37,7 +37,7 @@ def item_identity(item: object) -> str | None:
 
 
 def find_missing(started: Mapping[int, object], done: Mapping[int, object], output: object) -> list[MissingItem]:
-    """Returns the items of the last snapshot that are whole, and were not done.
+    """Return the items of the last snapshot that are whole, and were not done.
 
     Args:
         started: index → type of the items that were added and not done.
@@ -65,7 +65,7 @@ def find_missing(started: Mapping[int, object], done: Mapping[int, object], outp
 
 
 def missing_frames(missing: list[MissingItem], number: int) -> tuple[list[bytes], int]:
-    """Returns the events that end the missing items, from sequence number `number` on, and the number after them."""
+    """Return the events that end the missing items, from sequence number `number` on, and the number after them."""
     frames = []
     for place, item, announced in missing:
         steps = ("done",) if announced else ("added", "done")

@@ -177,11 +177,11 @@ class ResponsesObserver(Observer):
             self._last = number if type(number) is int else self._last + 1
 
     def is_own_error(self, payload: Json, event: str) -> bool:
-        """Returns whether this is the `error` event of a response that has begun: `response.failed` can follow it."""
+        """Return whether this is the `error` event of a response that has begun: `response.failed` can follow it."""
         return payload.get("type") == "error" and self._echo is not None
 
     def response_id(self) -> str | None:
-        """Returns the id in the first snapshot."""
+        """Return the id in the first snapshot."""
         return self._id
 
     def on_template(self, count: int, number: int) -> None:
@@ -274,7 +274,7 @@ class ResponsesObserver(Observer):
         self.repair = "an item ended without output_item.done"
 
     def heartbeat(self) -> bytes:
-        """Returns a comment, or the event for clients that count events only. It repeats the last number."""
+        """Return a comment, or the event for clients that count events only. It repeats the last number."""
         return keepalive_frame(max(self._last, 0)) if self.knobs.heartbeats == "event" else COMMENT
 
     def instead_of_comment(self) -> bytes | None:
@@ -282,7 +282,7 @@ class ResponsesObserver(Observer):
         return self.heartbeat() if self.knobs.heartbeats == "event" else None
 
     def opening(self, request_id: str | None = None) -> bytes:
-        """Returns the `response.created` that the SDK needs before an error, if nothing was forwarded."""
+        """Return the `response.created` that the SDK needs before an error, if nothing was forwarded."""
         if self._echo is not None:
             return b""
         self._last = 0
@@ -307,7 +307,7 @@ class ResponsesObserver(Observer):
         self._echo = bytes(memoryview(self._echo)) if len(self._echo) <= _ECHO_MAX else b""
 
     def error_frame(self, failure: Failure, request_id: str | None = None) -> Frame:
-        """Returns a `response.failed` with the next sequence number, the first snapshot and the finished items."""
+        """Return a `response.failed` with the next sequence number, the first snapshot and the finished items."""
         self._last += 1
         error = response_error(failure, self.knobs)
         snapshot = ResponseObject(ReplyContext("", request_id=request_id or ""), "", "", None)

@@ -12,7 +12,7 @@ _REPEATED: Final = b'{"type":"response.in_progress","sequence_number":1,"respons
 
 
 def response_of(created: bytes) -> bytes | None:
-    """Returns the end of a `response.created` that was read, from within its response on. None if it has another form.
+    """Return the end of a `response.created` that was read, from within its response on. None if it has another form.
 
     The form is that of most servers: type, number, response.
     """

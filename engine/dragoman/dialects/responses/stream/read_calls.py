@@ -105,7 +105,7 @@ def _emit_missing(table: ItemTable, item: ItemState, holder: Json, out: list[Eve
 
 
 def missing_arguments(item: ItemState, text: str) -> str:
-    """Returns the rest of the complete arguments that was not received yet.
+    """Return the rest of the complete arguments that was not received yet.
 
     Raises UpstreamProtocolError if they contradict what was received. The same JSON in another format does not.
     """

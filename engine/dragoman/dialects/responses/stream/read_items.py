@@ -178,7 +178,7 @@ def _find_unfinished(table: ItemTable, item_id: object) -> ItemState | None:
 
 
 def _find_streamed(streamed: Iterable[ItemState], raw: Json, here: ItemState | None) -> ItemState | None:
-    """Returns the item with the id of a raw item, else the one of its call, else the one at its position (`here`)."""
+    """Return the item with the id of a raw item, else the one of its call, else the one at its position (`here`)."""
     by_id = {item.id: item for item in streamed if type(item.id) is str}
     by_call_id = {item.call_id: item for item in streamed if type(item.call_id) is str}
     # Some servers send other ids in each event.

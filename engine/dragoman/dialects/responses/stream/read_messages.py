@@ -146,7 +146,7 @@ def _is_closed(table: ItemTable, event: Json, kind: BlockKind) -> bool:
 
 
 def _find_repeated(table: ItemTable, event: Json, kind: BlockKind, text: object) -> PartState | None:
-    """Returns the part that a `.done` event repeats under a number that no part has."""
+    """Return the part that a `.done` event repeats under a number that no part has."""
     item = table.find(event)
     if item is None or part_number(event, "content_index") in item.parts:
         return None
@@ -154,7 +154,7 @@ def _find_repeated(table: ItemTable, event: Json, kind: BlockKind, text: object)
 
 
 def _find_open_part(table: ItemTable, event: Json, kind: BlockKind, out: list[Event]) -> PartState | None:
-    """Returns the open part that an event belongs to, started now if need be, or None if the part is dropped."""
+    """Return the open part that an event belongs to, started now if need be, or None if the part is dropped."""
     item = table.find(event) or table.add_unannounced(event, "message", out)
     if item.kind == "unknown":
         return None

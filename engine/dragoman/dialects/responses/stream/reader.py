@@ -143,7 +143,7 @@ class ResponsesReader(StreamReader):
         return self._table.run_callback(delta)
 
     def read_eof(self, out: list[Event]) -> None:
-        """Raises StreamTruncated: only a terminal event ends the stream."""
+        """Raise StreamTruncated: only a terminal event ends the stream."""
         raise StreamTruncated
 
     def _move(self, name: str) -> None:

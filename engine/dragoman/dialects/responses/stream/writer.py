@@ -112,7 +112,7 @@ class ResponsesWriter(StreamWriter):
             self._write_delta(event.index, block, text, out)
 
     def deltas(self, event: TextRun) -> bytes | None:
-        """Returns the encoded frames of a run of fragments, or None if they need more than the item's format."""
+        """Return the encoded frames of a run of fragments, or None if they need more than the item's format."""
         block = self._open.get(event.index)
         text, literals = event.text, event.encoded
         if block is None or not (frame := block.direct_frame) or len(text) > self._room:

@@ -85,23 +85,23 @@ class WrittenItem:
             self.direct_frame = self.delta_frame
 
     def text(self) -> str | None:
-        """Returns the text so far, or None if there is no part and no text."""
+        """Return the text so far, or None if there is no part and no text."""
         text = self.buffer.getvalue()
         return text if text or self.part_added else None
 
     def part_event(self, suffix: str) -> str:
-        """Returns the name of an event of its part; `suffix` is `added` or `done`."""
+        """Return the name of an event of its part; `suffix` is `added` or `done`."""
         return f"response.{'reasoning_summary' if self.item.shape.part_list == 'summary' else 'content'}_part.{suffix}"
 
     # --- the frames of a usual text item -------------------------------------------------------------------------
 
     def text_added(self, sequence: int) -> bytes:
-        """Returns the two frames that announce a text item and its part; the first has this sequence number."""
+        """Return the two frames that announce a text item and its part; the first has this sequence number."""
         item_id, index, address = self.id_literal, self.item.index, self.address
         return _TEXT_ADDED % (sequence, index, item_id, sequence + 1, address)
 
     def text_done(self, sequence: int, text: str) -> tuple[bytes, bytes]:
-        """Returns a complete text item's three last frames and its JSON; the first has this sequence number.
+        """Return a complete text item's three last frames and its JSON; the first has this sequence number.
 
         It has neither citations nor log probabilities.
         """
@@ -114,15 +114,15 @@ class WrittenItem:
     # --- the bodies of its events, without type and sequence number -----------------------------------------------
 
     def item_body(self, encoded: bytes) -> bytes:
-        """Returns the body of `output_item.added` and `.done`."""
+        """Return the body of `output_item.added` and `.done`."""
         return b'"output_index":%d,"item":%b' % (self.item.index, encoded)
 
     def part_body(self, text: Any) -> bytes:
-        """Returns the body of an event of its part."""
+        """Return the body of an event of its part."""
         return b'%b,"part":%b' % (self.address, dumps(self.item.part(text)))
 
     def text_body(self, literal: bytes) -> bytes:
-        """Returns the body of the `.done` event of its text or arguments, whose JSON is `literal`."""
+        """Return the body of the `.done` event of its text or arguments, whose JSON is `literal`."""
         item, shape = self.item, self.item.shape
         if shape is TEXT:
             return b'%b,"text":%b,"logprobs":%b' % (self.address, literal, dumps(item.logprobs))
@@ -169,7 +169,7 @@ class WrittenOutput:
         return written
 
     def hold_call(self, shape: ItemShape, call_id: str, name: str) -> WrittenItem:
-        """Returns a call that is not an item yet; `add_call` adds it once it is complete."""
+        """Return a call that is not an item yet; `add_call` adds it once it is complete."""
         self.has_content = True
         item = OutputItem(shape, "", -1)
         item.call_id, item.name = call_id, name
@@ -185,7 +185,7 @@ class WrittenOutput:
         return encoded
 
     def items(self) -> bytes:
-        """Returns the JSON of all items, without the brackets around them; those still open are incomplete."""
+        """Return the JSON of all items, without the brackets around them; those still open are incomplete."""
         return b",".join([entry if isinstance(entry, bytes) else _incomplete(entry) for entry in self._entries])
 
 

@@ -32,7 +32,7 @@ class OutputItems:
     def add(self, event: str, data: bytes) -> bool:
         """Process one event of the stream: its SSE event name, "" if it has none, and its data.
 
-        Returns True for the event that makes the response `complete`.
+        Return True for the event that makes the response `complete`.
         """
         if event not in _READ or self.complete:
             return False
