@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Knobs, direction
 from dragoman.dialects.shared import streamed_arguments as module
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.limits import Limits
 from oracles.grammar import messages, responses
 from support.accumulators import Block, by_index, by_last_block, by_open_block
@@ -84,7 +84,7 @@ def test_a_whole_call_is_done_when_the_next_block_starts(upstream: str, data: st
 @given(st.data())
 def test_arguments_are_whole_when_they_are_one_object(data: st.DataObject) -> None:
     text = data.draw(st.one_of(arguments(), st.text('{}[]":,\\a1 \n', max_size=12)))
-    found = Arguments(Room(Limits()))
+    found = Arguments(ReplyBudget(Limits()))
     said = ""
     for piece in data.draw(fragments(text)):
         found.add(piece)
@@ -100,7 +100,7 @@ def test_arguments_are_whole_when_they_are_one_object(data: st.DataObject) -> No
 @example('{"a":"}"}')
 @given(arguments())
 def test_arguments_are_whole_at_their_last_brace_and_not_before(text: str) -> None:
-    found = Arguments(Room(Limits()))
+    found = Arguments(ReplyBudget(Limits()))
     for at, char in enumerate(text.rstrip()):
         assert not found.is_whole(), text[:at]
         found.add(char)
@@ -127,7 +127,7 @@ def test_the_look_at_arguments_is_linear_in_them(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "loads", loads)
     for count in (1000, 4000):
         parsed.clear()
-        found = Arguments(Room(Limits()))
+        found = Arguments(ReplyBudget(Limits()))
         found.add('{"a":[')
         for _ in range(count):
             found.add('{"b":"}\\""},')

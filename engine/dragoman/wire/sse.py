@@ -8,7 +8,8 @@ A broken limit is not an exception but a last frame with a `fault`, so that the 
 whatever the split, the same frames come out. A line that may be the rest of a damaged field is a fault too: the grammar
 would ignore it, and a `data` line with one damaged byte would be lost without a trace.
 
-A body that begins with JSON is no event stream, whatever its content type: it comes out as one `Document` at its end.
+A body that begins with JSON is no event stream, whatever its content type: it comes out as one `DocumentFrame` at its
+end.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class OddFrame(Frame):
 Fed = TypeVar("Fed")
 
 
-class Document(Frame):
+class DocumentFrame(Frame):
     """A body that is one JSON document instead of an event stream: its text is `data`."""
 
     __slots__ = ()
@@ -323,7 +324,7 @@ class Parser:
         """The source ended: what was complete but for its last line end or blank line, or the document."""
         if self._document is not None and not self.done:
             self.done = True
-            return [Document("", bytes(self._document))]
+            return [DocumentFrame("", bytes(self._document))]
         frames: list[Frame] = []
         if self._opening:
             self._partial += self._opening

@@ -53,6 +53,8 @@ _SEARCHES: Final = frozenset(("web_search_requests",))
 _STOP_DETAILS: Final = frozenset(("type", "category", "explanation"))
 STOP: Final = frozenset(("stop_reason", "stop_sequence", "stop_details"))
 """The keys of the delta of a `message_delta`."""
+TEXT_KEYS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""Type of a delta → the key of its text."""
 BLOCKS: Final = {
     "text": frozenset(("type", "text", "citations")),
     "thinking": frozenset(("type", "thinking", "signature")),

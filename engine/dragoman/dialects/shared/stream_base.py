@@ -43,7 +43,7 @@ from dragoman.stages.null_arguments import NullTrimmer
 from dragoman.wire.delta_template import TemplateCache, VaryingKeys
 from dragoman.wire.frame_scanner import next_frame, parse_frame, with_line_feeds, without_empty_lines
 from dragoman.wire.json_codec import loads, loads_exact
-from dragoman.wire.sse import CR, LF, Document, Frame, FrameBatch, is_blank
+from dragoman.wire.sse import CR, LF, DocumentFrame, Frame, FrameBatch, is_blank
 
 RunCallback = Callable[[str, list[str]], bool]
 """Records more texts of a block: all together, and each. Returns False, and records nothing, if they exceed a limit."""
@@ -123,7 +123,7 @@ class StreamReader:
                 if frame.fault is not None:
                     raise frame.fault
                 out.append(Ping())
-            elif type(frame) is Document:
+            elif type(frame) is DocumentFrame:
                 self._read_document(frame.data, out)
             elif frame.bare or frame.event == "error":
                 self._read_error(frame, out)

@@ -12,7 +12,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 
 
-class Room:
+class ReplyBudget:
     """The size budget that all calls of a reply share (`limits.tool_arguments`), as they are kept until it ends."""
 
     __slots__ = ("_left", "_limit")
@@ -37,11 +37,11 @@ class Room:
 class Arguments:
     """The arguments of a call that have arrived, kept for `check` and `is_whole`."""
 
-    __slots__ = ("_braced", "_depth", "_escaping", "_inside", "_pieces", "_room", "_scanned", "_verdict", "name")
+    __slots__ = ("_braced", "_budget", "_depth", "_escaping", "_inside", "_pieces", "_scanned", "_verdict", "name")
 
-    def __init__(self, room: Room, name: str = "") -> None:
+    def __init__(self, budget: ReplyBudget, name: str = "") -> None:
         self.name = name
-        self._room = room
+        self._budget = budget
         self._pieces: list[str] = []
         # The state of the scan of `is_whole`.
         self._scanned = 0
@@ -62,12 +62,12 @@ class Arguments:
 
     def add(self, text: str) -> None:
         """Add a fragment. Raises LimitExceeded."""
-        self._room.take(len(text))
+        self._budget.take(len(text))
         self._pieces.append(text)
 
     def add_all(self, text: str, pieces: list[str]) -> bool:
         """Add the text of several fragments. Return False, and add nothing, if that would exceed the limit."""
-        if not self._room.fits(len(text)):
+        if not self._budget.fits(len(text)):
             return False
         self._pieces.append(text)
         return True

@@ -26,7 +26,7 @@ _FURTHER = 256
 _ZEROS = re.compile(rb"\0*")
 
 
-class Decompressor:
+class ReplyDecompressor:
     """Decompresses one body: gzip with any number of members, or deflate with or without zlib's wrapper."""
 
     __slots__ = ("_input", "_name", "_stream")
@@ -83,7 +83,7 @@ class Decompressor:
         return zlib.decompressobj(zlib.MAX_WBITS if first & 15 == zlib.DEFLATED else -zlib.MAX_WBITS)
 
 
-def decompressor(encoding: str) -> Decompressor | None:
+def decompressor(encoding: str) -> ReplyDecompressor | None:
     """Return the decompressor for a `content-encoding`, or None if the body is not compressed.
 
     Raises UpstreamProtocolError for any other encoding.
@@ -92,9 +92,9 @@ def decompressor(encoding: str) -> Decompressor | None:
     if name in ("", "identity"):
         return None
     if name in ("gzip", "x-gzip"):
-        return Decompressor("gzip")
+        return ReplyDecompressor("gzip")
     if name == "deflate":
-        return Decompressor("deflate")
+        return ReplyDecompressor("deflate")
     shown = name[:40] if name.isascii() and name.isprintable() else "unknown"
     raise UpstreamProtocolError(
         f"the upstream's reply is in the content-encoding {shown!r}, which it was not asked for; "

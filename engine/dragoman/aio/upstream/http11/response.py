@@ -13,7 +13,7 @@ from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end, slices
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.upstream.http11.connection import Connection
-from dragoman.aio.upstream.http11.decompress import PIECE, Decompressor, decompressor
+from dragoman.aio.upstream.http11.decompress import PIECE, ReplyDecompressor, decompressor
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.aio.upstream.interface import CloseOnExit
 from dragoman.errors import LimitExceeded, StreamTruncated
@@ -79,7 +79,7 @@ class Http11Response(CloseOnExit):
         return self._received(sliced) if self._encoding is None else self._decompressed(self._encoding, sliced)
 
     async def _decompressed(self, encoding: str, sliced: bool) -> AsyncGenerator[bytes, None]:
-        expander: Decompressor | None = decompressor(encoding)
+        expander: ReplyDecompressor | None = decompressor(encoding)
         cost = 0
         async with aclosing(self._received(sliced)) as received:
             async for data in received:

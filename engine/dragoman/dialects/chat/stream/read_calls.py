@@ -18,7 +18,7 @@ from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -36,7 +36,7 @@ class Call:
 
     __slots__ = ("arguments", "block", "custom", "extra", "id", "name", "pending", "plain", "written_id")
 
-    def __init__(self, budget: Room) -> None:
+    def __init__(self, budget: ReplyBudget) -> None:
         self.block: int | None = None
         self.id = ""
         self.name = ""

@@ -19,7 +19,7 @@ from dragoman.dialects.chat.stream.phases import Phase
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.stream_base import RunCallback, ignore_run
-from dragoman.dialects.shared.streamed_arguments import Room
+from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -51,7 +51,7 @@ class TextAssembler:
         self.blocks = BlockMap(context.limits)
         self.early_ends: EarlyEnds | None = None
         """Ends the calls of the stream early; None if it has none."""
-        self.budget = Room(context.limits)
+        self.budget = ReplyBudget(context.limits)
         """Characters that may be kept until the end of the stream."""
         self.kind: BlockKind | None = None
         """Kind of the open block, None without one."""

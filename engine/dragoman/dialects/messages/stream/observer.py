@@ -7,14 +7,13 @@ from dragoman.dialects import Dialect
 from dragoman.dialects.errors.fields import reports_error
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.messages.errors import write_error_frame
-from dragoman.dialects.messages.reply_fields import note_message
+from dragoman.dialects.messages.reply_fields import TEXT_KEYS, note_message
 from dragoman.dialects.messages.stop_and_usage import read_stop, read_usage
 from dragoman.errors import Failure, StreamTruncated
 from dragoman.stages.observer import Observer
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 
-_TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _STOP = Frame("message_stop", b'{"type":"message_stop"}')
 
 
@@ -100,7 +99,7 @@ class MessagesObserver(Observer):
     def _delta(self, index: int | None, delta: object, *, sole: bool) -> None:
         """Observe a delta. With `sole`, its text is the only effect of the event."""
         self.progressed = True
-        text = delta.get(_TEXT_KEY.get(str(delta.get("type")), "")) if type(delta) is dict else None
+        text = delta.get(TEXT_KEYS.get(str(delta.get("type")), "")) if type(delta) is dict else None
         self._count_text(text)
         if index not in self._open:
             self.violation("a delta of a block that is not open")

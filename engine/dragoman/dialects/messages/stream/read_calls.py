@@ -8,7 +8,7 @@ from dragoman.canonical.events import BlockEnd, BlockStart, Delta, Event
 from dragoman.canonical.request import Json
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -21,14 +21,14 @@ class CallReader:
 
     Args:
         blocks: the open blocks of the reply.
-        room: the size budget that the reply's arguments share.
+        budget: the size budget that the reply's arguments share.
         context: the reply's parameters and losses.
     """
 
-    __slots__ = ("_blocks", "_context", "_ids", "_initial_input", "_pending", "_room", "all", "arguments", "early")
+    __slots__ = ("_blocks", "_budget", "_context", "_ids", "_initial_input", "_pending", "all", "arguments", "early")
 
-    def __init__(self, blocks: BlockMap, room: Room, context: ReplyContext) -> None:
-        self._blocks, self._room, self._context = blocks, room, context
+    def __init__(self, blocks: BlockMap, budget: ReplyBudget, context: ReplyContext) -> None:
+        self._blocks, self._budget, self._context = blocks, budget, context
         self.early = EarlyEnds(blocks, context)
         self.arguments: dict[int, Arguments] = {}
         """The arguments of the last call at each key."""
@@ -55,7 +55,7 @@ class CallReader:
             call_id = mint_call_id(given, message_id, index, "content", self._context.losses.add_once)
         self._ids.add(call_id)
         out.append(BlockStart(index, "tool", call_id, self._context.names.get(name, name)))
-        arguments = self.arguments[key] = Arguments(self._room, name)
+        arguments = self.arguments[key] = Arguments(self._budget, name)
         self.all.append(arguments)
         self.early.watch(key, arguments)
         if initial := block.get("input"):

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.canonical.events import Event, Opaque
 from dragoman.canonical.request import Json
 from dragoman.dialects.messages.stop_and_usage import DIALECT
-from dragoman.dialects.shared.streamed_arguments import Room
+from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.reply_context import ReplyContext
 
 
@@ -18,10 +18,10 @@ class ThinkingReader:
     at once.
     """
 
-    __slots__ = ("_buffers_blocks", "_room", "buffers")
+    __slots__ = ("_budget", "_buffers_blocks", "buffers")
 
-    def __init__(self, room: Room, context: ReplyContext) -> None:
-        self._room = room
+    def __init__(self, budget: ReplyBudget, context: ReplyContext) -> None:
+        self._budget = budget
         self._buffers_blocks = context.envelope is not None
         self.buffers: dict[int, ThinkingBuffer] = {}
         """The open blocks, if they are buffered."""
@@ -29,7 +29,7 @@ class ThinkingReader:
     def start(self, key: int, index: int, block: Json, out: list[Event]) -> None:
         """Start a block. Raises LimitExceeded."""
         if self._buffers_blocks:
-            self.buffers[key] = ThinkingBuffer(block, self._room)
+            self.buffers[key] = ThinkingBuffer(block, self._budget)
         if signature := block.get("signature"):
             self.sign(key, index, signature, out)
 
@@ -50,12 +50,12 @@ class ThinkingReader:
 
 
 class ThinkingBuffer:
-    """One thinking block of the stream. Its size counts against `room`, which the blocks of a reply share."""
+    """One thinking block of the stream. Its size counts against `budget`, which the blocks of a reply share."""
 
-    __slots__ = ("_room", "_signature", "_start", "_text")
+    __slots__ = ("_budget", "_signature", "_start", "_text")
 
-    def __init__(self, start: Json, room: Room) -> None:
-        self._room = room
+    def __init__(self, start: Json, budget: ReplyBudget) -> None:
+        self._budget = budget
         self._start = start
         self._text: list[str] = []
         self._signature: list[str] = []
@@ -64,12 +64,12 @@ class ThinkingBuffer:
     def add_text(self, text: Any) -> None:
         """Append text. Raises LimitExceeded."""
         if type(text) is str:
-            self._room.take(len(text))
+            self._budget.take(len(text))
             self._text.append(text)
 
     def add_run(self, text: str, pieces: list[str]) -> bool:
         """Append the texts of a run. Return False, and append none, if there is no room for all."""
-        if not self._room.fits(len(text)):
+        if not self._budget.fits(len(text)):
             return False
         self._text.append(text)
         return True
@@ -77,7 +77,7 @@ class ThinkingBuffer:
     def add_signature(self, signature: Any) -> None:
         """Append to the signature. Raises LimitExceeded."""
         if type(signature) is str:
-            self._room.take(len(signature))
+            self._budget.take(len(signature))
             self._signature.append(signature)
 
     def block(self) -> Json:

@@ -43,6 +43,7 @@ from dragoman.dialects.messages.reply_fields import (
     EVENTS,
     MESSAGE,
     STOP,
+    TEXT_KEYS,
     note_usage,
     read_extras,
     record_unknown_block,
@@ -57,13 +58,12 @@ from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.json_fields import is_empty, record_unknown
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader, ignore_run
-from dragoman.dialects.shared.streamed_arguments import Room
+from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import with_exact
 
-_TEXT_KEY = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _OPAQUE_BLOCKS = {**OPAQUE_BLOCKS, "redacted_thinking": LossCode.REASONING_ENCRYPTED}
 _NO_KEYS: frozenset[str] = frozenset()
 _STOP_REASON = ("delta", "stop_reason")
@@ -79,13 +79,13 @@ class MessagesReader(StreamReader):
 
     __slots__ = (
         "_blocks",
+        "_budget",
         "_calls",
         "_id",
         "_ignored",
         "_last",
         "_message",
         "_phase",
-        "_room",
         "_shown",
         "_thinking",
         "_usage",
@@ -102,7 +102,7 @@ class MessagesReader(StreamReader):
         self._id = ""
         self._last = -1
         """The upstream's index of the block that was started last, for servers that leave it out."""
-        self._room = Room(context.limits)
+        self._budget = ReplyBudget(context.limits)
         """Characters that may be kept until the end of the stream."""
         self._calls: CallReader | None = None
         """None before the first call."""
@@ -310,11 +310,11 @@ class MessagesReader(StreamReader):
         elif kind == "thinking":
             self._open_prose(key, "reasoning", block.get("thinking"), out)
             if self._thinking is None:
-                self._thinking = ThinkingReader(self._room, self.context)
+                self._thinking = ThinkingReader(self._budget, self.context)
             self._thinking.start(key, self._blocks.open[key][0], block, out)
         elif kind == "tool_use":
             if calls is None:
-                calls = self._calls = CallReader(self._blocks, self._room, self.context)
+                calls = self._calls = CallReader(self._blocks, self._budget, self.context)
             calls.start(key, block, self._id, out)
             self._shown = True
         elif type(kind) is str and kind in _OPAQUE_BLOCKS:
@@ -362,7 +362,7 @@ class MessagesReader(StreamReader):
     def _text_delta(self, key: int, form: str, delta: Json, out: list[Event]) -> None:
         """Read a delta with a text: of prose, of reasoning, or of a call's arguments."""
         index, kind = self._blocks.open[key]
-        text = delta.get(_TEXT_KEY[form])
+        text = delta.get(TEXT_KEYS[form])
         if _DELTA_KIND[form] != kind or type(text) is not str:
             if _is_empty(delta) and (text is not None or kind != "tool"):
                 return

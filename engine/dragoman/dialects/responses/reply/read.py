@@ -31,7 +31,7 @@ from dragoman.dialects.responses.reply_fields import read_response, record_unkno
 from dragoman.dialects.responses.stop_and_usage import DIALECT, ENDED, read_usage, resolve_stop_reason
 from dragoman.dialects.shared.json_fields import kind_of, read_timestamp
 from dragoman.dialects.shared.stop_words import is_shown
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import Failure, FailureKind, Path, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -205,12 +205,12 @@ def _read_call(
 
 def _check_calls(parts: list[Part], cut: list[int], context: ReplyContext) -> None:
     """Raise UpstreamProtocolError for an incomplete call. Only called for complete replies."""
-    room = Room(context.limits)
+    budget = ReplyBudget(context.limits)
     for position, part in enumerate(parts):
         if type(part) is ToolCall:
             if position in cut:
                 raise cut_call_error(part.name)
-            arguments = Arguments(room, part.name)
+            arguments = Arguments(budget, part.name)
             arguments.add(part.arguments)
             if not part.custom:
                 arguments.check()

@@ -27,7 +27,7 @@ from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
 from dragoman.dialects.shared.stream_base import RunCallback
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
@@ -170,7 +170,7 @@ class CallState:
 
     def __init__(self, blocks: BlockMap, context: ReplyContext) -> None:
         self.early_ends = EarlyEnds(blocks, context)
-        self.budget = Room(context.limits)
+        self.budget = ReplyBudget(context.limits)
         self.ids: set[str] = set()
 
 

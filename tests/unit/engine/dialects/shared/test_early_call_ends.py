@@ -7,7 +7,7 @@ import pytest
 from dragoman.canonical.events import BlockEnd, Event
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.limits import Limits
@@ -26,7 +26,7 @@ class Calls:
     def start(self, key: str, text: str = "") -> None:
         self.ends.before_start(self.out)
         self.blocks.start(key, "tool")
-        self.arguments[key] = Arguments(Room(Limits()))
+        self.arguments[key] = Arguments(ReplyBudget(Limits()))
         self.ends.watch(key, self.arguments[key])
         self.arguments[key].add(text)
 

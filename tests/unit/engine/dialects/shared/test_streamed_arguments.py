@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from dragoman.dialects.shared.streamed_arguments import Arguments, Room
+from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.limits import Limits
 
 
 def arguments(*fragments: str, limit: int = 1000) -> Arguments:
-    made = Arguments(Room(Limits(tool_arguments=limit)), "f")
+    made = Arguments(ReplyBudget(Limits(tool_arguments=limit)), "f")
     for fragment in fragments:
         made.add(fragment)
     return made
@@ -47,8 +47,8 @@ def test_a_call_ends_with_an_object(text: str) -> None:
 
 
 def test_calls_share_one_limit() -> None:
-    room = Room(Limits(tool_arguments=4))
-    first, second = Arguments(room), Arguments(room)
+    budget = ReplyBudget(Limits(tool_arguments=4))
+    first, second = Arguments(budget), Arguments(budget)
     first.add("123")
     assert not second.add_all("45", ["4", "5"])
     assert not second
