@@ -25,7 +25,8 @@ from dragoman.canonical.events import Delta, TextRun
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Parser, encode_frames
+from dragoman.wire.sse import encode_frames
+from dragoman.wire.sse_parser import Parser
 from dragoman_bench.vendor_streams import KINDS, STREAMS, Stream, texts_of
 
 DIALECTS = ("chat", "messages", "responses")

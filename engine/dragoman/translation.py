@@ -44,7 +44,8 @@ from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps, loads, loads_exact
 from dragoman.wire.json_edit import JsonStringRewriter, find_values, put
-from dragoman.wire.sse import Parser, encode_frames
+from dragoman.wire.sse import encode_frames
+from dragoman.wire.sse_parser import Parser
 
 
 @dataclass(slots=True)

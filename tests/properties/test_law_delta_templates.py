@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dragoman import Direction, StreamMachine
 from dragoman.gateway import ReplyPipeline
 from dragoman.stages.passthrough import Passthrough
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 from support.directions import CROSS, PASSTHROUGH, translated
 from support.strategies import splits
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dragoman import Dialect, builtin_profile
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 from oracles.grammar import Accumulated
 from support import canonical
 from support.directions import upstream_streams

@@ -15,7 +15,7 @@ from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import Stage
 from dragoman.stages.stop_sequences import StopCutter
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 from support import canonical
 from support.directions import ALL, DIALECTS, profiles, stream_through, translated, upstream_streams
 from support.mutations import mutated_streams

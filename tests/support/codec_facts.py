@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from dragoman.dialects.codec import Codec
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 from support.paths import TRANSCRIPTS
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.wire.sse import Frame, FrameBatch, Parser
+from dragoman.wire.sse import Frame, FrameBatch
+from dragoman.wire.sse_parser import Parser
 
 
 def frames_of(batch: FrameBatch) -> list[Frame]:

@@ -11,7 +11,7 @@ from dragoman.dialects.errors.read import read_error_response, redact_failure
 from dragoman.errors import Failure
 from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 
 _LONGEST = 64 * 1024
 """Bytes of an error body in which its events are found."""

@@ -25,7 +25,8 @@ from dragoman.tokens.stream_usage import CHARACTERS
 from dragoman.wire.body_opening import Opening, begins_document
 from dragoman.wire.frame_scanner import Edit, complete_frames, ended, exceeded_limit, exceeded_so_far, with_edits
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import COMMENT, Frame, Parser, encode, is_blank
+from dragoman.wire.sse import COMMENT, Frame, encode, is_blank
+from dragoman.wire.sse_parser import Parser
 
 _USUAL_BEGINNINGS: Final = (b"data:", b"event:")
 

@@ -17,7 +17,8 @@ from typing import Final
 
 from dragoman.errors import Failure, LimitExceeded
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.wire.sse import CR, Frame, Parser
+from dragoman.wire.sse import CR, Frame
+from dragoman.wire.sse_parser import Parser
 
 FRAME: Final = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++(?:\r\n|\n|\r)?")
 """A frame with its blank line, perhaps a last one without."""

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.trampoline import InlineTask
 from dragoman.stages.base import StreamDriver
-from dragoman.wire.sse import FrameBatch, decode_frames
+from dragoman.wire.sse import FrameBatch
+from dragoman.wire.sse_parser import decode_frames
 
 
 class FrameSink:

@@ -15,7 +15,7 @@ from aiohttp import web
 from dragoman.aio.downstream.frame_sink import FrameSink
 from dragoman.aio.downstream.hijack import reset
 from dragoman.aio.stream_timers import StreamTimers
-from dragoman.wire.sse import decode_frames
+from dragoman.wire.sse_parser import decode_frames
 
 _DONE = b"[DONE]"
 

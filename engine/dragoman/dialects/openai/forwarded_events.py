@@ -19,7 +19,7 @@ from dragoman.errors import Failure
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.frame_scanner import FRAME, complete_frames, ended
 from dragoman.wire.json_codec import loads
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 
 _TEXT: Final = re.compile(rb'"text" ?: ?"((?:[^"\\]++|\\.)*+)"')
 """A text of `completions`."""

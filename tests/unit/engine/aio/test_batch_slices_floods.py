@@ -14,7 +14,8 @@ from dragoman.dialects.directions import DIRECTIONS
 from dragoman.stages.base import ReplyPipeline
 from dragoman.stages.passthrough import Passthrough
 from dragoman.translate_request import translate
-from dragoman.wire.sse import Frame, Parser, encode_frames
+from dragoman.wire.sse import Frame, encode_frames
+from dragoman.wire.sse_parser import Parser
 from support.gateways import ALL, config_for, gate
 from support.samples import TEXT, dump, judge, request, text_stream
 from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, chunk, sse_head

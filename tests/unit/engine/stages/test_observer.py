@@ -13,7 +13,8 @@ from dragoman.dialects.chat.stream.observer import ChatObserver
 from dragoman.dialects.messages.stream.observer import MessagesObserver
 from dragoman.errors import StreamTruncated
 from dragoman.stages.observer import Observer
-from dragoman.wire.sse import Parser, encode
+from dragoman.wire.sse import encode
+from dragoman.wire.sse_parser import Parser
 from oracles.grammar import chat, messages
 from support.paths import TRANSCRIPTS
 

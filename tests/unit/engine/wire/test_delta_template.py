@@ -8,7 +8,8 @@ import pytest
 
 from dragoman.canonical.events import Delta, TextRun, text_run
 from dragoman.wire.delta_template import DeltaTemplate, VaryingKeys, learn
-from dragoman.wire.sse import Frame, Parser
+from dragoman.wire.sse import Frame
+from dragoman.wire.sse_parser import Parser
 
 NUMBERED = VaryingKeys(number=b"n", padding=b"pad")
 

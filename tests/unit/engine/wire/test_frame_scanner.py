@@ -18,7 +18,8 @@ from dragoman.wire.frame_scanner import (
     with_line_feeds,
     without_empty_lines,
 )
-from dragoman.wire.sse import CR, Frame, Parser
+from dragoman.wire.sse import CR, Frame
+from dragoman.wire.sse_parser import Parser
 from support.strategies import splits
 
 LINES = st.sampled_from(

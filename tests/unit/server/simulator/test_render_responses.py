@@ -15,7 +15,7 @@ from openai.types.responses import Response
 from dragoman import direction, translate
 from dragoman.errors import StreamTruncated
 from dragoman.gateway import ReplyOptions
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 from dragoman_server.simulator.parse_request import read_responses
 from dragoman_server.simulator.render_responses import frames, whole_reply
 from dragoman_server.simulator.reply import Reply

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dragoman.aio import EventLog, NumberedStream, StreamTimers, Timeouts, numbered_ping_of
 from dragoman.dialects import Dialect
-from dragoman.wire.sse import Frame, FrameBatch, Parser
+from dragoman.wire.sse import Frame, FrameBatch
+from dragoman.wire.sse_parser import Parser
 from support.verdicts import golden, goldens
 
 NAMES = tuple(name for dialect in Dialect for name in goldens(dialect))

@@ -14,7 +14,8 @@ from aiohttp.test_utils import make_mocked_request
 from dragoman.aio.downstream.websocket import WebSocketStream
 from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
-from dragoman.wire.sse import FrameBatch, Parser
+from dragoman.wire.sse import FrameBatch
+from dragoman.wire.sse_parser import Parser
 from support.waiting import turns
 
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.canonical.events import Event
 from dragoman.dialects.shared.stream_base import StreamReader
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 
 
 class Told(StreamReader):

@@ -32,7 +32,7 @@ from dragoman.losses import LossCode
 from dragoman.profiles.profile import builtin_profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Parser
+from dragoman.wire.sse_parser import Parser
 from support.mutations import mutated_json
 from support.responses_frames import (
     USAGE,

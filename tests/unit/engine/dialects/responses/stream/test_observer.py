@@ -15,7 +15,8 @@ from dragoman.errors import FailureKind, StreamTruncated
 from dragoman.reply_context import ReplyContext
 from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
-from dragoman.wire.sse import Frame, Parser, encode, encode_frames
+from dragoman.wire.sse import Frame, encode, encode_frames
+from dragoman.wire.sse_parser import Parser
 from oracles.grammar import responses
 from oracles.grammar.responses import check_response
 from support.mutations import mutated_json

@@ -32,7 +32,8 @@ from dragoman.losses import LossCode
 from dragoman.profiles.profile import builtin_profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext
-from dragoman.wire.sse import Frame, OddFrame, Parser
+from dragoman.wire.sse import Frame, OddFrame
+from dragoman.wire.sse_parser import Parser
 from support import canonical
 from support.responses_frames import (
     Json,
