@@ -202,12 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.only not in case.name:
                 continue
             for direction in options.directions:
-                best: list[float] | None = None
-                for _ in range(options.rounds):
-                    times = uvloop.run(measure(case, direction, options.transport, url))
-                    if best is None or max(times) < max(best):
-                        best = times
-                assert best is not None
+                runs = (measure(case, direction, options.transport, url) for _ in range(options.rounds))
+                best = min(map(uvloop.run, runs), key=max)
                 long = sum(seconds > LONG for seconds in best)
                 print(f"{case.name:26} {direction:20} {max(best) * 1e3:10.1f} {long:5}", flush=True)
     return 0

@@ -17,6 +17,7 @@ from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.routing_options import RouteTarget
 from dragoman_server.config.schema import Route
+from dragoman_server.proxy.hooks import Hooks
 from support.gateways import gate, until
 from support.named_keys import keyed, made, spent
 from support.samples import PATHS, dump, error_frame, reply, request, text_stream
@@ -255,7 +256,7 @@ async def test_a_budget_of_cost_follows_the_price_table() -> None:
     key, record = made(daily_cost=25.0)
     async with (
         ScriptedServer(ok()) as server,
-        gate(keyed(server.url, CHAT, record), prices=FlatPrices()) as entrance,
+        gate(keyed(server.url, CHAT, record), hooks=Hooks(prices=FlatPrices())) as entrance,
     ):
         async with entrance.post(MESSAGES, headers=bearer(key)) as response:
             assert response.status == 200
@@ -278,7 +279,7 @@ async def test_a_model_without_a_price_is_no_fallback_for_a_budget_of_cost(forwa
         providers = {**config.providers, "next": replace(config.providers["up"], name="next", base_url=second.url)}
         targets = RouteTarget("up", "m"), RouteTarget("next", "m" if priced else "unknown")
         config = replace(config, providers=providers, routes=[Route("*", targets=targets)])
-        async with gate(config, prices=FlatPrices()) as entrance:
+        async with gate(config, hooks=Hooks(prices=FlatPrices())) as entrance:
             path, body = ("/v1/embeddings", {"input": "Hi"}) if forwarded else (PATHS[CHAT], request(CHAT))
             url, body = entrance.url + path, {**body, "model": "m"}
             async with entrance.session.post(url, json=body, headers=bearer(key)) as response:

@@ -69,9 +69,12 @@ class Scene:
         return [await self.ask(text, client, **path) for _ in range(times)]
 
 
+_FAILS: Reply = (500, {})
+
+
 @asynccontextmanager
 async def scene(
-    bad: Reply = (500, {}), keys: int = 3, *, attempts: int = 2, failures: int = 3, auth: Auth = Auth.CONFIGURED
+    bad: Reply = _FAILS, keys: int = 3, *, attempts: int = 2, failures: int = 3, auth: Auth = Auth.CONFIGURED
 ) -> AsyncIterator[Scene]:
     upstream = Upstream(bad)
     clients = [made(f"client-{number}") for number in range(keys)]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_server.endpoints import paths
 from support.paths import ROOT, TESTS
 
 UNIT = TESTS / "unit"
@@ -19,12 +20,18 @@ SOURCES = {"dragoman": TREES["engine"], "dragoman_server": TREES["server"]} | {
     path.name: path for path in TESTS.iterdir() if path.is_dir()
 }
 """The folders from which tests import."""
+LAZY = {
+    Path(paths.__file__): {
+        f"dragoman_server.endpoints.{name.partition(':')[0]}" for _, _, name in (*paths.TABLE, *paths.CONVERSATIONS)
+    },
+}
+"""The modules that these import by a name in a table."""
 
 
 def modules(tree: str) -> list[str]:
     """The modules of a tree by their paths, without `__init__` and `__main__`."""
-    paths = (path.relative_to(TREES[tree]) for path in TREES[tree].rglob("*.py"))
-    return sorted(str(path) for path in paths if not path.stem.startswith("__"))
+    files = (path.relative_to(TREES[tree]) for path in TREES[tree].rglob("*.py"))
+    return sorted(str(path) for path in files if not path.stem.startswith("__"))
 
 
 def own_file(tree: str, module: str) -> Path:
@@ -50,7 +57,7 @@ def file_of(name: str) -> Path | None:
 @cache
 def imported(path: Path) -> frozenset[Path]:
     """The files that a file imports, in functions too."""
-    found: set[Path | None] = set()
+    found: set[Path | None] = {file_of(name) for name in LAZY.get(path, ())}
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found |= {file_of(alias.name) for alias in node.names}

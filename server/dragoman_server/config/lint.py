@@ -15,6 +15,7 @@ from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
 from dragoman_server.config.stored_files import files_left_behind
+from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.router import Router
 
 
@@ -94,14 +95,18 @@ def _models_without_price(config: Config) -> Iterator[str]:
     found: dict[tuple[str, str], str] = {}
     for name, _ in router.known_models():
         owner = next((record.name for record in keys if record.permits(name)), "")
-        for client in Dialect if owner else ():
-            with suppress(DragomanError):  # a route for clients of another dialect
-                target = router.resolve(name, client)
-                for each in (target,) if target.plan is None else target.plan.candidates:
-                    if not table.has(each.upstream_model, each.provider.name):
-                        found.setdefault((each.upstream_model, each.provider.name), owner)
+        for each in _candidates(router, name) if owner else ():
+            if not table.has(each.upstream_model, each.provider.name):
+                found.setdefault((each.upstream_model, each.provider.name), owner)
     for (model, provider), key in found.items():
         yield f"key {key} has a budget of cost, and the model {model} of provider {provider} has no price (403)"
+
+
+def _candidates(router: Router, model: str) -> Iterator[Candidate]:
+    """Yield the providers and models that a model's requests can be sent to, for clients of each dialect."""
+    for client in Dialect:
+        with suppress(DragomanError):  # a route for clients of another dialect
+            yield from router.resolve(model, client).candidates
 
 
 def _keys_of_clients(config: Config) -> Iterator[str]:
@@ -134,17 +139,17 @@ def _hidden_providers(config: Config) -> Iterator[str]:
             continue
         words = re.sub(r"\W", "", route.model) if route.is_regex else re.sub(r"[*?]", "", route.model)
         meant = {name for same in config.routes if same.model == route.model for name in same.provider_names}
+        client = route.client or Dialect.CHAT
         for name in config.providers:
-            for sample in (f"{name}/MODEL", f"{name}/{words}") if name not in meant else ():
-                if (
-                    pattern.fullmatch(sample)
-                    and router.resolve(sample, route.client or Dialect.CHAT).route == route.model
-                ):
-                    yield (
-                        f"routes[{index}] ({route.model}) also takes names of provider {name}, such as {sample}:"
-                        f" a route for {name}/* before it prevents that"
-                    )
-                    break
+            if name in meant:
+                continue
+            samples = filter(pattern.fullmatch, (f"{name}/MODEL", f"{name}/{words}"))
+            taken = next((each for each in samples if router.resolve(each, client).route == route.model), None)
+            if taken is not None:
+                yield (
+                    f"routes[{index}] ({route.model}) also takes names of provider {name}, such as {taken}:"
+                    f" a route for {name}/* before it prevents that"
+                )
 
 
 def _not_listed(config: Config) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,14 +14,13 @@ from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, infer_dialect
+from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.web_origins import may_capture
-from dragoman_server.services import Services
 from dragoman_server.steps.admit import identify
 
 if TYPE_CHECKING:
     from dragoman_server.observability.captures.store import CaptureStore
 
-log = logging.getLogger("dragoman")
 LIST_DEFAULT, LIST_MAX = 100, 1000
 """Captures in a list, by default and at most."""
 T = TypeVar("T")
@@ -31,8 +29,8 @@ T = TypeVar("T")
 class CaptureEndpoints:
     """The endpoints of one gateway. They are for admins, and for programs of this machine if there are no keys."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, gateway: Gateway) -> None:
+        self._services = gateway.services
 
     async def list(self, request: web.Request) -> web.Response:
         """`GET /v1/dragoman/captures?limit=…`: the summaries, the newest first."""

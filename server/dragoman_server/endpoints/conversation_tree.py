@@ -22,10 +22,10 @@ from dragoman.wire import json_dumps
 from dragoman_server.endpoints.stored_responses import respond
 from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.error_response import client_failure
+from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import READ_MAX
-from dragoman_server.proxy.stored_responses import StoredResponses, owner_named, owner_of
-from dragoman_server.services import Services
+from dragoman_server.proxy.stored_responses import owner_named, owner_of
 
 JSON, MERMAID = "json", "mermaid"
 NODES_MAX = 10_000
@@ -36,9 +36,10 @@ _CONTENT_TYPES = {JSON: "application/json", MERMAID: "text/plain"}
 class ConversationTree:
     """The endpoint. A client sees its own conversations; an admin those of the key that `?key=NAME` names, too."""
 
-    def __init__(self, services: Services, stored: StoredResponses) -> None:
-        self._services = services
-        self._stored = stored
+    def __init__(self, gateway: Gateway) -> None:
+        self._services = gateway.services
+        assert gateway.services.responses.stored is not None
+        self._stored = gateway.services.responses.stored
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Return the tree of a conversation, or of a response's conversation: `?format=json` or `mermaid`."""

@@ -33,18 +33,18 @@ from dragoman.threads import (
 )
 from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.stored_responses import respond
+from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import check_size
-from dragoman_server.proxy.stored_responses import StoredResponses
-from dragoman_server.services import Services
 
 
 class ConversationEndpoints:
     """The endpoints of one gateway. A client sees its own conversations only; others are a 404 for it."""
 
-    def __init__(self, services: Services, stored: StoredResponses) -> None:
-        self._services = services
-        self._stored = stored
+    def __init__(self, gateway: Gateway) -> None:
+        self._services = gateway.services
+        assert gateway.services.responses.stored is not None
+        self._stored = gateway.services.responses.stored
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """By owner and id of a conversation: items are added one request after another, or all would find room."""
 

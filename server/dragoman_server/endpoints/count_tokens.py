@@ -32,12 +32,12 @@ from dragoman_server.pipeline import run_steps
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, web_response
+from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.limits import counted
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.reply_headers import add_loss_header
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
-from dragoman_server.services import Services
 from dragoman_server.steps.admit import admit
 
 log = logging.getLogger("dragoman")
@@ -90,8 +90,8 @@ class _Counted:
 class TokenCounts:
     """The two endpoints of one gateway. `clock` returns seconds from any origin."""
 
-    def __init__(self, services: Services, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._services = services
+    def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._services = gateway.services
         self._counter = TokenCounter()
         self._jobs = LongJobs()
         self._answers: TTLCache[bytes, _Counted] = TTLCache(KEPT, REMEMBERED, clock)

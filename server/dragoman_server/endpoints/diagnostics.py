@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -31,8 +30,6 @@ from dragoman_server.routing.router import Target
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.admit import identify
 from dragoman_server.steps.route import chosen_target
-
-log = logging.getLogger("dragoman")
 
 
 class Diagnostics:

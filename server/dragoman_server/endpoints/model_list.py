@@ -8,15 +8,15 @@ from dragoman import Dialect, DragomanError
 from dragoman.wire import json_dumps
 from dragoman_server.endpoints.models import anthropic_model, anthropic_models, openai_model, openai_models
 from dragoman_server.proxy.error_response import OWN_ID, error_response, infer_dialect
-from dragoman_server.services import Services
+from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.steps.admit import admit_request
 
 
 class ModelList:
     """The two endpoints of one gateway."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, gateway: Gateway) -> None:
+        self._services = gateway.services
 
     async def get(self, request: web.Request) -> web.Response:
         """Return the models that the client's key may use, or the one that the path names.

@@ -5,7 +5,6 @@ A response that an upstream stores is read, cancelled and deleted there.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -26,7 +25,6 @@ from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
 from dragoman_server.services import Services
 from dragoman_server.steps.admit import identify
 
-log = logging.getLogger("dragoman")
 _NOT_STREAMED = (
     "only a response that was created with `background` and `stream` can be streamed again; leave out `stream`"
 )

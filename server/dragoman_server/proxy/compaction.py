@@ -77,11 +77,6 @@ class Compactions:
         Not by the model alone: a summary may fail by the limits of its client's key, or by what it is made of.
         """
 
-    async def compact(self, request: web.Request) -> web.StreamResponse:
-        """`POST /v1/responses/compact`."""
-        request[COMPACT] = True
-        return await self._answer(request, Dialect.RESPONSES)
-
     def step(self, incoming: web.Request, payload: Json, target: Target, *, stores: bool) -> CompactionStep | None:
         """Return what is to be done with a request of a Responses client, or None for nothing.
 
@@ -294,9 +289,7 @@ def _continues(payload: Json) -> bool:
 
 
 def _providers(target: Target) -> list[Provider]:
-    if target.plan is None:
-        return [target.provider]
-    return [candidate.provider for candidate in target.plan.candidates]
+    return [candidate.provider for candidate in target.candidates]
 
 
 def _is_native(target: Target, *, stores: bool) -> bool:

@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from dragoman import Dialect
 from dragoman.aio import STOPPING, Transport
 from dragoman.wire import Json, json_dumps
-from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
@@ -50,7 +50,6 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.background import BackgroundRuns
-    from dragoman_server.proxy.request_handler import Endpoint
     from dragoman_server.proxy.resumable.streams import ResumableStreams
     from dragoman_server.proxy.shared_pauses import SharedPauses
     from dragoman_server.proxy.stored_responses import StoredResponses
@@ -78,7 +77,6 @@ class Gateway:
         siblings: The other workers of the gateway, if there are any.
         lines: True if the server is a `HijackServer`, whose connections long replies can take over.
         hooks: The hooks of the application that embeds the gateway.
-        prices: The price table for budgets of cost, in place of that of the configuration.
 
     `services` has what all requests share, and `handler` handles those that go upstream. `leaving` is True once `leave`
     was called, and `hurried` once `hurry` was. `stop` had to end `ended_by_stop` requests.
@@ -95,7 +93,6 @@ class Gateway:
         siblings: PeerWorkers | None = None,
         lines: bool = False,
         hooks: Hooks[Any] = NO_HOOKS,
-        prices: Prices | None = None,
     ) -> None:
         instruments = Instruments(config, self._add_connections, now)
         totals, open_requests = instruments.metrics.totals, OpenRequests()
@@ -120,7 +117,7 @@ class Gateway:
             rejections=Rejections(totals),
             prompt_cache=PromptCacheDiagnostics(config.server.prefix_diagnostics),
             routing=RoutingState(config, totals),
-            named_keys=NamedKeys(config, totals, prices or instruments.usage, now),
+            named_keys=NamedKeys(config, totals, hooks.prices or instruments.usage, now),
             responses=responses,
             bodies=RequestBodies(config.server),
             upstream=calls,
@@ -140,13 +137,13 @@ class Gateway:
         self.handler = handler = RequestHandler(self.services, self._begin_background)
         # Partials instead of methods that await `answer`: an open stream would keep the frame of such a method.
         answer = handler.answer_detachable if lines else handler.answer
-        self.chat: Endpoint = partial(answer, client=Dialect.CHAT)
+        self.chat: Handler = partial(answer, client=Dialect.CHAT)
         """`POST /v1/chat/completions`."""
-        self.messages: Endpoint = partial(answer, client=Dialect.MESSAGES)
+        self.messages: Handler = partial(answer, client=Dialect.MESSAGES)
         """`POST /v1/messages`, with or without `?beta=true`."""
-        self.responses: Endpoint = partial(answer, client=Dialect.RESPONSES)
+        self.responses: Handler = partial(answer, client=Dialect.RESPONSES)
         """`POST /v1/responses`."""
-        self.forwarded: Mapping[str, Endpoint] = {
+        self.forwarded: Mapping[str, Handler] = {
             path: partial(handler.answer, client=Dialect.CHAT, endpoint=path) for path in FORWARDED
         }
         """The forwarded endpoints, by path below `/v1`."""
@@ -155,7 +152,11 @@ class Gateway:
         self._finding: asyncio.Task[None] | None = None
         """Finds the only model of the upstream, if the configuration requests that."""
         self.resumable: ResumableStreams | None = None
-        """The streams that clients may resume, if there are any."""
+        """The streams that clients may resume; None if they may resume none."""
+        if config.server.resume.seconds:
+            from dragoman_server.proxy.resumable.streams import ResumableStreams
+
+            self.resumable = ResumableStreams(self.services, handler)
         self.console_answer: Callable[[Json], Json] = _no_console
         """Answers a question of another worker's console. A console that is mounted sets it."""
 
@@ -276,6 +277,8 @@ class Gateway:
 
     async def stop(self, seconds: float) -> None:
         """Reject new requests, wait `seconds` for open ones, then end them with an in-band error (mapping §10.4)."""
+        if self.resumable is not None:
+            self.resumable.stop()
         requests = self.services.open_requests
         requests.stopping = True
         self.leave()
@@ -299,6 +302,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Close the transport and all its connections, and wait for the tasks of `on_end`."""
+        if self.resumable is not None:
+            await self.resumable.close()
         if self._finding is not None:
             self._finding.cancel()
         await self._upstream_models.close()

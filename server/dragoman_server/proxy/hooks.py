@@ -24,6 +24,7 @@ from dragoman import Dialect, DragomanError, Failure, Knobs
 from dragoman.aio import DEFECT
 from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import changed_fields, read_error, redact
+from dragoman_server.accounts.limits.prices import Prices
 from dragoman_server.accounts.usage.book import UsageBook
 from dragoman_server.config.provider import Provider
 from dragoman_server.observability.ended_exchange import EndedExchange
@@ -106,13 +107,15 @@ class OnEnd(Protocol[User_contra]):
 
 @dataclass(frozen=True)
 class Hooks(Generic[User]):
-    """The hooks of one gateway."""
+    """The hooks of one gateway, and the price table of its application, if that has one."""
 
     __repr__ = changed_fields
 
     authorize: Authorize[User] | None = None
     choose: Choose[User] | None = None
     on_end: OnEnd[User] | None = None
+    prices: Prices | None = None
+    """Prices for budgets of cost, in place of those of the configuration."""
 
 
 NO_HOOKS: Hooks[Any] = Hooks()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -122,10 +122,16 @@ class RequestBodies:
         """Return what has arrived, or arrives next. Raises TimeoutError, also if the gateway stops."""
         if self._stopped and not content.is_eof():
             raise TimeoutError
+        async with self._timed(seconds):
+            return await content.readany()
+
+    @asynccontextmanager
+    async def _timed(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+        """Raise TimeoutError if the block takes longer, or if the gateway stops meanwhile."""
         async with asyncio.timeout(seconds) as timer:
             self._timers.add(timer)
             try:
-                return await content.readany()
+                yield timer
             finally:
                 self._timers.discard(timer)
 
@@ -139,23 +145,19 @@ class RequestBodies:
         body = BytesIO()  # unlike a list of pieces, it is not copied to become bytes
         received, due = 0, PIECE
         clock = asyncio.get_running_loop().time
-        async with asyncio.timeout(seconds) as timer:
-            self._timers.add(timer)
-            try:
-                while piece := await content.readany():
-                    received += len(piece)
-                    for part in (piece,) if decompressor is None else decompressor.feed(piece):
-                        body.write(part)
-                        size = body.tell()
-                        if size > limit or received > limit:
-                            raise _too_long(limit)
-                        if size >= due:
-                            due = size + PIECE
-                            timer.reschedule(clock() + seconds)
-                        if coded:
-                            await next_turn()
-            finally:
-                self._timers.discard(timer)
+        async with self._timed(seconds) as timer:
+            while piece := await content.readany():
+                received += len(piece)
+                for part in (piece,) if decompressor is None else decompressor.feed(piece):
+                    body.write(part)
+                    size = body.tell()
+                    if size > limit or received > limit:
+                        raise _too_long(limit)
+                    if size >= due:
+                        due = size + PIECE
+                        timer.reschedule(clock() + seconds)
+                    if coded:
+                        await next_turn()
         if decompressor is not None:
             decompressor.finish()
         return body.getvalue()

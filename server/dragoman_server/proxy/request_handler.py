@@ -18,8 +18,6 @@ from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 from dragoman_server.steps.translate import translate_again
 
-Endpoint = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
-"""An aiohttp request handler."""
 BeginBackground = Callable[[RequestScope, Draft], Coroutine[Any, Any, web.StreamResponse]]
 """Begins the run of a request in the background, and returns the response to the request."""
 

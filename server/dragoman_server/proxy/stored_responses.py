@@ -87,11 +87,7 @@ class StoredResponses:
 
     def serves(self, client: Dialect, target: Target) -> bool:
         """True if responses are stored here, not by the upstream, for a client and a target."""
-        if client is not Dialect.RESPONSES:
-            return False
-        if target.plan is None:
-            return _serves(target.provider)
-        return any(_serves(candidate.provider) for candidate in target.plan.candidates)
+        return client is Dialect.RESPONSES and any(_serves(candidate.provider) for candidate in target.candidates)
 
     async def path(self, owner: str, response_id: str) -> list[Outline]:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""

@@ -138,15 +138,7 @@ class ClientProfiles:
             found = self._known[agent]
         except KeyError:
             found = self._read(agent)
-        if found is None:
-            for name, clients in _BY_HEADER:
-                if name in headers:
-                    value = headers[name]
-                    for client in clients:
-                        known = client.header is not None and value.startswith(client.header[1])
-                        if known and (not client.both or agent.startswith(client.agent)):
-                            return client
-        return found
+        return found if found is not None else _by_header(headers, agent)
 
     def _read(self, agent: str) -> ClientProfile | None:
         found = next((client for begins, client in _BY_AGENT if agent.startswith(begins)), None)
@@ -155,6 +147,18 @@ class ClientProfiles:
                 del self._known[next(iter(self._known))]
             self._known[agent] = found
         return found
+
+
+def _by_header(headers: Mapping[str, str], agent: str) -> ClientProfile | None:
+    """Return the first client that one of its headers names, and the agent too where `both` are needed."""
+    for name, clients in _BY_HEADER:
+        if name in headers:
+            value = headers[name]
+            for client in clients:
+                known = client.header is not None and value.startswith(client.header[1])
+                if known and (not client.both or agent.startswith(client.agent)):
+                    return client
+    return None
 
 
 def explicit_knobs(knobs: Knobs, named: Iterable[str] = ()) -> frozenset[str]:

@@ -43,6 +43,11 @@ class Target(NamedTuple):
     plan: Plan | None = None
     """The candidates, if there is more than one attempt at one provider with one key; `provider` is then the first."""
 
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All that a request can be sent to: the candidates of the plan, or this provider and its model."""
+        return self.plan.candidates if self.plan is not None else (Candidate(self.provider, self.upstream_model),)
+
     def knobs_for(self, client: str | None) -> Knobs:
         """Return the knobs of a request of a client with the profile `client`, or of one without a profile."""
         return self.knobs if client is None else self.by_client.get(client, self.knobs)
@@ -230,10 +235,9 @@ class Router:
             return False
         if target is None:
             return False
-        if target.plan is None:
-            return target.provider is provider and target.upstream_model == upstream_model
-        pairs = ((each.provider.name, each.upstream_model) for each in target.plan.candidates)
-        return (provider.name, upstream_model) in pairs
+        return (provider.name, upstream_model) in (
+            (each.provider.name, each.upstream_model) for each in target.candidates
+        )
 
     def knobs_for(self, client: str | None) -> Knobs:
         """Return the general knobs for a client with the profile `client`, or for one without a profile."""

@@ -40,7 +40,7 @@ async def route_forwarded(scope: RequestScope, draft: Draft) -> Draft:
         raise DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404, code="model_not_found"))
     provider, group = target.provider, FORWARDED[receipt.endpoint]
     receipt.provider, receipt.route = provider.name, target.route
-    if not any(each.provider.serves(group) for each in (target.plan.candidates if target.plan else (target,))):
+    if not any(each.provider.serves(group) for each in target.candidates):
         message = (
             f"the provider {provider.name} of model {quote(model)} does not serve /v1/{receipt.endpoint}: route the"
             f' model to one that does, or set providers.{provider.name}.endpoints = ["{group}"]'

@@ -84,15 +84,24 @@ def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
     for path in filter(os.path.exists, (*rotated, options.file)):
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
-                try:
-                    row = json_loads(line)
-                except ValueError:
-                    if line.startswith(_BEGINNING) or _BEGINNING.startswith(line.rstrip(b"\n")):
-                        continue  # written now, or by a process that was killed meanwhile
-                    row = None
-                if type(row) is not dict:
+                row = _jsonl_row(line)
+                if type(row) is dict:
+                    yield row
+                elif row is not None or not _is_cut(line):
                     raise ValueError(f"{path} line {number} is not a row of usage")
-                yield row
+
+
+def _jsonl_row(line: bytes) -> Any:
+    """Return the value of a line, or None if it is not JSON."""
+    try:
+        return json_loads(line)
+    except ValueError:
+        return None
+
+
+def _is_cut(line: bytes) -> bool:
+    """True for the beginning of a row: one that is written now, or that a killed process has not finished."""
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line.rstrip(b"\n"))
 
 
 def _sqlite_rows(path: str) -> Iterator[Json]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from dragoman import Dialect
 from dragoman.wire import Json, json_dumps
@@ -21,12 +21,10 @@ from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import handle_expect
 
-log = logging.getLogger("dragoman")
 PATH = "/ui"
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 """Headers of data, which no cache may keep."""
 _Data = Callable[[web.Request], Awaitable[Json]]
-_Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Console:
@@ -63,7 +61,7 @@ class Console:
         app.on_shutdown.append(stop)
 
     @staticmethod
-    def _add(app: web.Application, path: str, endpoint: _Endpoint) -> None:
+    def _add(app: web.Application, path: str, endpoint: Handler) -> None:
         app.router.add_get(path, endpoint, allow_head=False)
 
     def answer(self, question: Json) -> Json:
@@ -79,7 +77,7 @@ class Console:
             self._recorder.record_next(question["count"])
         return {}
 
-    def _data(self, make: _Data) -> _Endpoint:
+    def _data(self, make: _Data) -> Handler:
         """Return the endpoint that sends the JSON that `make` returns."""
 
         async def endpoint(request: web.Request) -> web.Response:
@@ -87,7 +85,7 @@ class Console:
 
         return self._guarded(endpoint)
 
-    def _guarded(self, endpoint: _Endpoint) -> _Endpoint:
+    def _guarded(self, endpoint: Handler) -> Handler:
         """Return the endpoint with a check of the client before it. Errors have OpenAI's form."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:

@@ -109,18 +109,20 @@ class CaptureStore:
 
     def _entries(self) -> _Entries:
         """Return the files. Those that processes did not finish are deleted after a while."""
-        found = []
         with os.scandir(self.directory) as files:
-            for file in files:
-                with suppress(FileNotFoundError):
-                    if file.name.endswith(SUFFIX) and file.is_file(follow_symlinks=False):
-                        facts = file.stat(follow_symlinks=False)
-                        found.append(_Entry(facts.st_mtime, facts.st_size, file.path))
-                    elif file.name.endswith(SUFFIX + _UNFINISHED):
-                        facts = file.stat(follow_symlinks=False)
-                        if self._now() - facts.st_mtime > _UNFINISHED_SECONDS:
-                            _delete(file.path)
-        return found
+            return [found for file in files if (found := self._entry(file)) is not None]
+
+    def _entry(self, file: os.DirEntry[str]) -> _Entry | None:
+        """Return a capture; None for another file."""
+        unfinished = file.name.endswith(SUFFIX + _UNFINISHED)
+        with suppress(FileNotFoundError):  # another worker may delete it
+            if unfinished or (file.name.endswith(SUFFIX) and file.is_file(follow_symlinks=False)):
+                facts = file.stat(follow_symlinks=False)
+                if not unfinished:
+                    return _Entry(facts.st_mtime, facts.st_size, file.path)
+                if self._now() - facts.st_mtime > _UNFINISHED_SECONDS:
+                    _delete(file.path)
+        return None
 
     def _path(self, capture_id: str) -> Path | None:
         return self.directory / f"{capture_id}{SUFFIX}" if _ID.match(capture_id) else None

@@ -14,13 +14,14 @@ from weakref import WeakValueDictionary
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
+from aiohttp.typedefs import Handler
 
 from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import Downstream, LogBudget, StreamTimers, detached_request, numbered_ping_of
 from dragoman.errors import FailureKind
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
 from dragoman_server.proxy.reply_headers import event_stream
-from dragoman_server.proxy.request_handler import Endpoint, RequestHandler
+from dragoman_server.proxy.request_handler import RequestHandler
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
 from dragoman_server.proxy.resumable.position import LAST_EVENT_ID, RESUME, Position, wanted_position
 from dragoman_server.proxy.resumable.stream import ResumableStream, abort
@@ -57,11 +58,11 @@ class ResumableStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def endpoint(self, plain: Endpoint, client: Dialect) -> Endpoint:
+    def endpoint(self, plain: Handler, client: Dialect) -> Handler:
         """Return the endpoint `plain` of a dialect with streams that can be resumed."""
         return partial(self._answer, plain=plain, client=client)
 
-    async def _answer(self, request: web.Request, plain: Endpoint, client: Dialect) -> web.StreamResponse:
+    async def _answer(self, request: web.Request, plain: Handler, client: Dialect) -> web.StreamResponse:
         headers = request.headers
         if RESUME not in headers and LAST_EVENT_ID not in headers:
             return await plain(request)
