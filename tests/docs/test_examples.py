@@ -22,7 +22,8 @@ from aiohttp import ClientSession, web
 
 from dragoman_server import make_app
 from dragoman_server import simulator as simulator_package
-from dragoman_server.cli.main import _parser, main
+from dragoman_server.cli.commands import command_line
+from dragoman_server.cli.main import main
 from dragoman_server.config.load import parse_config, simulated_config
 from dragoman_server.config.schema import Server
 from dragoman_server.simulator import REQUESTS
@@ -119,7 +120,7 @@ def test_the_offline_commands_print_what_the_page_says(
     expected = _blocks(page, "text")
     assert len(commands) == len(expected) == 2
     for command, text in zip(commands, expected, strict=True):
-        args = _parser().parse_args(shlex.split(command)[1:])
+        args = command_line().parse_args(shlex.split(command)[1:])
         with contextlib.redirect_stdout(_Bytes()) as out:
             status = main(shlex.split(command)[1:])
         told = out.buffer.getvalue().decode() + capsys.readouterr().err
@@ -252,7 +253,7 @@ def test_commands_are_ones_that_there_are(page: Path) -> None:
         for line in block.replace("\\\n", " ").splitlines():
             words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
             if words[:1] == ["dragoman"]:
-                _parser().parse_args(words[1:])
+                command_line().parse_args(words[1:])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

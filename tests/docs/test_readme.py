@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from dragoman_server import Dialect, parse_config
-from dragoman_server.cli.main import _parser
+from dragoman_server.cli.commands import command_line
 from dragoman_server.routing.router import Router
 from dragoman_server.workers.serve import listening
 from oracles.simulator import strict_simulator
@@ -59,7 +59,7 @@ def test_the_commands_are_ones_that_there_are() -> None:
     assert len(asked) == 3
     for words in asked:
         (at,) = (index for index, word in enumerate(words) if word.rpartition("/")[2] == "dragoman")
-        _parser().parse_args(words[at + 1 :])
+        command_line().parse_args(words[at + 1 :])
 
 
 def test_the_configuration_is_five_lines_and_takes_every_model() -> None:

@@ -18,7 +18,7 @@ from dragoman.limits import Limits
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, Profile
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.cli.main import _parser
+from dragoman_server.cli.commands import command_line
 from dragoman_server.cli.parser import Parser
 from dragoman_server.config.field_texts import field_texts
 from dragoman_server.config.overload import Overload
@@ -173,7 +173,7 @@ def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> It
 
 def test_the_commands_and_their_options_are_documented() -> None:
     page = (REFERENCE / "command-line.md").read_text("utf-8")
-    options = list(_commands(_parser()))
+    options = list(_commands(command_line()))
     for name in {path.split()[0] for path, _ in options if path}:
         assert f"| `{name}` |" in page, name
     limits = [f"--{spec.name.replace('_', '-')}" for spec in fields(KeyLimits)]

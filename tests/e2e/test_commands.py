@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.dialects import Dialect
-from dragoman_server.cli.main import _parser, main
+from dragoman_server.cli.commands import command_line
+from dragoman_server.cli.main import main
 from dragoman_server.cli.starter_config import STARTER
 from dragoman_server.config.load import parse_config
 from support.commands import HIDDEN, command
@@ -215,8 +216,8 @@ def test_translate_names_the_dialect_of_another_reply(
     ("word", "dialect"), [("openai", "chat"), ("anthropic", "messages"), ("responses", "responses")]
 )
 def test_vendors_names_are_understood(word: str, dialect: str) -> None:
-    assert _parser().parse_args(["serve", "--base-url", "http://h", "--dialect", word]).dialect == dialect
-    args = _parser().parse_args(["translate", "--from", word, "--to", word, "-"])
+    assert command_line().parse_args(["serve", "--base-url", "http://h", "--dialect", word]).dialect == dialect
+    args = command_line().parse_args(["translate", "--from", word, "--to", word, "-"])
     assert (args.source, args.target) == (dialect, dialect)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman_server.cli import commands
 from dragoman_server.endpoints import paths
 from support.paths import ROOT, TESTS
 
@@ -21,6 +22,7 @@ SOURCES = {"dragoman": TREES["engine"], "dragoman_server": TREES["server"]} | {
 }
 """The folders from which tests import."""
 LAZY = {
+    Path(commands.__file__): {f"dragoman_server.cli.{module}" for _, module, _ in commands.COMMANDS},
     Path(paths.__file__): {
         f"dragoman_server.endpoints.{name.partition(':')[0]}" for _, _, name in (*paths.TABLE, *paths.CONVERSATIONS)
     },

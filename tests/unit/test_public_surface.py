@@ -338,11 +338,12 @@ def test_a_plain_gateway_imports_what_it_uses() -> None:
     """Its memory is that of a gateway without the parts that are not configured."""
     code = """
 import sys
-from dragoman_server.cli.main import _parser
+import dragoman_server.cli.main
+from dragoman_server.cli.commands import command_line
 from dragoman_server.app import make_app
 from dragoman_server.config.load import simulated_config
 import dragoman_server.workers.serve
-_parser().parse_args(["serve"])
+command_line().parse_args(["serve"])
 make_app(simulated_config())
 print(*sys.modules)
 """

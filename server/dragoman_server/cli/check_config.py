@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import written_moment
 from dragoman_server.cli.check_start import start_problems, start_remarks
+from dragoman_server.cli.config_source import served_config, set_address
+from dragoman_server.cli.connect import Attempt, try_upstreams
+from dragoman_server.cli.describe_config import describe
+from dragoman_server.cli.options import add_config
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.stored_files import stored_files
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.logs import print_line
-
-if TYPE_CHECKING:
-    from dragoman_server.cli.connect import Attempt
+from dragoman_server.workers.serve import run_loop
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Declare the arguments."""
+    add_config(parser)
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object on standard output")
     parser.add_argument(
         "--connect",
         action="store_true",
         help="also send each upstream an empty request, which costs nothing",
     )
+    # Defaults for `served_config`: the address is that of `serve` without options.
+    parser.set_defaults(run=main, host=None, port=None, workers=None)
 
 
-def main(
-    args: argparse.Namespace, load: Callable[[argparse.Namespace], Config], describe: Callable[[Config], None]
-) -> int:
+def main(args: argparse.Namespace) -> int:
     """Check the configuration. Returns 0, 1 if an upstream failed, or 2 for an invalid configuration (with `--json`).
 
     Without `--json` an invalid configuration raises ConfigError.
     """
     try:
-        config = load(args)
+        set_address(args, os.environ)
+        config = served_config(args)
         config.check()
         if problems_here := list(start_problems(config)):
             raise ConfigError.of(problems_here)
@@ -50,7 +55,7 @@ def main(
         problems = [{"path": path, "message": message} for path, message in error.problems]
         _print({"object": "dragoman.check", "ok": False, "problems": problems})
         return 2
-    attempts = _attempts(config) if args.connect else None
+    attempts = run_loop(try_upstreams(config)) if args.connect else None
     ok = all(attempt.ok for attempt in attempts or ())
     if args.json:
         _print(_as_data(config, ok, attempts))
@@ -64,13 +69,6 @@ def main(
         advice = f"{failed} of the providers did not answer as expected: check base_url, api_key and the network"
         print("the configuration is valid" if ok else advice, file=sys.stderr)
     return 0 if ok else 1
-
-
-def _attempts(config: Config) -> list[Attempt]:
-    from dragoman_server.cli.connect import try_upstreams
-    from dragoman_server.workers.serve import run_loop
-
-    return run_loop(try_upstreams(config))
 
 
 def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> dict[str, Any]:

@@ -4,44 +4,50 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import NoReturn
 
-from dragoman import Dialect, Knobs, Profile, Translation, direction, translate
+from dragoman import Dialect, Translation, direction, translate
 from dragoman.gateway import VENDOR_PROFILES, parse_body
 from dragoman.wire import Json, json_dumps
+from dragoman_server.cli.options import add_dialect
+from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.routing.client_profiles import knobs_by_client
+from dragoman_server.routing.client_profiles import BY_NAME, knobs_by_client
 from dragoman_server.routing.router import Router
 
 
-def main(
-    args: argparse.Namespace,
-    profile: Callable[[argparse.Namespace, Dialect], Profile],
-    knobs: Callable[[Sequence[str]], Knobs],
-    misused: Callable[[str], NoReturn],
-) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = "Show the request that an upstream would receive, and what would be lost. Nothing is sent."
+    add_dialect(parser, "--from", dest="source", help="dialect of the request (default: detected by its fields)")
+    add_dialect(parser, "--to", dest="target", help="dialect of the upstream (default: that of the route in --config)")
+    parser.add_argument("-c", "--config", metavar="FILE", help="configuration whose routes and knobs apply")
+    parser.add_argument("--client", choices=list(BY_NAME), help="the known client that sends it (default: none)")
+    parser.add_argument("--json", action="store_true", help="print JSON, with the body byte for byte")
+    add_translation(parser)
+    parser.set_defaults(run=lambda args: main(args, parser.error))
+
+
+def main(args: argparse.Namespace, misused: Callable[[str], NoReturn]) -> int:
     """Print the explanation. Raises ConfigError, DragomanError; `misused(message)` exits with the command's usage."""
     if args.config is None and args.target is None:
         misused("--to is required, or --config, whose routes select the upstream")
     for option, value in (("--to", args.target), ("--profile", args.profile), ("--knob", args.knob)):
         if args.config is not None and value:
             misused(f"{option} cannot be combined with --config, whose routes select the upstream")
-    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    data = read_input(args)
     payload = parse_body(data)
     source = Dialect(args.source) if args.source else guess_client(payload, "--from ")
     if args.config is not None:
         explained = _by_config(args, data, payload, source)
     else:
-        explained = _by_dialect(args, data, payload, source, profile, knobs)
+        explained = _by_dialect(args, data, payload, source)
     if not args.source:
         print(f"read as a {source} request, because of its fields; use --from for another dialect", file=sys.stderr)
-    out = json_dumps(explained) + b"\n" if args.json else as_text(explained).encode("utf-8", "backslashreplace")
-    sys.stdout.buffer.write(out)
-    sys.stdout.buffer.flush()
+    write_output(json_dumps(explained) if args.json else as_text(explained).encode("utf-8", "backslashreplace"))
     return 0
 
 
@@ -62,22 +68,15 @@ def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dia
     return explanation(translation, provider, target.warning, client_profile=args.client)
 
 
-def _by_dialect(
-    args: argparse.Namespace,
-    data: bytes,
-    payload: Json,
-    source: Dialect,
-    profile: Callable[[argparse.Namespace, Dialect], Profile],
-    knobs: Callable[[Sequence[str]], Knobs],
-) -> Json:
+def _by_dialect(args: argparse.Namespace, data: bytes, payload: Json, source: Dialect) -> Json:
     target = Dialect(args.target)
-    general, named = knobs(args.knob), {setting.partition("=")[0] for setting in args.knob}
+    general, named = knobs_of(args.knob), {setting.partition("=")[0] for setting in args.knob}
     translation: Translation = translate(
         direction(source, target),
         data,
         payload=payload,
         upstream_model=args.model,
-        profile=profile(args, target),
+        profile=profile_of(args, target),
         knobs=knobs_by_client(general, named).get(args.client, general),
     )
     return explanation(translation, profile=args.profile or VENDOR_PROFILES[target], client_profile=args.client)

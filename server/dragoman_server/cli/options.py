@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from dragoman import Dialect
+from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.value_problems import choice_problem
 from dragoman_server.observability.logs import FORMATS, LEVELS
@@ -32,6 +33,24 @@ def add_upstream(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", "--config", action=ConfigFile, metavar="FILE", help="configuration file")
     parser.add_argument("--base-url", help="one upstream, without a file; its key is read from UPSTREAM_API_KEY")
     add_dialect(parser, "--dialect", help="dialect of that upstream (default chat)")
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add the configuration file, as an argument too, the options of one upstream, and `--model`."""
+    parser.add_argument(
+        "config",
+        nargs="?",
+        action=ConfigFile,
+        metavar="CONFIG.toml",
+        help=f"configuration file (default: ./{DEFAULT_FILE}, else from the environment)",
+    )
+    add_upstream(parser)
+    parser.add_argument(
+        "--model",
+        dest="default_model",
+        metavar="NAME",
+        help="model of that upstream for all requests, whatever name they have (default: its only one, if it has one)",
+    )
 
 
 def add_simulate(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +86,11 @@ def count(word: str) -> int:
     if not (word.isascii() and word.isdigit() and len(word) <= 9 and int(word)):
         raise argparse.ArgumentTypeError(f'expected a number from 1; got "{word}"')
     return int(word)
+
+
+def log_level(args: argparse.Namespace) -> int:
+    """Return the level of `add_log`'s options."""
+    return LEVELS[getattr(args, "log_level", None) or "info"]
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:

@@ -16,26 +16,27 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dragoman import Dialect, DragomanError
 from dragoman.gateway import quote
 from dragoman_server.cli.agents import AGENTS, Access, Agent
+from dragoman_server.cli.choose_model import choices, choose, known_names, listed_windows
 from dragoman_server.cli.command_error import CommandError
-from dragoman_server.cli.options import add_simulate
+from dragoman_server.cli.config_source import served_config
+from dragoman_server.cli.describe_config import describe
+from dragoman_server.cli.list_models import UpstreamList, key_name, list_models
+from dragoman_server.cli.options import add_log, add_simulate, add_upstream
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.value_problems import closest
 from dragoman_server.observability.logs import LEVELS, print_line
 from dragoman_server.routing.router import Router, Target
-
-if TYPE_CHECKING:
-    from dragoman_server.cli.list_models import UpstreamList
+from dragoman_server.workers.serve import run_loop, running
 
 NOT_FOUND = 127
 """Exit status if the program is not installed, as in a shell."""
@@ -51,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Both end together; the exit status is the agent's."
     )
     parser.usage = f"dragoman run [options] {{{','.join(AGENTS)}}} [-- ARGS]"
+    add_upstream(parser)
+    add_log(parser)
     parser.epilog = "Arguments after -- are passed to the agent: dragoman run codex -- exec 'explain this folder'"
     parser.add_argument("agent", choices=list(AGENTS), help="the agent, which must be installed")
     parser.add_argument(
@@ -65,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="append the gateway's log to a file (default: standard error; on a terminal, only warnings, at the end)",
     )
     # Defaults for `served_config`: only the agent uses this gateway.
-    parser.set_defaults(agent_args=[], host="127.0.0.1", port=0, workers=1, log_handler=log_handler)
+    parser.set_defaults(run=main, agent_args=[], host="127.0.0.1", port=0, workers=1, log_handler=log_handler)
 
 
 class _DeferredWarnings(logging.Handler):
@@ -86,9 +89,7 @@ def log_handler(args: argparse.Namespace) -> logging.Handler:
     return _DeferredWarnings() if sys.stderr.isatty() else logging.StreamHandler(sys.stderr)
 
 
-def main(
-    args: argparse.Namespace, load: Callable[[argparse.Namespace], Config], describe: Callable[[Config], None]
-) -> int:
+def main(args: argparse.Namespace) -> int:
     """Run the agent. Returns its exit status, 128 + N if signal N ended it. Raises CommandError, OSError."""
     agent = AGENTS[args.agent]
     program = shutil.which(agent.name)
@@ -97,13 +98,9 @@ def main(
         print_line(f"install it with: {agent.install}", logging.ERROR)
         return NOT_FOUND
 
-    from dragoman_server.workers.serve import run_loop, running
-
-    config = load(args)
+    config = served_config(args)
     lists: Sequence[UpstreamList] = ()
     if not config.simulated:
-        from dragoman_server.cli.list_models import key_name, list_models
-
         router = Router(config)
         lists = run_loop(list_models(config, _providers(agent, config, router, args.model), partial(key_name, args)))
         if lists and all(each.fatal for each in lists):
@@ -112,7 +109,7 @@ def main(
             if agent.needs_model and args.model is None and args.config and not router.known_models():
                 raise _no_model(agent)
             return 1
-        config = replace(_with_model(agent, args, load, config, lists), only_model=False)
+        config = replace(_with_model(agent, args, config, lists), only_model=False)
     config, key = _with_private_key(config)
 
     async def run() -> int:
@@ -147,9 +144,7 @@ def _providers(agent: Agent, config: Config, router: Router, model: str | None) 
     names = set(config.providers)
     if model is not None:
         targets = _targets(agent, router, model)
-        names = {
-            each.provider.name for target in targets for each in (target.plan.candidates if target.plan else [target])
-        }
+        names = {each.provider.name for target in targets for each in target.candidates}
     return [provider for name, provider in config.providers.items() if name in names and provider.base_url]
 
 
@@ -166,20 +161,12 @@ def _targets(agent: Agent, router: Router, model: str) -> list[Target]:
     return found
 
 
-def _with_model(
-    agent: Agent,
-    args: argparse.Namespace,
-    load: Callable[[argparse.Namespace], Config],
-    config: Config,
-    lists: Sequence[UpstreamList],
-) -> Config:
+def _with_model(agent: Agent, args: argparse.Namespace, config: Config, lists: Sequence[UpstreamList]) -> Config:
     """Set `args.model` if the agent needs a model.
 
     Returns the configuration. If the only upstream of the command line has only one model, all requests get that model.
     Raises CommandError if there are several models, and no terminal to choose on.
     """
-    from dragoman_server.cli.choose_model import choices, choose
-
     router = Router(config)
     chosen = args.model is not None or agent.has_model(args.agent_args, os.environ)
     advice = "" if chosen else f"; name a model with --model, or {agent.title} requests its own"
@@ -193,7 +180,7 @@ def _with_model(
         args.model = choose(agent, names, _command(args))
         if len(names) == 1 and args.base_url:
             args.default_model = args.model
-            return load(args)
+            return served_config(args)
     return config
 
 
@@ -215,8 +202,6 @@ def _access(
     agent: Agent, config: Config, url: str, key: str | None, model: str | None, lists: Sequence[UpstreamList]
 ) -> Access:
     """Return the agent's access. Raises CommandError if it needs a model and none is known."""
-    from dragoman_server.cli.choose_model import known_names, listed_windows
-
     router = Router(config)
     models = tuple(known_names(router, lists))
     if agent.needs_model and model is None and not models:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from dragoman_server.cli.commands import command_line
 from dragoman_server.cli.parser import Parser
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -13,6 +14,7 @@ SHELLS = ("bash", "zsh", "tcsh")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.set_defaults(run=lambda args: main(args, command_line()))
 
 
 def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

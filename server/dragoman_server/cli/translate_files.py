@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from dragoman import ClientRequestError, Dialect, Failure, Knobs, Losses, Profile, Translation, direction, translate
 from dragoman.wire import Json, json_loads
+from dragoman_server.cli.options import add_dialect
+from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
 
 KINDS = ("request", "reply", "stream")
 
@@ -21,6 +25,33 @@ class Converted(NamedTuple):
 
 NO_MODEL = "unknown"
 """Model name in a translated reply whose input has no model name."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_dialect(parser, "--from", dest="source", required=True, help="dialect of the input")
+    add_dialect(parser, "--to", dest="target", required=True, help="dialect to translate into")
+    parser.add_argument("--kind", choices=KINDS, help="kind of the input (default: detected)")
+    add_translation(parser)
+    parser.set_defaults(run=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Translate the file. Return 1 if a stream ends in an error. Raises CommandError, DragomanError, OSError."""
+    source, target = Dialect(args.source), Dialect(args.target)
+    data = read_input(args)
+    kind = args.kind or kind_of(data)
+    profile = profile_of(args, target if kind == "request" else source)
+    converted = convert(data, source, target, kind=kind, model=args.model, profile=profile, knobs=knobs_of(args.knob))
+    write_output(converted.data)
+    for loss in converted.losses:
+        print(f"loss {loss}", file=sys.stderr)
+    if not converted.losses:
+        print("no losses", file=sys.stderr)
+    if converted.failure is not None:
+        print(f"dragoman: the stream ends in an error: {converted.failure.message}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def kind_of(data: bytes) -> str:

@@ -6,6 +6,7 @@ it showed what it claims.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import socket
@@ -25,11 +26,10 @@ from dragoman_server.cli.demo.next_steps import next_steps
 from dragoman_server.cli.demo.scenes import NAMES, SCENES, Recording, Scene
 from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
+from dragoman_server.cli.options import port as valid_port
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.state_options import StateOptions
-from dragoman_server.workers.serve import Running, running, wait_for_stop_signal
-
-__all__ = ("demo",)
+from dragoman_server.workers.serve import Running, run_loop, running, wait_for_stop_signal
 
 _API = {
     Dialect.CHAT: "OpenAI Chat Completions",
@@ -38,6 +38,16 @@ _API = {
 }
 _READING_TIME = 8
 """Pause after a scene, as a multiple of `pace`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--once", action="store_true", help="exit after the last scene instead of serving on")
+    parser.add_argument(
+        "--port", type=valid_port, default=8080, help="port of the gateway, 0 for any free one (default 8080)"
+    )
+    parser.add_argument("--pace", type=float, default=0.05, help="seconds between two frames of the upstream")
+    parser.set_defaults(run=lambda args: run_loop(demo(port=args.port, pace=args.pace, once=args.once)))
 
 
 async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None) -> int:

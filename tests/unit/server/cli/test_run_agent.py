@@ -38,7 +38,8 @@ def test_an_agent_that_is_not_installed(
     def load(_: argparse.Namespace) -> Config:
         raise AssertionError("no configuration is needed")
 
-    assert main(parser.parse_args(["codex"]), load, lambda _: None) == NOT_FOUND
+    monkeypatch.setattr(run_agent, "served_config", load)
+    assert main(parser.parse_args(["codex"])) == NOT_FOUND
     assert "npm install -g @openai/codex" in capsys.readouterr().err
 
 
