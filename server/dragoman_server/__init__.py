@@ -6,9 +6,11 @@
 It imports only the public names of `dragoman`. Start with `app.py`, then `proxy/gateway.py`.
 """
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect
+from dragoman_server import config
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.load import load_config, parse_config
@@ -46,12 +48,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a name that was here in earlier versions, with a warning: those of `dragoman_server.config`."""
-        from dragoman_server import config
-
         if name not in config.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from warnings import warn
-
         place = config.__name__
-        warn(f"{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
         return getattr(config, name)

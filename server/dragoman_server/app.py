@@ -46,7 +46,7 @@ def setup(
     a record of each exchange when it has ended (`dragoman_server.proxy.hooks`). A `gateway` that is given has hooks of
     its own.
 
-    Returns the gateway: `reconfigure` changes its configuration. Raises `ConfigError`, and ValueError if both a gateway
+    Return the gateway: `reconfigure` changes its configuration. Raises `ConfigError`, and ValueError if both a gateway
     and hooks are given.
     """
     gateway = _gateway(config, gateway, Hooks(authorize, choose, on_end))
@@ -74,7 +74,7 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     if gateway.cors:
         _add_cors(app, gateway, set(app.router.resources()) - others)
     if gateway.config.server.ui:
-        from dragoman_server.endpoints.console.console import Console  # half a megabyte, which few gateways need
+        from dragoman_server.endpoints.console.console import Console  # 0.8 MB of memory, which few gateways need
 
         Console(gateway).mount(app, prefix)  # not with the others: no page of another origin may use it
     if prefix:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("dragoman")
 OpenStream = Callable[[StreamTimers, dict[str, str]], Downstream]
-"""Returns what the stream of an exchange with these timers is sent to. It may add to the headers of the response."""
+"""A function that returns what the stream of an exchange with these timers is sent to.
+
+It may add to the headers of the response.
+"""
 
 
 class RequestScope:
@@ -59,7 +62,7 @@ class RequestScope:
         self.warnings: UpstreamWarnings = services.loaded.upstream_warnings
         """Decides which failures are warnings in the log. An open stream keeps nothing else of its configuration."""
         self.open_stream: OpenStream | None = None
-        """Returns what receives the stream in place of the client's connection; None for that."""
+        """A function that returns what receives the stream in place of the client's connection; None for that."""
         self.caller: Caller = WITHOUT_KEY
         """The client, once it is admitted."""
         self.is_counted = False

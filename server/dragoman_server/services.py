@@ -34,9 +34,9 @@ class Services:
     """The parts of one gateway. `Gateway` makes, opens, reconfigures and closes them."""
 
     now: Callable[[], float]
-    """Returns Unix seconds."""
+    """A function that returns Unix seconds."""
     new_id: Callable[[], str]
-    """Returns a new request id."""
+    """A function that returns a new request id."""
     current: CurrentConfig
     """The configuration of new requests."""
     hooks: Hooks[Any]

@@ -57,7 +57,7 @@ class Accounts:
         options: The table `[store]`.
         totals: The counters to add to.
         prices: The price table; without one, requests of keys with a budget of cost are rejected.
-        now: Returns Unix seconds.
+        now: A function that returns Unix seconds.
         store: The store, by default that of the options.
     """
 
@@ -130,7 +130,7 @@ class Accounts:
             await self._store.close()
 
     def configure(self, records: Sequence[KeyRecord], options: StoreOptions) -> bool:
-        """Use these keys of a new configuration. Returns False if its store is another one, which needs a restart."""
+        """Use these keys of a new configuration. Return False if its store is another one, which needs a restart."""
         self._records = tuple(records)
         same = replace(options, timeout=0.0, on_failure="", refresh=0.0) == replace(
             self._options, timeout=0.0, on_failure="", refresh=0.0
@@ -220,7 +220,7 @@ class Accounts:
     async def admit(
         self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int, provider: str | None = None
     ) -> Claim:
-        """Check all limits of a key for one request, and reserve its estimate. Returns the claim, for `settle`.
+        """Check all limits of a key for one request, and reserve its estimate. Return the claim, for `settle`.
 
         Args:
             record: The key, with limits.
@@ -251,7 +251,7 @@ class Accounts:
         return self._prices is not None and self._prices.cost(Usage(), model, provider) is not None
 
     async def admit_request(self, record: KeyRecord, lease: str, client: Dialect, *, waits: bool) -> Claim | None:
-        """Check the limits of requests of a key for a request without tokens. Returns the claim, for `settle`.
+        """Check the limits of requests of a key for a request without tokens. Return the claim, for `settle`.
 
         None if the key has no such limit. A request that `waits` for an upstream is one of those that are open at the
         same time. The other arguments are those of `admit`, and so are the errors.
@@ -265,7 +265,7 @@ class Accounts:
         return claim if self._grants_at_once(claim) else await self._granted(claim, client)
 
     def _grants_at_once(self, claim: Claim) -> bool:
-        """Grant a claim without waiting, if the store can. Returns False if it must be waited for, or rejects it."""
+        """Grant a claim without waiting, if the store can. Return False if it must be waited for, or rejects it."""
         if self._grant_now is None:
             return False
         claim.levels = self._grant_now(claim)

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Check the configuration. Returns 0, 1 if an upstream failed, or 2 for an invalid configuration (with `--json`).
+    """Check the configuration. Return 0, 1 if an upstream failed, or 2 for an invalid configuration (with `--json`).
 
     Without `--json` an invalid configuration raises ConfigError.
     """

@@ -72,7 +72,7 @@ async def _attempt(config: Config, provider: Provider, upstream: Transport) -> A
 
 
 async def _send_empty_request(config: Config, provider: Provider, upstream: Transport) -> tuple[int, str]:
-    """Send the request. Returns the status, and the message of an error response."""
+    """Send the request. Return the status, and the message of an error response."""
     headers = {"content-type": "application/json", **outbound_headers(provider, {})}
     timeouts = config.server.timeouts
     call = UpstreamRequest(provider.endpoint(provider.dialect.path), headers, b"{}", False, timeouts)

@@ -22,7 +22,7 @@ from dragoman_server.routing.upstream_models import TIMEOUT, Fetch, ListRefused,
 _AT_ONCE = 8
 
 KeyName = Callable[[Provider], str]
-"""Returns the name of the variable or key of the configuration that a provider's API key is read from."""
+"""A function that returns the variable, or the key of the configuration, that has a provider's API key."""
 
 
 @dataclass(frozen=True, slots=True)

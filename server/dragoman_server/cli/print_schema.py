@@ -14,6 +14,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the schema. Returns the exit status."""
+    """Print the schema. Return the exit status."""
     sys.stdout.write(schema_text())
     return 0

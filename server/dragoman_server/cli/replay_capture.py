@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the client's reply, or compare it. Returns 1 if it differs. Raises CommandError, DragomanError, OSError."""
+    """Print the client's reply, or compare it. Return 1 if it differs. Raises CommandError, DragomanError, OSError."""
     if args.check and args.target is not None:
         raise CommandError("--check", "compares with the captured client's reply, which --to replaces: use --diff")
     capture = find_capture(args)

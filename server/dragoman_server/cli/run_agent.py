@@ -90,7 +90,7 @@ def log_handler(args: argparse.Namespace) -> logging.Handler:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the agent. Returns its exit status, 128 + N if signal N ended it. Raises CommandError, OSError."""
+    """Run the agent. Return its exit status, 128 + N if signal N ended it. Raises CommandError, OSError."""
     agent = AGENTS[args.agent]
     program = shutil.which(agent.name)
     if program is None:
@@ -164,7 +164,7 @@ def _targets(agent: Agent, router: Router, model: str) -> list[Target]:
 def _with_model(agent: Agent, args: argparse.Namespace, config: Config, lists: Sequence[UpstreamList]) -> Config:
     """Set `args.model` if the agent needs a model.
 
-    Returns the configuration. If the only upstream of the command line has only one model, all requests get that model.
+    Return the configuration. If the only upstream of the command line has only one model, all requests get that model.
     Raises CommandError if there are several models, and no terminal to choose on.
     """
     router = Router(config)

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    """Print the completion script of `parser` for `args.shell`. Returns 1 if shtab is not installed."""
+    """Print the completion script of `parser` for `args.shell`. Return 1 if shtab is not installed."""
     try:
         import shtab
     except ImportError:

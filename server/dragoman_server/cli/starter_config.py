@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write the starter configuration, and its schema next to it. Returns 1 if the file exists. Raises OSError."""
+    """Write the starter configuration, and its schema next to it. Return 1 if the file exists. Raises OSError."""
     if args.file == "-":
         sys.stdout.write(STARTER)
         return 0

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dragoman.gateway import changed_fields
+from dragoman.threads import ThreadLimits
 from dragoman_server.accounts.store.options import redis_problems
 from dragoman_server.config.compaction_options import CompactionOptions
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.setting import Above, Range, Words, section, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem, Table
-
-if TYPE_CHECKING:
-    from dragoman.threads import ThreadLimits
 
 OFF, MEMORY, SQLITE, REDIS = "off", "memory", "sqlite", "redis"
 KINDS = (OFF, MEMORY, SQLITE, REDIS)
@@ -98,8 +95,6 @@ class StateOptions:
 
     def limits(self) -> ThreadLimits:
         """Return the limits of the store."""
-        from dragoman.threads import ThreadLimits  # imported when responses are stored
-
         memory, size, own = self.kind == MEMORY, self.max_bytes, self.max_bytes_per_key
         size = size if size is not None else _MEMORY_BYTES if memory else 4 * 1024**3
         return ThreadLimits(

@@ -34,7 +34,7 @@ def kind_of(value: Any) -> str:
 
 def closest(word: str, words: Iterable[str]) -> str:
     """Return ` (did you mean "…"?)` with the closest of `words`, or an empty string."""
-    from difflib import get_close_matches  # 0.1 MB of memory, needed only for errors
+    from difflib import get_close_matches  # 0.5 MB of memory, needed only for errors
 
     found = get_close_matches(word, [str(known) for known in words], 1)
     return f' (did you mean "{found[0]}"?)' if found else ""

@@ -20,12 +20,11 @@ from dragoman.threads import (
 )
 from dragoman.wire import json_dumps
 from dragoman_server.endpoints.stored_responses import respond
-from dragoman_server.proxy.auth import Caller
+from dragoman_server.proxy.auth import Caller, owner_named, owner_of
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.stored_history import READ_MAX
-from dragoman_server.proxy.stored_responses import owner_named, owner_of
 
 JSON, MERMAID = "json", "mermaid"
 NODES_MAX = 10_000

@@ -15,13 +15,13 @@ from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, r
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.endpoints.issued_responses import forward_to_issuer, issuer_of_request
 from dragoman_server.endpoints.not_implemented import stored_objects
-from dragoman_server.proxy.auth import Caller
+from dragoman_server.proxy.auth import Caller, owner_of
 from dragoman_server.proxy.background_run import BackgroundRun
 from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.error_response import OWN_ID
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.services import Services
 from dragoman_server.steps.admit import identify
 
@@ -32,7 +32,7 @@ _NO_LONGER = "its events are no longer kept from there on; leave out `stream` to
 
 
 Make = Callable[[str, str], Awaitable[bytes | web.StreamResponse]]
-"""Returns the body, or the response, for the `owner` of what is shown and the request's id."""
+"""A function that returns the body, or the response, for the `owner` of what is shown and the request's id."""
 
 
 class ResponsesEndpoints:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 CostOf = Callable[[Usage, str, "str | None"], "Decimal | None"]
-"""Returns the cost of tokens at an upstream's model of a provider, if it is known."""
+"""A function that returns the cost of tokens at an upstream's model of a provider, if it is known."""
 
 
 @dataclass(slots=True)

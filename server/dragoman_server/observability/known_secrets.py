@@ -62,7 +62,7 @@ class _SecretFilter(logging.Filter):
         self.secrets: tuple[str, ...] = ()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Mask the line. Returns True: no line is dropped."""
+        """Mask the line. Return True: no line is dropped."""
         if not isinstance(record.msg, str):
             return True  # a `RequestLine`: its parts were masked when they were received
         message = record.getMessage()

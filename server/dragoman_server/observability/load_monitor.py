@@ -29,9 +29,9 @@ class LoadMonitor:
     Args:
         totals: The counters to add to.
         overload: The bounds.
-        open_requests: Returns the number of requests being answered.
-        clock: Returns seconds from any origin.
-        memory: Returns the resident memory in bytes, or raises OSError.
+        open_requests: A function that returns the number of requests being answered.
+        clock: A function that returns seconds from any origin.
+        memory: A function that returns the resident memory in bytes, or raises OSError.
 
     `checked` is False as long as no request can be rejected: then `reason` need not be called.
     """

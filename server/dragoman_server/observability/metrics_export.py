@@ -20,7 +20,7 @@ class MetricsExport:
     """Exports a snapshot every `interval` seconds, and a last one at the end.
 
     Args:
-        snapshot: Returns the numbers; called in the event loop.
+        snapshot: A function that returns the numbers; called in the event loop.
         export: Sends them; called in another thread.
         stop: Ends a call of `export` early.
         interval: Seconds between two exports.

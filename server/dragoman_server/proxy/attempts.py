@@ -68,7 +68,7 @@ class Reply(Protocol):
     """Makes the client's reply from an upstream's response."""
 
     async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
-        """Read a whole reply, or a stream up to its first event. Returns the failure if that is an error."""
+        """Read a whole reply, or a stream up to its first event. Return the failure if that is an error."""
         ...
 
     async def drop(self) -> None:
@@ -135,7 +135,7 @@ class Attempts:
     async def open(self, timers: StreamTimers) -> UpstreamResponse:
         """Send the request until it is answered, or no further attempt is possible.
 
-        Returns the response of the last attempt, with its first event read if it is a stream. Raises DragomanError for
+        Return the response of the last attempt, with its first event read if it is a stream. Raises DragomanError for
         the last attempt's failure, or if no place at a provider became free.
         """
         routing, receipt = self._routing, self._scope.receipt
@@ -310,7 +310,7 @@ class Attempts:
     # --- the next attempt --------------------------------------------------------------------------------------------
 
     async def _following(self, outcome: Outcome) -> float | None:
-        """Prepare the next attempt. Returns the pause before it, or None if there is to be none."""
+        """Prepare the next attempt. Return the pause before it, or None if there is to be none."""
         self._tried[self._candidate] = outcome
         if outcome.scope is Scope.NOWHERE:
             return None
@@ -351,7 +351,7 @@ class Attempts:
         return [candidate for candidate in self._plan.larger if candidate not in self._tried]
 
     async def _again(self, reason: str) -> tuple[str, float | None]:
-        """Prepare the request to a candidate that was tried. Returns the pause before it, or None and the reason."""
+        """Prepare the request to a candidate that was tried. Return the pause before it, or None and the reason."""
         routing, options = self._routing, self._routing.options
         pauses = []
         for candidate, outcome in self._tried.items():
@@ -369,7 +369,7 @@ class Attempts:
         return reason, pause if await self._turn_to(candidate) else None
 
     async def _turn_to(self, candidate: Candidate) -> bool:
-        """Translate the client's request for a candidate. Returns False if its dialect cannot express it."""
+        """Translate the client's request for a candidate. Return False if its dialect cannot express it."""
         scope, receipt, provider = self._scope, self._scope.receipt, candidate.provider
         before = receipt.translation, receipt.provider
         target = self._target._replace(provider=provider, upstream_model=candidate.upstream_model)

@@ -217,3 +217,20 @@ def _forward(out: dict[str, str], headers: Mapping[str, str], name: str) -> None
         if not _SENDABLE.match(value):
             raise ClientRequestError("", f"the header {name} has characters that a header cannot carry")
         out[name] = value
+
+
+def owner_of(owner: bytes, key: KeyRecord | None) -> str:
+    """Return whose responses a client sees: those of its key's name, so that a key can be replaced.
+
+    A key without a name, and a user of the hook `authorize`, are known by their digest; `owner` is the digest. Without
+    keys, all clients share their responses.
+    """
+    if key is not None:
+        return owner_named(key.name)
+    # A digest of the digest: what is in the file must not help to find a key.
+    return f"digest:{sha256(b'owner of responses' + owner).hexdigest()[:32]}" if owner else ""
+
+
+def owner_named(name: str) -> str:
+    """Return the owner of the responses of a named key."""
+    return f"key:{name}"

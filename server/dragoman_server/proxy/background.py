@@ -22,12 +22,13 @@ from dragoman.threads import cancelled_response, failed_response, response_id, r
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.draft import Draft
+from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.background_run import BackgroundRun
 from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.reply_headers import event_stream
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
-from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
@@ -46,7 +47,7 @@ class BackgroundRuns:
 
     Args:
         options: The limits.
-        heartbeat: Returns the seconds without an event after which a client that follows a run gets a comment.
+        heartbeat: A function that returns the seconds without an event after which a client gets a comment.
         stored: Stores what has ended.
         answer: Handles a request.
     """

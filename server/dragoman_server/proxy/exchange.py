@@ -60,7 +60,7 @@ class Exchange:
     async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
         """Read and translate a whole reply, or a stream up to its first event.
 
-        Returns the failure if the first event is an error that would be forwarded as it is. Raises DragomanError.
+        Return the failure if the first event is an error that would be forwarded as it is. Raises DragomanError.
         """
         if self._scope.translation.stream:
             self._stream = stream = await open_proxy_stream(self._scope.translation, answer, timers)

@@ -163,7 +163,7 @@ class ForwardedReply:
         events: ForwardedEvents | None,
         timers: StreamTimers,
     ) -> Failure | None:
-        """Send the body. Returns the failure in which a stream of events has ended."""
+        """Send the body. Return the failure in which a stream of events has ended."""
         data, self._first = self._first, b""
         while data:
             if events is not None:

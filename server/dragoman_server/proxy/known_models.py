@@ -19,7 +19,7 @@ THREAD_FROM = 300
 """Number of listed models from which their names are computed in a thread: each takes microseconds for each route."""
 
 Headers = Callable[[Provider, Mapping[str, str], Dialect | None], Mapping[str, str]]
-"""Returns the headers of a GET to a provider for a client of this dialect with these headers."""
+"""A function that returns the headers of a GET to a provider for a client of this dialect with these headers."""
 
 
 class KnownModels:

@@ -23,9 +23,20 @@ from dragoman_server.routing.output_limits import OutputLimits
 from dragoman_server.routing.router import Router
 
 FIXED = (
-    *("host", "port", "backlog", "workers", "transport", "connections", "cors_origins"),
-    *("max_connections", "max_connections_per_address", "timeouts.head", "timeouts.keep_alive", "stop_drain"),
-    *("ui", "resume"),
+    "host",
+    "port",
+    "backlog",
+    "workers",
+    "transport",
+    "connections",
+    "cors_origins",
+    "max_connections",
+    "max_connections_per_address",
+    "timeouts.head",
+    "timeouts.keep_alive",
+    "stop_drain",
+    "ui",
+    "resume",
 )
 """Settings of `[server]` that take effect only when the process starts."""
 

@@ -13,7 +13,7 @@ from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.auth import inbound_key
 
 if TYPE_CHECKING:
-    from dragoman_server.accounts.accounts import Accounts
+    from dragoman_server.accounts.accounts import Accounts  # 0.2 MB of memory, for named keys only
     from dragoman_server.accounts.limits.prices import Prices
 
 log = logging.getLogger("dragoman")
@@ -58,7 +58,7 @@ class NamedKeys:
         """Open the store. Raises ConfigError if it cannot be used."""
         if self.accounts is None:
             return
-        from dragoman_server.accounts.store.interface import StoreError  # with the accounts, not before
+        from dragoman_server.accounts.store.interface import StoreError  # a part of these 0.2 MB
 
         try:
             await self.accounts.open()
@@ -66,7 +66,7 @@ class NamedKeys:
             raise ConfigError("store", str(error)) from None
 
     def configure(self, config: Config) -> bool:
-        """Use the named keys of a new configuration. Returns False if its store needs a restart."""
+        """Use the named keys of a new configuration. Return False if its store needs a restart."""
         if self.accounts is not None:
             return self.accounts.configure(tuple(config.keys.values()), config.store)
         if config.named_keys:

@@ -57,7 +57,7 @@ class OpenRequests:
             self._idle.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until no request is open, for at most `seconds` or until `end_wait`. Returns False if some still are."""
+        """Wait until no request is open, for at most `seconds` or until `end_wait`. Return False if some still are."""
         if self._timers:
             if self._idle is None:
                 self._idle = asyncio.Event()

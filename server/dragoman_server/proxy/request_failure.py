@@ -73,7 +73,7 @@ def end_abandoned(scope: RequestScope) -> None:
 
 
 async def _count_rejected(scope: RequestScope, error: DragomanError) -> DragomanError:
-    """Count a request that was rejected as wrong before its limits were checked. Returns the error for its client.
+    """Count a request that was rejected as wrong before its limits were checked. Return the error for its client.
 
     Else a client could send any number of them.
     """

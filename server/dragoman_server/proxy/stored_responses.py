@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +26,6 @@ from dragoman.threads import (
     StoreError,
     new_node,
 )
-from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import MEMORY, REDIS, SQLITE, UPSTREAM, StateOptions
 from dragoman_server.config.toml_reader import ConfigError
@@ -122,7 +120,7 @@ class StoredResponses:
         return await self._read("get", lambda: self._store.get(owner, response_id))
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Delete a response. Returns False if it is not stored. Raises DragomanError (503)."""
+        """Delete a response. Return False if it is not stored. Raises DragomanError (503)."""
         return await self._read("delete", lambda: self._store.delete(owner, response_id))
 
     async def _read(self, operation: str, call: Callable[[], Awaitable[T]]) -> T:
@@ -146,14 +144,14 @@ class StoredResponses:
         return work if self._options.kind == MEMORY else asyncio.get_running_loop().create_task(work)
 
     async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: bytes) -> bool:
-        """Store the last state of a response, unless it is stored. Returns whether the store has it."""
+        """Store the last state of a response, unless it is stored. Return whether the store has it."""
         node = new_node(owner, request_id, created, request, state, {})
         with suppress(DragomanError):
             return await self.get(owner, node.id) is not None or await self._put(node, request_id)
         return False
 
     async def _put(self, node: Node, request_id: str) -> bool:
-        """Store a response. Returns False if that failed."""
+        """Store a response. Return False if that failed."""
         try:
             await self._health.call("put", lambda: self._store.put(node))
         except NotStored as error:
@@ -182,23 +180,6 @@ class StoredResponses:
 def _serves(provider: Provider) -> bool:
     """True if the responses of a provider are stored here."""
     return provider.dialect is not Dialect.RESPONSES or provider.state != UPSTREAM
-
-
-def owner_of(owner: bytes, key: KeyRecord | None) -> str:
-    """Return whose responses a client sees: those of its key's name, so that a key can be replaced.
-
-    A key without a name, and a user of the hook `authorize`, are known by their digest; `owner` is the digest. Without
-    keys, all clients share their responses.
-    """
-    if key is not None:
-        return owner_named(key.name)
-    # A digest of the digest: what is in the file must not help to find a key.
-    return f"digest:{sha256(b'owner of responses' + owner).hexdigest()[:32]}" if owner else ""
-
-
-def owner_named(name: str) -> str:
-    """Return the owner of the responses of a named key."""
-    return f"key:{name}"
 
 
 def create_thread_store(options: StateOptions, clock: Callable[[], float]) -> Store:

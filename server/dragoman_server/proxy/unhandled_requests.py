@@ -45,7 +45,7 @@ def _half_the_descriptors() -> int:
     """Return half of the number of files that this process may open, as each stream has an upstream connection, too."""
     if sys.platform == "win32":
         return 0
-    import resource
+    import resource  # not on Windows
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 0 if soft == resource.RLIM_INFINITY else max(1, soft // 2)

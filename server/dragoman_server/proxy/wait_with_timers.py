@@ -14,7 +14,7 @@ def set_once(future: asyncio.Future[bool], value: bool) -> None:
 
 
 async def wait_with_timers(timers: StreamTimers, seconds: float, future: asyncio.Future[bool]) -> bool:
-    """Wait for a future for up to `seconds`, with heartbeats for the client. Returns its result, or False after that.
+    """Wait for a future for up to `seconds`, with heartbeats for the client. Return its result, or False after that.
 
     Raises the error by which the timers end the request: the client has disconnected, or the gateway stops.
     """

@@ -19,8 +19,16 @@ class CircuitBreaker:
     """The breaker of one provider. `clock` returns seconds from any origin; `configure` sets the limits."""
 
     __slots__ = (
-        *("_clock", "_cooldown", "_limit", "_longest", "_parts", "_pause", "_probed"),
-        *("failures", "open", "until"),
+        "_clock",
+        "_cooldown",
+        "_limit",
+        "_longest",
+        "_parts",
+        "_pause",
+        "_probed",
+        "failures",
+        "open",
+        "until",
     )
 
     def __init__(self, failures: int, cooldown: float, longest: float, clock: Callable[[], float]) -> None:
@@ -62,7 +70,7 @@ class CircuitBreaker:
             self._probed = self._clock()
 
     def succeeded(self) -> bool:
-        """Record a success. Returns True if it closes the breaker."""
+        """Record a success. Return True if it closes the breaker."""
         was_open, self.open = self.open, False
         self.failures, self._probed, self._pause = 0, None, self._cooldown
         if self._parts:
@@ -72,7 +80,7 @@ class CircuitBreaker:
     def failed(self, part: bytes = b"") -> bool:
         """Record a failure, of one `part` or of the provider itself.
 
-        Returns True if it opens the breaker, or begins a further pause.
+        Return True if it opens the breaker, or begins a further pause.
         """
         now = self._clock()
         if self.open and not self.is_tested:
@@ -102,7 +110,7 @@ class CircuitBreaker:
         self._probed = None
 
     def hold(self, seconds: float) -> bool:
-        """Open it for at least `seconds`, as another gateway found the provider failing. Returns True if it was closed.
+        """Open it for at least `seconds`, as another gateway found the provider failing. Return True if it was closed.
 
         The pause is shortened to the longest one.
         """

@@ -60,7 +60,7 @@ class ClientPauses:
         return [self._breakers[each][0] for each in party if each in self._breakers]
 
     def failed(self, party: Party, hold: float) -> bool:
-        """Count a failure. Returns True if it begins a pause. With `hold` the client pauses at least so long."""
+        """Count a failure. Return True if it begins a pause. With `hold` the client pauses at least so long."""
         self._forget()
         opened = False
         for index, each in enumerate(party):
@@ -75,12 +75,12 @@ class ClientPauses:
         return opened
 
     def succeeded(self, party: Party) -> bool:
-        """Forget the failures of a party. Returns True if a pause ends with this."""
+        """Forget the failures of a party. Return True if a pause ends with this."""
         found = [self._breakers.pop(each, None) for each in party]
         return self._forget() or any(each is not None and each[0].open for each in found)
 
     def _forget(self) -> bool:
-        """Forget old failures. Returns True if one of their breakers was open."""
+        """Forget old failures. Return True if one of their breakers was open."""
         now = self._clock()
         old = list(takewhile(lambda item: item[1][1] < now, self._breakers.items()))
         for each, _ in old:
@@ -90,7 +90,7 @@ class ClientPauses:
     # --- pauses that a provider requests -----------------------------------------------------------------------------
 
     def cool(self, place: Place, seconds: float, *, requested: bool, party: Party) -> bool:
-        """Let a party pause at a place. Returns True if others pause there already: then all have to.
+        """Let a party pause at a place. Return True if others pause there already: then all have to.
 
         If other conversations of the same client pause there, the client does.
         """

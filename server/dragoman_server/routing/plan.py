@@ -48,8 +48,8 @@ class Plan(NamedTuple):
 
         Args:
             conversation: A digest that is the same for all requests of a conversation; None if it is not known.
-            busy: Returns the requests at a candidate.
-            random: Returns numbers from 0 up to 1.
+            busy: A function that returns the requests at a candidate.
+            random: A function that returns numbers from 0 up to 1.
         """
         if len(self.candidates) == 1:
             return list(self.candidates)

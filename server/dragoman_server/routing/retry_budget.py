@@ -16,7 +16,7 @@ class RetryBudget:
     Args:
         share: The most retries, as a share of the requests.
         least: Retries that are possible however few requests there are.
-        clock: Returns seconds from any origin.
+        clock: A function that returns seconds from any origin.
     """
 
     def __init__(self, share: float, least: int, clock: Callable[[], float]) -> None:

@@ -83,7 +83,7 @@ class Slots:
         return longest if len(self._waiting[longest]) > len(self._waiting.get(owner, ())) + 1 else None
 
     def withdraw(self, wake: Wake, owner: Hashable = ()) -> bool:
-        """Leave the queue. Returns False if `wake` was called already: then there is a place to `free`."""
+        """Leave the queue. Return False if `wake` was called already: then there is a place to `free`."""
         if wake in self._dropped:
             self._dropped.remove(wake)
             return True

@@ -329,7 +329,7 @@ def _cut(request: web.Request, ending: Ending) -> None:
 
 
 async def _wait_for_client(request: web.Request, seconds: float) -> bool:
-    """Wait for `seconds`, or until the client disconnects. Returns True if it is still connected.
+    """Wait for `seconds`, or until the client disconnects. Return True if it is still connected.
 
     It polls: aiohttp does not report a disconnect to a handler that writes nothing, unless its runner cancels handlers.
     """

@@ -63,7 +63,7 @@ def _header_of(scope: RequestScope, request: web.Request) -> tuple[str | None, b
 
 
 def _begin(scope: RequestScope, captures: Captures, request: web.Request, reason: str) -> Recording | None:
-    """Begin the recording of a request. Returns None if too many are open."""
+    """Begin the recording of a request. Return None if too many are open."""
     secrets, key = configured_secrets(), inbound_key(request.headers)
     if key is not None and is_secret(key):
         secrets += (key,)

@@ -20,7 +20,7 @@ async def compact(scope: RequestScope, draft: Draft) -> Draft:
     """Compact the conversation, if that is to be done. Histories that clients hold become readable."""
     # The length first: most requests carry nothing, and a key that is missing costs an exception.
     if len(draft.request) > 0 and (continued := draft.request.get(CONTINUED)) is not None:
-        from dragoman.threads import check_outputs  # imported here: only connections have such requests
+        from dragoman.threads import check_outputs  # 0.1 MB of memory, for connections only
 
         check_outputs(draft.payload, len(draft.payload["input"]) - continued.own)
     compactions = scope.services.responses.compactions

@@ -10,9 +10,11 @@ from dragoman.gateway import StoredReply
 from dragoman.threads import StoredRequest, check_outputs, references, with_history
 from dragoman.wire import Json, json_dumps
 from dragoman_server.draft import Draft, Turn
+from dragoman_server.proxy.auth import owner_of
+from dragoman_server.proxy.item_references import with_stored_items
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_keys import CONTINUED
-from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.scope import RequestScope
 
 
@@ -41,8 +43,6 @@ async def stored(scope: RequestScope, draft: Draft) -> Draft:
 async def _add_items(scope: RequestScope, draft: Draft, responses: StoredResponses) -> None:
     """Replace the references to stored items."""
     if places := references(draft.payload):
-        from dragoman_server.proxy.item_references import with_stored_items  # imported here: few clients send any
-
         owner, limit = owner_of(scope.receipt.owner, scope.receipt.key), draft.loaded.config.server.limits.request_body
         draft.payload = await with_stored_items(responses, owner, draft.payload, places, limit)
         draft.body = _written(draft.payload, limit)

@@ -54,7 +54,7 @@ class ConnectionDrain:
                 connection.force_close()
 
     async def finish(self, hijack_server: HijackServer, seconds: float) -> bool:
-        """Wait at most `seconds` until all connections are closed. Returns True if they are."""
+        """Wait at most `seconds` until all connections are closed. Return True if they are."""
         try:
             async with asyncio.timeout(seconds):
                 while hijack_server.connections:

@@ -39,7 +39,7 @@ class FileWatch:
         self._pending = self._seen = self._look()
 
     def changed(self) -> bool:
-        """Look at the files. Returns True once for each change, when nothing has changed since the last look."""
+        """Look at the files. Return True once for each change, when nothing has changed since the last look."""
         now = self._look()
         before, self._pending = self._pending, now
         if now == self._seen or now != before:

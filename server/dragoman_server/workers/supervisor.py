@@ -111,7 +111,7 @@ class Supervisor:
         return config.server.stop_drain if self._fixed_drain is None else self._fixed_drain
 
     async def run(self) -> int:
-        """Run until stopped. Returns the exit status. Raises OSError if the address cannot be bound."""
+        """Run until stopped. Return the exit status. Raises OSError if the address cannot be bound."""
         loop, server = asyncio.get_running_loop(), self._config.server
         for name, do in ((signal.SIGTERM, self.stop), (signal.SIGINT, self.stop), (signal.SIGHUP, self.reload)):
             loop.add_signal_handler(name, do)

@@ -173,7 +173,7 @@ class Worker:
             sock.close()
 
     async def _drain_connections(self, retirement: ConnectionDrain, lines: HijackServer) -> bool:
-        """Wait until all connections have ended, or for the order `stop`. Returns False if it took too long."""
+        """Wait until all connections have ended, or for the order `stop`. Return False if it took too long."""
         finishing = asyncio.create_task(retirement.finish(lines, self._assignment.config.server.reload_drain))
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait({finishing, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -218,7 +218,7 @@ class _OtherWorkers:
 
 
 async def run_worker(assignment: Assignment, sock: socket.socket) -> int:
-    """Run one worker on its end of the socket pair. Returns the exit status."""
+    """Run one worker on its end of the socket pair. Return the exit status."""
     worker = Worker(assignment)
     channel = await IpcChannel.open(sock, worker.on_message, worker.answer)
     reading = asyncio.create_task(channel.run())
@@ -241,7 +241,7 @@ async def run_worker(assignment: Assignment, sock: socket.socket) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the process. Returns the exit status."""
+    """Entry point of the process. Return the exit status."""
     args = sys.argv[1:] if argv is None else list(argv)
     if len(args) != 1 or not args[0].isdigit():
         print("this module is started by `dragoman serve --workers N`", file=sys.stderr)

@@ -100,7 +100,7 @@ class WorkerProcess:
         self.ready_at = asyncio.get_running_loop().time()
 
     async def until_gone(self) -> str:
-        """Wait until the process has ended and its final messages are read. Returns how it ended, for the log."""
+        """Wait until the process has ended and its final messages are read. Return how it ended, for the log."""
         reading = asyncio.create_task(self.channel.run())
         status = await self.process.wait()
         with suppress(TimeoutError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from dragoman import Usage
 
 if TYPE_CHECKING:
-    from decimal import Decimal
+    from decimal import Decimal  # 0.5 MB of memory, needed only for budgets of cost
 
 UNITS = 10**9
 """Units in which stores count cost: a token at 0.05 per million costs 50 of them."""

@@ -72,7 +72,7 @@ class Store(Protocol):
         ...
 
     async def remove_key(self, key: str) -> bool:
-        """Remove the key with this id. Returns False if no key has it.
+        """Remove the key with this id. Return False if no key has it.
 
         Its counters stay: gateways admit its requests for some seconds more.
         """

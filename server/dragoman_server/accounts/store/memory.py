@@ -120,7 +120,7 @@ class MemoryStore:
             settle(account.state, claim, changes, now)
 
     def _mark(self, lease: str, now: int) -> bool:
-        """Record that a settlement was applied. Returns False if it was recorded before."""
+        """Record that a settlement was applied. Return False if it was recorded before."""
         for old in [old for old, until in self._settled.items() if until <= now]:
             del self._settled[old]
         if lease in self._settled:

@@ -95,7 +95,7 @@ for i, part in ipairs(budgets) do spent[i] = part.spent end
 return {rejected, open, levels, spent}
 """
 )
-"""KEYS: counters, leases. ARGV: now, lease, concurrent, claims. Returns the fields of `Outcome`."""
+"""KEYS: counters, leases. ARGV: now, lease, concurrent, claims. Return the fields of `Outcome`."""
 
 SETTLE = (
     _COMMON
@@ -116,7 +116,7 @@ write()
 return 1
 """
 )
-"""KEYS: counters, leases, mark. ARGV: now, lease, granted, claims. Returns 1 if this was the first time."""
+"""KEYS: counters, leases, mark. ARGV: now, lease, granted, claims. Return 1 if this was the first time."""
 
 RENEW = (
     _COMMON
@@ -160,4 +160,4 @@ for i = 2, #found, 2 do found[i] = text(tonumber(found[i]) - now) end
 return found
 """
 )
-"""KEYS: cooldowns. ARGV: now. Returns names and milliseconds in turn."""
+"""KEYS: cooldowns. ARGV: now. Return names and milliseconds in turn."""

@@ -60,7 +60,7 @@ class JsonlFile:
             os.close(file)
 
     def _lock(self, more: int) -> int:
-        """Lock the file, and rename it first if it has no room for `more` bytes. Returns its size.
+        """Lock the file, and rename it first if it has no room for `more` bytes. Return its size.
 
         The lock is that of the open file, so another process may have renamed the file before this one has the lock.
         """

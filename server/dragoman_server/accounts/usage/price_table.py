@@ -15,7 +15,7 @@ from dragoman_server.config.setting import setting
 from dragoman_server.config.toml_reader import Problem, join
 
 if TYPE_CHECKING:
-    from decimal import Decimal
+    from decimal import Decimal  # 0.5 MB of memory, needed only with prices
 
 _MILLION = 1_000_000
 _CACHED_MODELS = 1024

@@ -94,7 +94,7 @@ class RowSink:
             log.error("the file of usage cannot be closed: %s", error)
 
     def _write_pending(self) -> bool:
-        """Write all rows that wait. Returns False if they could not be written."""
+        """Write all rows that wait. Return False if they could not be written."""
         rows = list(self._pending)
         if not rows:
             return True

@@ -54,7 +54,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     """Play the scenes, then serve until a signal, unless `once`.
 
     `pace` is the simulated upstream's pause between two frames, in seconds. If `port` is taken, a free one is used.
-    Returns 1 if the check of a scene failed. Raises ConfigError for an invalid port.
+    Return 1 if the check of a scene failed. Raises ConfigError for an invalid port.
     """
     stream = out or sys.stdout
     if isinstance(stream, TextIOWrapper):
@@ -89,7 +89,7 @@ def _is_free(host: str, port: int) -> bool:
 
 
 async def _show(up: Running, stage: Stage, terminal: Terminal, pace: float) -> int:
-    """Play all scenes. Returns the number of problems."""
+    """Play all scenes. Return the number of problems."""
     log = logging.getLogger("dragoman")
     level = log.level
     log.setLevel(logging.CRITICAL)  # log lines would break the columns
@@ -139,7 +139,7 @@ class ScenePlayer(CallObserver):
         self._rows: tuple[list[Line], list[Line]] = [], []
 
     async def play(self, session: aiohttp.ClientSession, url: str, stage: Stage) -> Recording:
-        """Send the client's request and draw the frames of both sides. Returns the recording."""
+        """Send the client's request and draw the frames of both sides. Return the recording."""
         scene, seen = self.scene, self.seen
         endpoint = f"{url}/v1/{scene.client.path}"
         if scene.before is not None:
@@ -222,7 +222,7 @@ class ScenePlayer(CallObserver):
 
 
 def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
-    """Print the remarks below a scene. Returns the number of problems."""
+    """Print the remarks below a scene. Return the number of problems."""
     terminal.print("")
     problems = scene.problems(seen)
     if problems:

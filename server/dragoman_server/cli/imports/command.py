@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Import a file. Returns 0, or 1 if no provider was found or the output exists. Raises CommandError, OSError."""
+    """Import a file. Return 0, or 1 if no provider was found or the output exists. Raises CommandError, OSError."""
     title, form, read, convert = ORIGINS[args.origin]
     raw = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
     try:

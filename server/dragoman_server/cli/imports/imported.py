@@ -87,7 +87,7 @@ class Imported:
         self.unmatched.append((path, why))
 
     def add_provider(self, name: str, provider: ImportedProvider) -> str:
-        """Add a provider, unless there is an equal one. Returns its name, which is `name` or begins with it."""
+        """Add a provider, unless there is an equal one. Return its name, which is `name` or begins with it."""
         base = provider_name(name)
         number, chosen = 1, base
         while (present := self.providers.get(chosen)) is not None:

@@ -73,7 +73,7 @@ def _general(found: Imported, settings: Mapping[str, Any]) -> None:
 
 
 def _setting(found: Imported, at: str, key: str, value: Any) -> bool:
-    """Add a setting of `litellm_settings` or `router_settings`. Returns False if it has no counterpart."""
+    """Add a setting of `litellm_settings` or `router_settings`. Return False if it has no counterpart."""
     if key == "drop_params" and isinstance(value, bool):
         if not value:
             found.knobs["on_loss"] = "reject"

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from dragoman import Dialect, DragomanError
 from dragoman.errors import FailureKind
+from dragoman_server.endpoints.websocket.connection import WebSocketConnection
 from dragoman_server.endpoints.websocket.history import HistoryBudget
 from dragoman_server.observability.rejections import METHOD
 from dragoman_server.proxy.error_response import client_failure, error_response
@@ -41,8 +42,6 @@ class ResponsesWebSocket:
         if not web.WebSocketResponse().can_prepare(request):
             return self._refuse("this is no WebSocket handshake of version 13 (RFC 6455 §4)", 400)
         self._budget.limit = options.total_history
-        from dragoman_server.endpoints.websocket.connection import WebSocketConnection
-
         try:
             return await WebSocketConnection(gateway, request, options, self._budget, caller.owner).run()
         except ConnectionError:

@@ -80,7 +80,7 @@ class Turns:
     async def run(self, frame: ClientFrame) -> bytes | None:
         """Create one response, and send its events. The payload of the frame is dropped once it was sent on.
 
-        Returns the error frame, which is to be sent, if the request has failed before its first event. Raises
+        Return the error frame, which is to be sent, if the request has failed before its first event. Raises
         ClientRequestError for a malformed request, LimitExceeded, and ConnectionError if the client has disconnected.
         """
         previous, own = frame.previous, await compute(frame.size, frame.items, b"", self._request)

@@ -34,9 +34,9 @@ class Captures:
     Args:
         options: The settings, with a directory.
         totals: Counts them.
-        now: Returns Unix seconds.
-        clock: Returns seconds, for the times of reads and writes.
-        chance: Returns a number from 0 to 1, by which the share is chosen.
+        now: A function that returns Unix seconds.
+        clock: A function that returns seconds, for the times of reads and writes.
+        chance: A function that returns a number from 0 to 1, by which the share is chosen.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ def shown_target(url: str, secrets: Sequence[str]) -> str:
 def mask_secrets(buffer: bytearray, secrets: Sequence[str]) -> set[int]:
     """Overwrite the secrets in a body, and texts that look like keys. It stays valid JSON, if it is.
 
-    Returns the lengths of the secrets that were found.
+    Return the lengths of the secrets that were found.
     """
     forms = _forms(secrets)
     places = list(_places(bytes(buffer), forms))

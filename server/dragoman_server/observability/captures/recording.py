@@ -117,7 +117,7 @@ class Recording:
         request_id: The id of the exchange, which is that of the capture.
         reason: Why it is captured: `header`, `key`, `share` or `violation`.
         limit: The bytes that may be kept of all its bodies together.
-        clock: Returns seconds.
+        clock: A function that returns seconds.
         secrets: The texts to mask.
         done: Called once, when the exchange has ended.
         endpoint: The path of a forwarded endpoint below `/v1`; empty for an exchange that is translated.
@@ -213,12 +213,16 @@ class Recording:
             self.readings = translation.context.clock = Readings(clock)
 
     def sent(self, call: UpstreamRequest, provider: str) -> RecordedAttempt:
-        """Record an upstream request. Returns the attempt, to which its reply is added."""
-        model = self.translation.upstream_model if self.translation is not None else ""
-        body = self._budget.take(call.body)
-        reply = Pieces(self._budget)
+        """Record an upstream request. Return the attempt, to which its reply is added."""
         attempt = RecordedAttempt(
-            *(call.url, call.headers, body, len(call.body)), self.seconds(), provider, model, reply
+            call.url,
+            call.headers,
+            body=self._budget.take(call.body),
+            body_size=len(call.body),
+            began=self.seconds(),
+            provider=provider,
+            upstream_model=self.translation.upstream_model if self.translation is not None else "",
+            reply=Pieces(self._budget),
         )
         self.attempts.append(attempt)
         return attempt

@@ -45,7 +45,7 @@ class CaptureStore:
         number: The most captures to keep.
         total_bytes: The most bytes of all files together.
         seconds: The age at which a capture is deleted.
-        now: Returns Unix seconds.
+        now: A function that returns Unix seconds.
     """
 
     def __init__(

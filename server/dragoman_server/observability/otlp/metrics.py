@@ -61,7 +61,7 @@ class OtlpMetrics:
         self._started = now()
 
     def export(self, totals: Totals) -> bool:
-        """Send numbers. Returns False if the collector did not take them. Called in another thread."""
+        """Send numbers. Return False if the collector did not take them. Called in another thread."""
         metrics = list(self._metrics(totals))
         of_scope = ScopeMetrics(scope(), metrics, "")
         data = MetricsData([ResourceMetrics(self._resource, [of_scope], "")])

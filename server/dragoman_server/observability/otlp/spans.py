@@ -27,7 +27,7 @@ class OtlpSpans:
         self._resource = resource(options.service_name)
 
     def export(self, spans: Sequence[Span]) -> bool:
-        """Send spans. Returns False if the collector did not take them."""
+        """Send spans. Return False if the collector did not take them."""
         return self._exporter.export([self._readable(span) for span in spans]) is SpanExportResult.SUCCESS
 
     def stop(self) -> None:

@@ -50,7 +50,7 @@ class ExchangeTrace:
     Args:
         context: The span of the exchange.
         parent: The client's span, or None.
-        now: Returns Unix nanoseconds.
+        now: A function that returns Unix nanoseconds.
         sink: Takes the spans; None if they are not recorded.
         endpoint: The path of a forwarded endpoint below `/v1`, which names the operation.
     """

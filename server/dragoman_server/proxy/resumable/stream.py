@@ -89,7 +89,7 @@ class ResumableStream:
             abort(before)
 
     def detach(self, reader: web.Request) -> bool:
-        """Remove a client that reads no longer. Returns True if no other one has replaced it."""
+        """Remove a client that reads no longer. Return True if no other one has replaced it."""
         if self._reader is not reader:
             return False
         self._reader = None

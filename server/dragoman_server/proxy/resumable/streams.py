@@ -19,13 +19,13 @@ from aiohttp.typedefs import Handler
 from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.aio import Downstream, LogBudget, StreamTimers, detached_request, numbered_ping_of
 from dragoman.errors import FailureKind
+from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.error_response import CLIENT_GONE, client_failure, error_response
 from dragoman_server.proxy.reply_headers import event_stream
 from dragoman_server.proxy.request_handler import RequestHandler
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
 from dragoman_server.proxy.resumable.position import LAST_EVENT_ID, RESUME, Position, wanted_position
 from dragoman_server.proxy.resumable.stream import ResumableStream, abort
-from dragoman_server.proxy.stored_responses import owner_of
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services

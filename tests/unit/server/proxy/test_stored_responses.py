@@ -8,7 +8,8 @@ from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.observability.metric_families import Totals
-from dragoman_server.proxy.stored_responses import StoredResponses, owner_of
+from dragoman_server.proxy.auth import owner_of
+from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.routing.router import Router
 from support.gateways import config_for
 from support.named_keys import made
