@@ -14,14 +14,14 @@ from dragoman.gateway import StoredReply
 from dragoman.wire import Json
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.routing.plan import Candidate
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 
 if TYPE_CHECKING:
     from dragoman.threads import StoredRequest
     from dragoman_server.proxy.request_form import RequestForm
 
 
-class Turn(NamedTuple):
+class StoredTurn(NamedTuple):
     """The parameters by which the reply is stored, or made from a compaction.
 
     `request` is the client's request if stored responses are used, and `items` the number of input items before its
@@ -71,11 +71,11 @@ class Draft:
     payload: Json = field(default_factory=dict)
     form: RequestForm | None = None
     """The body of a forwarded request that is a form, which is read no further than its model's name."""
-    target: Target = field(init=False)
+    target: RoutedTarget = field(init=False)
     """The provider and the model there."""
     compaction: CompactionStep | None = None
     """The compaction of the conversation, if there is to be one."""
-    turn: Turn | None = None
+    turn: StoredTurn | None = None
     """Set for a request that uses stored responses, or whose conversation is compacted."""
     background: StoredRequest | None = None
     """Set for a request that is to run in the background: no further step follows."""

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from dragoman_server.simulator.examples import example_value
-from dragoman_server.simulator.parse_request import Turn
+from dragoman_server.simulator.parse_request import RequestTurn
 from dragoman_server.simulator.scenarios import (
     Finish,
     Reasoning,
@@ -29,7 +29,7 @@ _PERSON = {"name": "Ada", "age": 1}
 _QUOTED = re.compile(r"'([^']+)'")
 
 
-def obliging(turn: Turn) -> Scenario:
+def obliging(turn: RequestTurn) -> Scenario:
     """Return a call if tools are offered and no results wait for an answer, else JSON if asked for, else a text."""
     thought = (Reasoning("15 times 37"), Reasoning(" is 555.")) if _asked_to_think(turn.body) else ()
     must = turn.forced is not None or turn.body.get("tool_choice") in ("required", {"type": "any"})
@@ -53,7 +53,7 @@ def _asked_to_think(body: Any) -> bool:
     return thinking.get("type") in ("enabled", "adaptive") or effort not in (None, "none")
 
 
-def _filled(value: Any, turn: Turn) -> Any:
+def _filled(value: Any, turn: RequestTurn) -> Any:
     """Return the example with the prompt's first number and its first quoted text in place of the invented ones."""
     if isinstance(value, dict):
         return {key: _filled(inner, turn) for key, inner in value.items()}

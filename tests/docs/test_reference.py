@@ -19,7 +19,7 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, Profile
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.cli.commands import command_line
-from dragoman_server.cli.parser import Parser
+from dragoman_server.cli.parser import CommandParser
 from dragoman_server.config.field_texts import field_texts
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.resume import ResumeOptions
@@ -161,7 +161,7 @@ def test_settings_of_the_store_are_documented() -> None:
 
 def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, argparse.Action]]:
     """The options of all commands, with the path of their command."""
-    if isinstance(parser, Parser):
+    if isinstance(parser, CommandParser):
         parser.declare()
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -20,7 +20,7 @@ from dragoman_server.endpoints.count_tokens import ESTIMATE, REMEMBERED, THREAD_
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.routing.router import Router, Target
+from dragoman_server.routing.router import RoutedTarget, Router
 from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
 from support.samples import dump, read_error
 from support.sockets import Abort, ScriptedServer, Stall, Step, Wait, answer
@@ -172,7 +172,7 @@ class Arrivals:
         self.number = 0
         resolve = Router.resolve
 
-        def counted(router: Router, model: str, client: Dialect) -> Target:
+        def counted(router: Router, model: str, client: Dialect) -> RoutedTarget:
             self.number += 1
             return resolve(router, model, client)
 

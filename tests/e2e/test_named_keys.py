@@ -15,7 +15,7 @@ import pytest
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.keys.secret import new_key
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.sqlite import SqliteStore
+from dragoman_server.accounts.store.sqlite import SqliteAccountStore
 from dragoman_server.config.provider import Secret
 from support.gateways import gate
 from support.named_keys import keyed, made
@@ -184,7 +184,7 @@ async def test_a_gateway_without_keys_gets_some_by_a_new_configuration() -> None
 async def test_keys_of_the_store_are_read_while_it_runs(tmp_path: Path) -> None:
     options = StoreOptions("sqlite", path=str(tmp_path / "keys.db"), refresh=0.1, timeout=5)
     key, record = made()
-    store = SqliteStore(options)
+    store = SqliteAccountStore(options)
     await store.open()
     async with (
         ScriptedServer(answer(200, dump(reply(CHAT)))) as server,

@@ -18,7 +18,7 @@ from aiohttp import web
 from dragoman.dialects import Dialect
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.redis import RedisStore
+from dragoman_server.accounts.store.redis import RedisAccountStore
 from support.commands import command
 from support.exposed import read_exposition, total
 from support.fleet import fleet
@@ -111,7 +111,7 @@ class Team:
 
     async def spent(self) -> int:
         """What the store has counted for the key."""
-        store = RedisStore(StoreOptions("redis", url=self.redis.url, timeout=5))
+        store = RedisAccountStore(StoreOptions("redis", url=self.redis.url, timeout=5))
         await store.open()
         try:
             return sum(each.amount for each in await store.spent(self.record.id))

@@ -18,7 +18,7 @@ from dragoman_server.simulator import Received
 from dragoman_server.simulator.error_replies import RequestRejected
 from dragoman_server.simulator.parse_request import Json, read_chat
 from dragoman_server.simulator.render_chat import whole_reply
-from dragoman_server.simulator.reply import Reply, bare_frame, signature_of
+from dragoman_server.simulator.reply import SimulatedReply, bare_frame, signature_of
 from dragoman_server.simulator.scenarios import scenario_for
 from oracles.requests import chat
 
@@ -77,7 +77,7 @@ class Gemini:
         self._serial += 1
         turn = read_chat(plain)
         # Its reasoning is shown only if it is requested in a field that no other dialect has.
-        _, reply = whole_reply(scenario_for(turn), Reply(turn.model, plain, self._serial))
+        _, reply = whole_reply(scenario_for(turn), SimulatedReply(turn.model, plain, self._serial))
         choice = reply["choices"][0]
         message = choice["message"]
         message.pop("reasoning_content", None)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman_server.accounts.store.interface import Lease, Store
+from dragoman_server.accounts.store.interface import AccountStore, Lease
 from support.claims import BucketPart, BudgetPart, claim_on, settlement_on
 from support.redis_server import RedisServer, redis_server
 from support.stores import KINDS, Clock, opened
@@ -56,7 +56,7 @@ STEPS = st.lists(
 )
 
 
-async def course(store: Store, clock: Clock, steps: list[tuple[Any, ...]]) -> list[object]:
+async def course(store: AccountStore, clock: Clock, steps: list[tuple[Any, ...]]) -> list[object]:
     """All that a store answers."""
     answers: list[object] = []
     for step in steps:

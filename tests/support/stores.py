@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman_server.accounts.store.interface import Store
-from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.interface import AccountStore
+from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.redis import RedisStore
-from dragoman_server.accounts.store.sqlite import SqliteStore
+from dragoman_server.accounts.store.redis import RedisAccountStore
+from dragoman_server.accounts.store.sqlite import SqliteAccountStore
 
 KINDS = ("memory", "sqlite", "redis")
 _PREFIXES = itertools.count()
@@ -29,17 +29,17 @@ class Clock:
 
 
 @asynccontextmanager
-async def opened(kind: str, clock: Clock, folder: Path, url: str = "") -> AsyncIterator[Store]:
+async def opened(kind: str, clock: Clock, folder: Path, url: str = "") -> AsyncIterator[AccountStore]:
     """An open store of this kind, which is empty; `url` is that of a Redis."""
-    store: Store
+    store: AccountStore
     if kind == "redis":
         options = StoreOptions(kind, url=url, prefix=f"test-{next(_PREFIXES)}", timeout=5.0)
-        store = RedisStore(options, clock)
+        store = RedisAccountStore(options, clock)
     elif kind == "sqlite":
         path = folder / f"store-{next(_PREFIXES)}.db"
-        store = SqliteStore(StoreOptions(kind, path=str(path), timeout=5.0), clock)
+        store = SqliteAccountStore(StoreOptions(kind, path=str(path), timeout=5.0), clock)
     else:
-        store = MemoryStore(clock)
+        store = MemoryAccountStore(clock)
     await store.open()
     try:
         yield store

@@ -27,8 +27,8 @@ from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.limits.settlement import cancellation_of, changes_of, settlement_of, tokens_of
 from dragoman_server.accounts.settlements import Settlements
 from dragoman_server.accounts.store.create import create_store
-from dragoman_server.accounts.store.interface import Lease, Store, StoreError
-from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.interface import AccountStore, Lease, StoreError
+from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import CLOSED, StoreOptions
 from dragoman_server.observability.metric_families import (
     LIMIT_REJECTIONS,
@@ -69,7 +69,7 @@ class Accounts:
         totals: Totals,
         prices: Prices | None = None,
         now: Callable[[], float] = time.time,
-        store: Store | None = None,
+        store: AccountStore | None = None,
     ) -> None:
         self._records = tuple(records)
         self._options = options
@@ -87,7 +87,7 @@ class Accounts:
         """Set once the keys of the store are known."""
         self._keyring = Keyring(records)
         self._settlements = Settlements(self._send, self._dropped)
-        memory = self._store if isinstance(self._store, MemoryStore) else None
+        memory = self._store if isinstance(self._store, MemoryAccountStore) else None
         # They work at once; None for a store that is waited for.
         self._grant_now = memory.grant_now if memory is not None else None
         self._settle_now = memory.settle_now if memory is not None else None

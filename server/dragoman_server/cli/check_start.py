@@ -16,7 +16,7 @@ from contextlib import closing
 from dragoman.threads import SqliteStore, StoreError
 from dragoman.threads import Store as ThreadStore
 from dragoman_server.accounts.store.create import create_store
-from dragoman_server.accounts.store.interface import Store
+from dragoman_server.accounts.store.interface import AccountStore
 from dragoman_server.accounts.store.options import REDIS
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, connect_read_only
 from dragoman_server.accounts.usage.options import JSONL
@@ -126,7 +126,7 @@ def _mode_problem(path: str) -> str | None:
     return f"the directory {path} belongs to another user, and others may read it: make it one with mode 0700"
 
 
-def _client_problem(key: str, store: Store | ThreadStore) -> Iterator[Problem]:
+def _client_problem(key: str, store: AccountStore | ThreadStore) -> Iterator[Problem]:
     async def open_and_close() -> None:
         await store.open()
         await store.close()

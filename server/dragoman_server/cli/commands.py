@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Final
 
-from dragoman_server.cli.parser import Parser
+from dragoman_server.cli.parser import CommandParser
 
 COMMANDS: Final = (
     ("serve", "serve_gateway", "run the gateway"),
@@ -44,9 +44,9 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def command_line() -> Parser:
+def command_line() -> CommandParser:
     """Return the parser of the command line. It sets `run` to a function that takes the arguments."""
-    parser = Parser(prog="dragoman", description="A streaming gateway that translates between model APIs.")
+    parser = CommandParser(prog="dragoman", description="A streaming gateway that translates between model APIs.")
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, module, about in COMMANDS:

@@ -24,7 +24,7 @@ from dragoman_server.accounts.keys.secret import KeyHash, new_key
 from dragoman_server.accounts.limits.key_limits import DAILY_COST, MONTHLY_COST, KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.create import create_store
-from dragoman_server.accounts.store.interface import Spent, Store, StoreError
+from dragoman_server.accounts.store.interface import AccountStore, Spent, StoreError
 from dragoman_server.accounts.store.options import SQLITE, StoreOptions
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
@@ -129,7 +129,7 @@ def _missing(options: StoreOptions) -> bool:
     return options.kind == SQLITE and options.path not in NOT_FILES and not os.path.exists(options.path)
 
 
-def _with_store(options: StoreOptions, work: Callable[[Store], Awaitable[T]], *, read_only: bool = False) -> T:
+def _with_store(options: StoreOptions, work: Callable[[AccountStore], Awaitable[T]], *, read_only: bool = False) -> T:
     """Open the store, run `work`, and close it. Raises CommandError."""
     if not options.holds_keys:
         raise CommandError("store", 'holds no keys: set kind = "sqlite" or "redis", or use `dragoman keys add --toml`')
@@ -164,7 +164,7 @@ def _add(args: argparse.Namespace) -> int:
     if args.name in configured:
         raise CommandError(join("keys", args.name), "is in the configuration already")
 
-    async def put(store: Store) -> None:
+    async def put(store: AccountStore) -> None:
         found = await store.keys()
         if found is not None and named(found.records, args.name) is not None:
             raise CommandError(args.name, "is the name of a key already; choose another, or revoke that key first")
@@ -217,7 +217,7 @@ def _list(args: argparse.Namespace) -> int:
     spent: Mapping[str, Sequence[Spent]] = {}
     if options.holds_keys and not _missing(options):
 
-        async def read(store: Store) -> tuple[Sequence[KeyRecord], Mapping[str, Sequence[Spent]]]:
+        async def read(store: AccountStore) -> tuple[Sequence[KeyRecord], Mapping[str, Sequence[Spent]]]:
             found = await store.keys()
             records = found.records if found is not None else ()
             known = (*configured.values(), *records)
@@ -274,7 +274,7 @@ def _change(args: argparse.Namespace) -> int:
     if not changes and not limits:
         raise CommandError(args.name, "nothing to change: give a limit, --model, --expires, --admin or --capture")
 
-    async def put(store: Store) -> KeyRecord | Sequence[KeyRecord]:
+    async def put(store: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()
         record = named(found.records, args.name) if found is not None else None
         if record is None:
@@ -312,7 +312,7 @@ def _revoke(args: argparse.Namespace) -> int:
     options, configured = _accounts(args)
     _check_stored(args.name, configured, "remove")
 
-    async def remove(store: Store) -> KeyRecord | Sequence[KeyRecord]:
+    async def remove(store: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()
         record = named(found.records, args.name) if found is not None else None
         if record is None:

@@ -14,7 +14,7 @@ from dragoman_server.config.value_problems import choice_problem, closest, unkno
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number"}
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser of a command.
 
     `declare_later` is a function that adds the arguments. It is called when the command is used, so that `serve` does

@@ -35,7 +35,7 @@ from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.value_problems import closest
 from dragoman_server.observability.logs import LEVELS, print_line
-from dragoman_server.routing.router import Router, Target
+from dragoman_server.routing.router import RoutedTarget, Router
 from dragoman_server.workers.serve import run_loop, running
 
 NOT_FOUND = 127
@@ -148,7 +148,7 @@ def _providers(agent: Agent, config: Config, router: Router, model: str | None) 
     return [provider for name, provider in config.providers.items() if name in names and provider.base_url]
 
 
-def _targets(agent: Agent, router: Router, model: str) -> list[Target]:
+def _targets(agent: Agent, router: Router, model: str) -> list[RoutedTarget]:
     """Return the targets of `--model` in the agent's dialects. Raises CommandError for an unknown model."""
     found, problem = [], ""
     for client in Dialect if agent.needs_model else (agent.dialect,):

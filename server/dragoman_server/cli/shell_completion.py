@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from dragoman_server.cli.commands import command_line
-from dragoman_server.cli.parser import Parser
+from dragoman_server.cli.parser import CommandParser
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -36,6 +36,6 @@ def _complete_files(parser: argparse.ArgumentParser, how: object) -> None:
             action.complete = how  # type: ignore[attr-defined]
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
-                if isinstance(command, Parser):
+                if isinstance(command, CommandParser):
                     command.declare()
                 _complete_files(command, how)

@@ -26,7 +26,7 @@ from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_body import read_model
 from dragoman_server.receipt import Receipt
 from dragoman_server.routing.client_profiles import BY_NAME
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.admit import identify
 from dragoman_server.steps.route import chosen_target
@@ -141,7 +141,7 @@ class Diagnostics:
             raise ClientRequestError("client", f"expected one of {', '.join(BY_NAME)}; got {name[:100]!a}")
         return name
 
-    def _target(self, to: str | None, model: str, client: Dialect) -> Target:
+    def _target(self, to: str | None, model: str, client: Dialect) -> RoutedTarget:
         """Return the target of the request, or one of the provider or the dialect that `to` names."""
         config, router = self._gateway.config, self._services.router
         if to is None:
@@ -154,7 +154,7 @@ class Diagnostics:
             )
         try:
             # The model's own route decides on names and knobs if it leads to this provider.
-            target: Target | None = router.resolve(model, client)
+            target: RoutedTarget | None = router.resolve(model, client)
         except DragomanError:
             target = None
         if target is None or target.provider is not provider:

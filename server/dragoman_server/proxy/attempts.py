@@ -37,15 +37,15 @@ from dragoman_server.routing.outcomes import (
     ANSWERED,
     QUEUED_OUT,
     UNTRANSLATABLE,
+    AttemptOutcome,
     Blame,
-    Outcome,
     Scope,
     outcome_of_failure,
     outcome_of_status,
 )
 from dragoman_server.routing.plan import Candidate
 from dragoman_server.routing.response_issuers import issuer_of
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.routing.routing_state import RoutingState, overloaded
 from dragoman_server.scope import RequestScope
 
@@ -58,13 +58,13 @@ class AttemptResult(NamedTuple):
     `failure` is the error in the body of a response, if that was read.
     """
 
-    outcome: Outcome
+    outcome: AttemptOutcome
     response: UpstreamResponse | None = None
     error: DragomanError | None = None
     failure: Failure | None = None
 
 
-class Reply(Protocol):
+class ClientReply(Protocol):
     """Makes the client's reply from an upstream's response."""
 
     async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
@@ -82,7 +82,7 @@ class Reply(Protocol):
         ...
 
 
-Translate = Callable[[RequestScope, Draft, Target], Awaitable[None]]
+Translate = Callable[[RequestScope, Draft, RoutedTarget], Awaitable[None]]
 """Translates the client's own request again, for this target, and builds the request to its upstream."""
 
 
@@ -113,7 +113,7 @@ class Attempts:
         "_waited",
     )
 
-    def __init__(self, scope: RequestScope, draft: Draft, reply: Reply, translate: Translate) -> None:
+    def __init__(self, scope: RequestScope, draft: Draft, reply: ClientReply, translate: Translate) -> None:
         assert draft.target.plan is not None
         assert draft.candidate is not None
         assert draft.ranking is not None
@@ -128,7 +128,7 @@ class Attempts:
         self._routing = scope.services.routing
         self._owner = owner_at(draft.target.provider, scope.receipt.owner, draft.request.headers)
         self._party = party_of(self._owner, draft.conversation)
-        self._tried: dict[Candidate, Outcome] = {}
+        self._tried: dict[Candidate, AttemptOutcome] = {}
         self._repeats = 0
         self._waited = 0.0
 
@@ -285,7 +285,7 @@ class Attempts:
         outcome = self._outcome(failure, hints, own_key=own_key)
         return AttemptResult(outcome, ReadResponse(response, body), failure=failure)
 
-    def _outcome(self, failure: Failure, hints: RetryHints, *, own_key: bool) -> Outcome:
+    def _outcome(self, failure: Failure, hints: RetryHints, *, own_key: bool) -> AttemptOutcome:
         return outcome_of_failure(failure, hints, own_key=own_key, unserved=self._routing.options.unserved)
 
     async def _drop(self, response: UpstreamResponse) -> None:
@@ -309,7 +309,7 @@ class Attempts:
 
     # --- the next attempt --------------------------------------------------------------------------------------------
 
-    async def _following(self, outcome: Outcome) -> float | None:
+    async def _following(self, outcome: AttemptOutcome) -> float | None:
         """Prepare the next attempt. Return the pause before it, or None if there is to be none."""
         self._tried[self._candidate] = outcome
         if outcome.scope is Scope.NOWHERE:
@@ -332,7 +332,7 @@ class Attempts:
             self._routing.deny(reason)
         return pause
 
-    def _fresh(self, outcome: Outcome) -> list[Candidate]:
+    def _fresh(self, outcome: AttemptOutcome) -> list[Candidate]:
         """Return the candidates that may do better than the present one, which has failed."""
         name, model = self._candidate.provider.name, self._candidate.upstream_model
         found = [candidate for candidate in self._ranking if candidate not in self._tried]
@@ -388,7 +388,7 @@ class Attempts:
             scope.expected.issuer = issuer_of(candidate)
         return True
 
-    def _record(self, outcome: Outcome, seconds: float) -> None:
+    def _record(self, outcome: AttemptOutcome, seconds: float) -> None:
         receipt, candidate = self._scope.receipt, self._candidate
         row = AttemptRow(
             candidate.provider.name,
@@ -417,7 +417,7 @@ _KINDS = {
 }
 
 
-def _failure_of(outcome: Outcome) -> Failure:
+def _failure_of(outcome: AttemptOutcome) -> Failure:
     """Return the failure for an error status whose body was not read."""
     status = outcome.status or 500
     return Failure(_KINDS.get(status, FailureKind.API), "", status)

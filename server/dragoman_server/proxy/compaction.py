@@ -23,12 +23,12 @@ from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.compaction_options import SHARE
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.state_options import UPSTREAM, StateOptions
-from dragoman_server.draft import CompactionStep, Draft, Turn
+from dragoman_server.draft import CompactionStep, Draft, StoredTurn
 from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.request_keys import COMPACT, CONTINUED
 from dragoman_server.receipt import Receipt
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 
 Row = tuple[LossCode, tuple[str | int, ...], str]
 """A loss: its code, the path of the item, and what was done."""
@@ -78,7 +78,9 @@ class Compactions:
         Not by the model alone: a summary may fail by the limits of its client's key, or by what it is made of.
         """
 
-    def step(self, incoming: web.Request, payload: Json, target: Target, *, stores: bool) -> CompactionStep | None:
+    def step(
+        self, incoming: web.Request, payload: Json, target: RoutedTarget, *, stores: bool
+    ) -> CompactionStep | None:
         """Return what is to be done with a request of a Responses client, or None for nothing.
 
         `stores` is True if the gateway stores responses. Raises ClientRequestError.
@@ -119,7 +121,7 @@ class Compactions:
         """Return a history as clients hold it."""
         return wrapped if self._cipher is None else self._cipher.encrypt(wrapped, owner)
 
-    def _window(self, model: Any, target: Target) -> int:
+    def _window(self, model: Any, target: RoutedTarget) -> int:
         """Return the smallest known context window of the providers that a model can be at; 0 for none."""
         windows = [self._options.window(str(model), provider) for provider in _providers(target)]
         return min(filter(None, windows), default=0)
@@ -271,7 +273,7 @@ def _checked(draft: Draft) -> list[Any]:
 
 def _reply_of(draft: Draft) -> StoredReply:
     """Return the parameters of the reply, which the draft has from now on. Its input was checked, and is replaced."""
-    draft.turn = turn = Turn(draft.turn.reply if draft.turn is not None else StoredReply({}))
+    draft.turn = turn = StoredTurn(draft.turn.reply if draft.turn is not None else StoredReply({}))
     return turn.reply
 
 
@@ -287,11 +289,11 @@ def _continues(payload: Json) -> bool:
     return payload.get("previous_response_id") is not None or payload.get("conversation") is not None
 
 
-def _providers(target: Target) -> list[Provider]:
+def _providers(target: RoutedTarget) -> list[Provider]:
     return [candidate.provider for candidate in target.candidates]
 
 
-def _is_native(target: Target, *, stores: bool) -> bool:
+def _is_native(target: RoutedTarget, *, stores: bool) -> bool:
     """True if each upstream that the request can be sent to compacts by itself."""
     return all(_compacts(provider, stores=stores) for provider in _providers(target))
 

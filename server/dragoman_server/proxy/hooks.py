@@ -31,8 +31,7 @@ from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.observability.exchange_record import ExchangeRecord, Principal, User_co
 from dragoman_server.proxy.error_response import HOOK
 from dragoman_server.receipt import Receipt
-from dragoman_server.routing.router import Router
-from dragoman_server.routing.router import Target as RoutedTarget
+from dragoman_server.routing.router import RoutedTarget, Router
 
 log = logging.getLogger("dragoman")
 User = TypeVar("User")

@@ -11,7 +11,7 @@ from dragoman import Dialect
 from dragoman.aio import HijackableConnection, StreamTimers, UpstreamResponse
 from dragoman_server.draft import Draft
 from dragoman_server.pipeline import Pipelines, run_steps
-from dragoman_server.proxy.attempts import Attempts, Reply
+from dragoman_server.proxy.attempts import Attempts, ClientReply
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.request_failure import answer_failure, end_abandoned
 from dragoman_server.scope import RequestScope
@@ -85,7 +85,7 @@ class RequestHandler:
                 self._services.open_requests.remove(timers)
 
 
-def _reply(scope: RequestScope) -> Reply:
+def _reply(scope: RequestScope) -> ClientReply:
     """Return what makes the client's reply."""
     if not scope.receipt.endpoint:
         return Exchange(scope)
@@ -95,7 +95,7 @@ def _reply(scope: RequestScope) -> Reply:
 
 
 def _opening(
-    scope: RequestScope, draft: Draft, reply: Reply, timers: StreamTimers
+    scope: RequestScope, draft: Draft, reply: ClientReply, timers: StreamTimers
 ) -> Coroutine[Any, Any, UpstreamResponse]:
     """Send the request: once, or by the attempts of a route that may have several."""
     if draft.ranking is None:

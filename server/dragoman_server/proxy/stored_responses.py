@@ -32,7 +32,7 @@ from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import RESPONSES_STORED, Totals
 from dragoman_server.proxy.store_health import StoreHealth, unavailable
 from dragoman_server.proxy.stored_history import StoredHistory
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 
 log = logging.getLogger("dragoman")
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class StoredResponses:
             await asyncio.gather(self._expiry, return_exceptions=True)
         await self._store.close()
 
-    def serves(self, client: Dialect, target: Target) -> bool:
+    def serves(self, client: Dialect, target: RoutedTarget) -> bool:
         """True if responses are stored here, not by the upstream, for a client and a target."""
         return client is Dialect.RESPONSES and any(_serves(candidate.provider) for candidate in target.candidates)
 

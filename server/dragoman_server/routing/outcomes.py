@@ -37,7 +37,7 @@ class Blame(StrEnum):
     PROVIDER = "provider"
 
 
-class Outcome(NamedTuple):
+class AttemptOutcome(NamedTuple):
     """The outcome of an attempt: a word for metrics and receipts, and what follows from it."""
 
     word: str
@@ -50,16 +50,16 @@ class Outcome(NamedTuple):
     """True if it may depend on what was sent. Else it would have been the same for other clients."""
 
 
-ANSWERED = Outcome("answered")
-ABANDONED = Outcome("abandoned")
+ANSWERED = AttemptOutcome("answered")
+ABANDONED = AttemptOutcome("abandoned")
 """The client disconnected, or the gateway stops."""
-UNTRANSLATABLE = Outcome("untranslatable", Scope.ELSEWHERE)
+UNTRANSLATABLE = AttemptOutcome("untranslatable", Scope.ELSEWHERE)
 """The request cannot be expressed in the provider's dialect. Nothing was sent."""
-QUEUED_OUT = Outcome("queue", Scope.ELSEWHERE)
+QUEUED_OUT = AttemptOutcome("queue", Scope.ELSEWHERE)
 """No place became free in time. Nothing was sent."""
 
 
-def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: bool = True) -> Outcome:
+def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: bool = True) -> AttemptOutcome:
     """Return the outcome of an error status. `own_key` is False if the key was the client's own."""
     by_content = True
     if status == 429:
@@ -78,12 +78,12 @@ def outcome_of_status(status: int, hints: RetryHints = NO_HINTS, *, own_key: boo
         scope = Scope.ELSEWHERE  # the header concerns this upstream only
     elif hints.again and scope is Scope.NOWHERE:
         word, scope = "unavailable", Scope.ANYWHERE
-    return Outcome(word, scope, blame, status, hints.after, by_content)
+    return AttemptOutcome(word, scope, blame, status, hints.after, by_content)
 
 
 def outcome_of_error(
     failure: Failure, hints: RetryHints = NO_HINTS, *, own_key: bool = True, unserved: bool = False
-) -> Outcome:
+) -> AttemptOutcome:
     """Return the outcome of an error that the upstream reports: by its meaning, else by its status.
 
     An empty account and a spend limit are reported with 400, 402, 403 or 429, and concern all requests with the key.
@@ -91,9 +91,9 @@ def outcome_of_error(
     """
     status, kind = failure.status, failure.kind
     if kind is FailureKind.BILLING and own_key:
-        return Outcome("no_credit", Scope.ELSEWHERE, Blame.KEY, status, hints.after, by_content=False)
+        return AttemptOutcome("no_credit", Scope.ELSEWHERE, Blame.KEY, status, hints.after, by_content=False)
     if kind is FailureKind.CONTEXT_LENGTH:
-        return Outcome("too_long", Scope.LARGER, status=status)
+        return AttemptOutcome("too_long", Scope.LARGER, status=status)
     outcome = outcome_of_status(status, hints, own_key=own_key)
     if outcome.scope is Scope.NOWHERE and unserved and status in _UNSERVED:
         return outcome._replace(scope=Scope.ELSEWHERE)
@@ -112,13 +112,13 @@ _BY_REASON = {
 
 def outcome_of_failure(
     failure: Failure, hints: RetryHints = NO_HINTS, *, own_key: bool = True, unserved: bool = False
-) -> Outcome:
+) -> AttemptOutcome:
     """Return the outcome of a failure before the first event: of the connection, or an error in place of an event."""
     if failure.reason is None:
         return outcome_of_error(failure, hints, own_key=own_key, unserved=unserved)
     word = _BY_REASON.get(failure.reason)
     if word is None:
-        return Outcome("refused", status=failure.status)
+        return AttemptOutcome("refused", status=failure.status)
     # A reply that is complete and cannot be read is not requested again: each answer is charged.
     scope = Scope.NOWHERE if hints.again is False else Scope.ANYWHERE
-    return Outcome(word, scope, Blame.PROVIDER, by_content=word != "unreachable")
+    return AttemptOutcome(word, scope, Blame.PROVIDER, by_content=word != "unreachable")

@@ -26,7 +26,7 @@ _BIG = ("opus", "sonnet", "fable", "mythos")
 _SMALL = ("haiku",)
 
 
-class Target(NamedTuple):
+class RoutedTarget(NamedTuple):
     """A provider, the model's name there, and the knobs of the request.
 
     `route` is the configured pattern that matched, or the name of another rule. It is never a name that a client sent,
@@ -96,11 +96,11 @@ class _Compiled:
     """The providers of the route; empty if each request is sent once, to one provider with one key."""
     attempts: int = 1
 
-    def target(self, model: str, match: re.Match[str] | None) -> Target:
+    def target(self, model: str, match: re.Match[str] | None) -> RoutedTarget:
         route = self.route
         if not self.parts:
             upstream_model = route.expanded(route.upstream_model, model, match)
-            return Target(self.provider, upstream_model, self.knobs, route.model, self.by_client)
+            return RoutedTarget(self.provider, upstream_model, self.knobs, route.model, self.by_client)
         found: list[Candidate] = []
         larger: list[Candidate] = []
         for part in self.parts:
@@ -111,7 +111,7 @@ class _Compiled:
         upstream_model = first.upstream_model if first is not None else ""
         provider = self.provider if first is None else first.provider
         plan = Plan(tuple(found), self.attempts, route.balance, tuple(larger))
-        return Target(provider, upstream_model, self.knobs, route.model, self.by_client, plan=plan)
+        return RoutedTarget(provider, upstream_model, self.knobs, route.model, self.by_client, plan=plan)
 
 
 class _Part(NamedTuple):
@@ -158,7 +158,7 @@ class Router:
         # If only one of the two is configured, it is used for both.
         self._big = models.big or models.small
         self._small = models.small or models.big
-        self._memo: dict[tuple[str, Dialect], Target] = {}
+        self._memo: dict[tuple[str, Dialect], RoutedTarget] = {}
 
     def _parts(self, targets: Sequence[RouteTarget], attempts: int | None = None) -> tuple[Sequence[_Part], int]:
         """Return the parts of a route and its number of attempts; no parts for a route without retries and limits."""
@@ -176,7 +176,7 @@ class Router:
             return None
         return dict(self._variants[issuer.provider]).get(issuer.key, provider)
 
-    def resolve(self, model: str, client: Dialect) -> Target:
+    def resolve(self, model: str, client: Dialect) -> RoutedTarget:
         """Return the target of a model name that a client of the dialect `client` sent. Raises `UnknownModel`."""
         target = self._memo.get((model, client))
         if target is None:
@@ -201,7 +201,7 @@ class Router:
                     break
         return known
 
-    def _by_route(self, model: str, client: Dialect) -> Target | None:
+    def _by_route(self, model: str, client: Dialect) -> RoutedTarget | None:
         """Steps 1 to 4: exact route, patterns in file order up to one for every name, `provider/model`, that one."""
         for compiled in self._exact.get(model, ()):
             if compiled.route.client in (None, client):
@@ -243,7 +243,7 @@ class Router:
         """Return the general knobs for a client with the profile `client`, or for one without a profile."""
         return self.config.knobs if client is None else self._by_client.get(client, self.config.knobs)
 
-    def direct_target(self, provider: Provider, model: str, route: str = "models") -> Target:
+    def direct_target(self, provider: Provider, model: str, route: str = "models") -> RoutedTarget:
         """Return the target of a model at a provider without a configured route, with the general knobs."""
         plan = None
         if self.config.providers.get(provider.name) is provider:
@@ -251,9 +251,9 @@ class Router:
             if parts:
                 plan = Plan(tuple(parts[0].candidates(model)), attempts)
                 provider = plan.candidates[0].provider
-        return Target(provider, model, self.config.knobs, route, self._by_client, plan=plan)
+        return RoutedTarget(provider, model, self.config.knobs, route, self._by_client, plan=plan)
 
-    def _only_provider(self, model: str) -> Target | None:
+    def _only_provider(self, model: str) -> RoutedTarget | None:
         """Return the target of a configured name without a route, if there is a single provider."""
         if len(self.config.providers) == 1:
             (provider,) = self.config.providers.values()
@@ -263,14 +263,14 @@ class Router:
     def _sizes(self) -> list[str]:
         return [name for name in (self.config.models.big, self.config.models.small) if name]
 
-    def _size_target(self, name: str, model: str, client: Dialect) -> Target:
+    def _size_target(self, name: str, model: str, client: Dialect) -> RoutedTarget:
         """Return the target of the big or small model `name`, which stands in for `model`."""
         target = self._by_route(name, client) or self._only_provider(name)
         if target is None:
             raise self._unknown(model, client)
         return target
 
-    def _by_size_class(self, model: str, client: Dialect) -> Target | None:
+    def _by_size_class(self, model: str, client: Dialect) -> RoutedTarget | None:
         """Step 5: the big or small model by its own name, then by a word of Claude's model names."""
         for name in self._sizes():
             if model == name or name.partition("/")[::2] in ((p, model) for p in self.config.providers):
@@ -281,7 +281,7 @@ class Router:
                 return self._size_target(size, model, client)
         return None
 
-    def _fallback(self, model: str, client: Dialect) -> Target:
+    def _fallback(self, model: str, client: Dialect) -> RoutedTarget:
         """Step 6: the configured policy for unknown names."""
         policy = self.config.models.policy
         if policy == "pass":

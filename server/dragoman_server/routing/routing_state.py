@@ -26,7 +26,7 @@ from dragoman_server.observability.metric_families import (
 )
 from dragoman_server.routing.circuit_breaker import CircuitBreaker
 from dragoman_server.routing.client_pauses import ClientPauses, Party
-from dragoman_server.routing.outcomes import ANSWERED, Blame, Outcome
+from dragoman_server.routing.outcomes import ANSWERED, AttemptOutcome, Blame
 from dragoman_server.routing.plan import Candidate, Plan
 from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.retry_budget import RetryBudget
@@ -216,7 +216,7 @@ class RoutingState:
         if candidate.key:
             state.busy[candidate.key] = state.busy.get(candidate.key, 0) + 1
 
-    def end(self, candidate: Candidate, outcome: Outcome, party: Party = (), *, again: bool = False) -> None:
+    def end(self, candidate: Candidate, outcome: AttemptOutcome, party: Party = (), *, again: bool = False) -> None:
         """Record how an attempt of a party ended. Without one, failures are those of the provider itself.
 
         `again`: the same request has failed there before, so this is no further failure of the provider.

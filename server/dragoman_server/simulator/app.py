@@ -19,8 +19,8 @@ from multidict import CIMultiDict
 from dragoman_server.simulator import other_endpoints, render_chat, render_messages, render_responses
 from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
-from dragoman_server.simulator.parse_request import Json, Turn, read_chat, read_messages, read_responses
-from dragoman_server.simulator.reply import Reply
+from dragoman_server.simulator.parse_request import Json, RequestTurn, read_chat, read_messages, read_responses
+from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
 from dragoman_server.simulator.stored_threads import Threads
 
@@ -101,7 +101,7 @@ _DIALECT = {
     "/v1/responses": "responses",
     "/v1/responses/input_tokens": "responses",
 }
-_READ: dict[str, Callable[[Json], Turn]] = {
+_READ: dict[str, Callable[[Json], RequestTurn]] = {
     "chat": read_chat,
     "messages": read_messages,
     "responses": read_responses,
@@ -197,7 +197,7 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         return _error(request, dialect, failed, request_id)
     if scenario.slow and not await _wait_for_client(request, settings.slow):
         raise ConnectionResetError("the client disconnected before the first byte")
-    reply = Reply(turn.model, body, int(request_id[7:], 16), int(settings.clock()))
+    reply = SimulatedReply(turn.model, body, int(request_id[7:], 16), int(settings.clock()))
     headers = reply_headers(dialect, request_id, settings.clock())
     if dialect == "messages" and body.get("thread") is not None:
         # Rendered twice: equal number and time produce equal ids.

@@ -1,4 +1,4 @@
-"""Reads a request of any dialect into a `Turn`, which is what scripts depend on.
+"""Reads a request of any dialect into a `RequestTurn`, which is what scripts depend on.
 
 It expects valid bodies: an invalid one raises AttributeError, KeyError or TypeError.
 """
@@ -30,7 +30,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RequestTurn:
     """One request, independent of its dialect."""
 
     model: str
@@ -82,7 +82,7 @@ class _History:
         self.answered.append(text)
 
 
-def read_chat(body: Json) -> Turn:
+def read_chat(body: Json) -> RequestTurn:
     """Return the turn of a Chat Completions request."""
     history = _History()
     for message in body["messages"]:
@@ -105,7 +105,7 @@ def read_chat(body: Json) -> Turn:
         forced = (choice.get("function") or choice.get("custom") or {}).get("name")
     stop = body.get("stop") or []
     form = body.get("response_format") or {}
-    return Turn(
+    return RequestTurn(
         model=body["model"],
         body=body,
         last_user=history.last_user,
@@ -122,7 +122,7 @@ def read_chat(body: Json) -> Turn:
     )
 
 
-def read_messages(body: Json) -> Turn:
+def read_messages(body: Json) -> RequestTurn:
     """Return the turn of a Messages request."""
     history = _History()
     for message in body["messages"]:
@@ -139,7 +139,7 @@ def read_messages(body: Json) -> Turn:
     choice = body.get("tool_choice") or {}
     output = body.get("output_config") or {}
     form = output.get("format") or body.get("output_format") or {}
-    return Turn(
+    return RequestTurn(
         model=body["model"],
         body=body,
         last_user=history.last_user,
@@ -166,7 +166,7 @@ _RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 _TOOL_ITEMS = frozenset({"additional_tools", "tool_search_output"})
 
 
-def read_responses(body: Json) -> Turn:
+def read_responses(body: Json) -> RequestTurn:
     """Return the turn of a Responses request."""
     history = _History()
     offers = _flat_offers(body.get("tools") or [])
@@ -188,7 +188,7 @@ def read_responses(body: Json) -> Turn:
                 history.on_result(" ".join(tool["name"] for tool in item["tools"]))
     choice = body.get("tool_choice")
     form = (body.get("text") or {}).get("format") or {}
-    return Turn(
+    return RequestTurn(
         model=body.get("model", ""),
         body=body,
         last_user=history.last_user,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.reply import CACHED_TOKENS, PROMPT_TOKENS, Reply, bare_frame, count_output_tokens
+from dragoman_server.simulator.reply import (
+    CACHED_TOKENS,
+    PROMPT_TOKENS,
+    SimulatedReply,
+    bare_frame,
+    count_output_tokens,
+)
 from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 FINISH = {
@@ -18,7 +24,7 @@ FINISH = {
 }
 
 
-def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
+def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream; `[DONE]` only after a `Finish`."""
     options = reply.body.get("stream_options") or {}
     with_usage = bool(options.get("include_usage"))
@@ -67,7 +73,7 @@ def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
     return out
 
 
-def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed."""
     message: Json = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     calls: list[Json] = []
@@ -131,7 +137,7 @@ def error_of(message: str) -> Json:
     return {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
 
 
-def _common(reply: Reply) -> Json:
+def _common(reply: SimulatedReply) -> Json:
     tier = reply.body.get("service_tier")
     return {
         "created": reply.created,

@@ -10,7 +10,7 @@ from dragoman_server.simulator.parse_request import Json
 from dragoman_server.simulator.reply import (
     CACHED_TOKENS,
     PROMPT_TOKENS,
-    Reply,
+    SimulatedReply,
     count_output_tokens,
     named_frame,
     signature_of,
@@ -41,7 +41,7 @@ _LATE_REFUSAL = "The answer was stopped by a safety classifier."
 class _Stream:
     """Writes the events of one stream and tracks its open blocks."""
 
-    def __init__(self, scenario: Scenario, reply: Reply) -> None:
+    def __init__(self, scenario: Scenario, reply: SimulatedReply) -> None:
         self.reply = reply
         self.usage = usage_of(scenario)
         self.omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
@@ -119,7 +119,7 @@ class _Stream:
 _EMPTY_THINKING: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
-def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
+def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream; `message_stop` only after a `Finish`."""
     stream = _Stream(scenario, reply)
     stream.start()
@@ -144,7 +144,7 @@ def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
     return stream.out
 
 
-def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed, with the ids of the stream."""
     omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
     content: list[Json] = []
@@ -184,7 +184,7 @@ def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
     return 200, body
 
 
-def message_of(reply: Reply, content: list[Json], stop_reason: str | None, usage: Json) -> Json:
+def message_of(reply: SimulatedReply, content: list[Json], stop_reason: str | None, usage: Json) -> Json:
     """Return the `message` object of a start event or of a whole reply."""
     return {
         "id": reply.mint("msg_01", 22),

@@ -10,7 +10,7 @@ from dragoman_server.simulator.parse_request import Json, Offer
 from dragoman_server.simulator.reply import (
     CACHED_TOKENS,
     PROMPT_TOKENS,
-    Reply,
+    SimulatedReply,
     count_output_tokens,
     named_frame,
     signature_of,
@@ -33,7 +33,7 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 class _Builder:
     """Builds the output items and writes an event for each change."""
 
-    def __init__(self, scenario: Scenario, reply: Reply) -> None:
+    def __init__(self, scenario: Scenario, reply: SimulatedReply) -> None:
         self.reply = reply
         self.usage = usage_of(scenario)
         self.out: list[bytes] = []
@@ -209,7 +209,7 @@ class _Builder:
                 item["status"] = "incomplete"
 
 
-def _play(scenario: Scenario, reply: Reply) -> _Builder:
+def _play(scenario: Scenario, reply: SimulatedReply) -> _Builder:
     builder = _Builder(scenario, reply)
     builder.start()
     for step in scenario.steps:
@@ -231,12 +231,12 @@ def _play(scenario: Scenario, reply: Reply) -> _Builder:
     return builder
 
 
-def frames(scenario: Scenario, reply: Reply) -> list[bytes]:
+def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream. The dialect has no `[DONE]`."""
     return _play(scenario, reply).out
 
 
-def whole_reply(scenario: Scenario, reply: Reply) -> tuple[int, Json]:
+def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed; a failure is a 200 with status `failed`."""
     builder = _play(scenario, reply)
     if builder.response["status"] == "in_progress":
@@ -257,7 +257,7 @@ def usage_of(scenario: Scenario) -> Json:
     }
 
 
-def response_of(reply: Reply) -> Json:
+def response_of(reply: SimulatedReply) -> Json:
     """Return the snapshot of a new response, which echoes the request."""
     body: Json = {key: value for key, value in reply.body.items() if value is not None}
     tier = body.get("service_tier", "auto")

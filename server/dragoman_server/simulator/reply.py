@@ -21,7 +21,7 @@ SIGNATURE_PREFIX = "sim1:"
 
 
 @dataclass(slots=True)
-class Reply:
+class SimulatedReply:
     """Parameters of a renderer besides the scenario. Equal `serial` and `created` produce equal bytes."""
 
     model: str

@@ -15,7 +15,7 @@ from itertools import zip_longest
 import orjson
 
 from dragoman_server.simulator.examples import PATCH, example_value
-from dragoman_server.simulator.parse_request import Offer, Turn
+from dragoman_server.simulator.parse_request import Offer, RequestTurn
 from dragoman_server.simulator.tool_plan import Unplayable, count_images, next_calls
 
 
@@ -116,7 +116,7 @@ WEATHER = Offer("get_weather", {"type": "object", "properties": {"city": {"type"
 TIME = Offer("get_time", {"type": "object", "properties": {"tz": {"type": "string"}}, "required": ["tz"]})
 
 
-def scenario_for(turn: Turn) -> Scenario:
+def scenario_for(turn: RequestTurn) -> Scenario:
     """Return the scenario that the turn's model name selects, with the turn's stop sequences applied."""
     model = turn.model
     if found := _ERROR.search(model):
@@ -138,7 +138,7 @@ def scenario_for(turn: Turn) -> Scenario:
     return scenario
 
 
-def _text(turn: Turn) -> Scenario:
+def _text(turn: RequestTurn) -> Scenario:
     quoted = turn.last_user.strip()[:200] or "nothing"
     # U+2028 does not end a line of an event stream; a reader that splits there fails on this text.
     return Scenario(
@@ -146,7 +146,7 @@ def _text(turn: Turn) -> Scenario:
     )
 
 
-def _tools(turn: Turn) -> Scenario:
+def _tools(turn: RequestTurn) -> Scenario:
     if turn.results:
         return _quote_results(turn)
     offers = _tools_to_call(turn, 1)
@@ -155,7 +155,7 @@ def _tools(turn: Turn) -> Scenario:
     return Scenario((*_texts("I will ", "look it up."), *_call(0, offers[0]), Finish("tool_calls")))
 
 
-def _parallel(turn: Turn) -> Scenario:
+def _parallel(turn: RequestTurn) -> Scenario:
     if turn.results:
         return _quote_results(turn)
     offers = _tools_to_call(turn, 2 if turn.parallel else 1)
@@ -165,7 +165,7 @@ def _parallel(turn: Turn) -> Scenario:
     return Scenario((*_texts("Looking ", "up both."), *_side_by_side(calls), Finish("tool_calls")))
 
 
-def _parallel_in_turn(turn: Turn) -> Scenario:
+def _parallel_in_turn(turn: RequestTurn) -> Scenario:
     """Return the calls of `sim-parallel` one after the other, as the vendors send them."""
     scenario = _parallel(turn)
     calls = sorted((step for step in scenario.steps if isinstance(step, ToolStart | ToolArgs | ToolEnd)), key=_number)
@@ -177,65 +177,65 @@ def _number(step: ToolStart | ToolArgs | ToolEnd) -> int:
     return step.call
 
 
-def _thinking(turn: Turn) -> Scenario:
+def _thinking(turn: RequestTurn) -> Scenario:
     reasoning = (Reasoning("The user needs"), Reasoning(" a look-up"), Reasoning(" – naïvely, one call. 🤔"))
     after = _tools(turn)
     return Scenario((*reasoning, *after.steps))
 
 
-def _refusal(turn: Turn) -> Scenario:
+def _refusal(turn: RequestTurn) -> Scenario:
     return Scenario((Refusal("I can't"), Refusal(" help with that."), Finish("refusal")))
 
 
-def _late_refusal(turn: Turn) -> Scenario:
+def _late_refusal(turn: RequestTurn) -> Scenario:
     return Scenario((*_texts("Step one", " is to"), Finish("content_filter")))
 
 
-def _length(turn: Turn) -> Scenario:
+def _length(turn: RequestTurn) -> Scenario:
     return Scenario((*_texts("Writing. "), *_cut_call(turn), Finish("length")))
 
 
-def _length_text(turn: Turn) -> Scenario:
+def _length_text(turn: RequestTurn) -> Scenario:
     return Scenario((*_texts("This answer ", "is too long and ends in the mid"), Finish("length")))
 
 
-def _stop(turn: Turn) -> Scenario:
+def _stop(turn: RequestTurn) -> Scenario:
     # A model without the stop sequence goes on after it; the sequence arrives in two fragments.
     wanted = turn.stops[0] if turn.stops else "###"
     return Scenario((*_texts("one, ", "two, ", f"three{wanted[:1]}", f"{wanted[1:]} never", " shown"), Finish("stop")))
 
 
-def _empty(turn: Turn) -> Scenario:
+def _empty(turn: RequestTurn) -> Scenario:
     return Scenario((Finish("stop"),))
 
 
-def _json(turn: Turn) -> Scenario:
+def _json(turn: RequestTurn) -> Scenario:
     value = example_value(turn.schema) if turn.schema else {"answer": turn.last_user[:200]}
     return Scenario((*map(Text, _pieces(orjson.dumps(value).decode())), Finish("stop")))
 
 
-def _echo(turn: Turn) -> Scenario:
+def _echo(turn: RequestTurn) -> Scenario:
     return Scenario((Text(orjson.dumps(turn.body).decode()), Finish("stop")))
 
 
-def _slow(turn: Turn) -> Scenario:
+def _slow(turn: RequestTurn) -> Scenario:
     return replace(_text(turn), slow=True)
 
 
-def _split(turn: Turn) -> Scenario:
+def _split(turn: RequestTurn) -> Scenario:
     return replace(_text(turn), split=7)
 
 
-def _split_characters(turn: Turn) -> Scenario:
+def _split_characters(turn: RequestTurn) -> Scenario:
     return replace(_text(turn), split_characters=True)
 
 
-def _usage(turn: Turn) -> Scenario:
+def _usage(turn: RequestTurn) -> Scenario:
     reasoning = (Reasoning("Counting"), Reasoning(" tokens"))
     return Scenario((*reasoning, *_texts("It ", "adds ", "up."), Finish("stop")), cache_write=3)
 
 
-def _agent(turn: Turn) -> Scenario:
+def _agent(turn: RequestTurn) -> Scenario:
     """Return the calls of the prompt's plan, with reasoning and text between them; at the end, the tools' results."""
     try:
         planned = next_calls(turn)
@@ -253,25 +253,25 @@ def _agent(turn: Turn) -> Scenario:
     return Scenario((*reasoning, *words, *_side_by_side(calls), Finish("tool_calls")))
 
 
-def _silent_agent(turn: Turn) -> Scenario:
+def _silent_agent(turn: RequestTurn) -> Scenario:
     return replace(_agent(turn), slow=True, silent=True)
 
 
-def _named_call(turn: Turn, name: str) -> Scenario:
+def _named_call(turn: RequestTurn, name: str) -> Scenario:
     """Return one call of the tool `name` and nothing else, whatever precedes it."""
     tool = next((offer for offer in (*turn.offers, *turn.searches) if offer.name == name), Offer(name))
     return Scenario((*_call(0, tool), Finish("tool_calls")))
 
 
-def _broken(ending: Ending, *last: Step, in_tool: bool = False) -> Callable[[Turn], Scenario]:
-    def script(turn: Turn) -> Scenario:
+def _broken(ending: Ending, *last: Step, in_tool: bool = False) -> Callable[[RequestTurn], Scenario]:
+    def script(turn: RequestTurn) -> Scenario:
         begun = _cut_call(turn) if in_tool else ()
         return Scenario((*_texts("Hel", "lo, here"), *begun, *last), ending)
 
     return script
 
 
-SCRIPTS: dict[str, Callable[[Turn], Scenario]] = {
+SCRIPTS: dict[str, Callable[[RequestTurn], Scenario]] = {
     "sim-text": _text,
     "sim-tools": _tools,
     "sim-parallel": _parallel,
@@ -317,12 +317,12 @@ def _texts(*texts: str) -> tuple[Text, ...]:
     return tuple(Text(text) for text in texts if text)
 
 
-def _quote_results(turn: Turn) -> Scenario:
+def _quote_results(turn: RequestTurn) -> Scenario:
     quoted = " and ".join(result[:200] or "nothing" for result in turn.results)
     return Scenario((*_texts("The tool says: ", quoted, "."), Finish("stop")))
 
 
-def _tools_to_call(turn: Turn, count: int) -> list[Offer]:
+def _tools_to_call(turn: RequestTurn, count: int) -> list[Offer]:
     """Return the tools to call: the forced one, else the first ones offered, else weather and time."""
     if not turn.may_call:
         return []
@@ -343,7 +343,7 @@ def _side_by_side(calls: list[tuple[Step, ...]]) -> list[Step]:
     return [step for steps in zip_longest(*calls) for step in steps if step is not None]
 
 
-def _cut_call(turn: Turn) -> tuple[Step, ...]:
+def _cut_call(turn: RequestTurn) -> tuple[Step, ...]:
     """Return a call whose arguments end in the middle of a string."""
     tool = (_tools_to_call(turn, 1) or [WEATHER])[0]
     return ToolStart(0, tool), ToolArgs(0, '{"path":"no'), ToolArgs(0, "tes")

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from dragoman_server.simulator.parse_request import PLAN_MARK, Offer, Turn
+from dragoman_server.simulator.parse_request import PLAN_MARK, Offer, RequestTurn
 
 _PICTURES = ("image_url", "image", "input_image")
 _DECODER = json.JSONDecoder()
@@ -32,7 +32,7 @@ class Unplayable(Exception):
     """The plan cannot be played with the request's tools. The message becomes part of the reply."""
 
 
-def next_calls(turn: Turn) -> list[PlannedCall]:
+def next_calls(turn: RequestTurn) -> list[PlannedCall]:
     """Return the calls of this turn: none without a plan, at its end, or if the request allows no calls.
 
     Raises Unplayable if a tool is not offered or the plan is malformed.

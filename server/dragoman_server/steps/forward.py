@@ -15,7 +15,7 @@ from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.plan import Plan
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.read import parse
 
@@ -51,7 +51,7 @@ def _choose_candidate(scope: RequestScope, draft: Draft, plan: Plan) -> None:
     draft.target = target._replace(provider=candidate.provider, upstream_model=candidate.upstream_model)
 
 
-async def forward_for(scope: RequestScope, draft: Draft, target: Target) -> None:
+async def forward_for(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:
     """Make the exchange of a request with a target; it has the body for the upstream unless that is a form.
 
     Raises ClientRequestError.
@@ -79,7 +79,7 @@ async def forward_for(scope: RequestScope, draft: Draft, target: Target) -> None
         translation.context.input_estimate = form.estimate(draft.request)
 
 
-async def forward_again(scope: RequestScope, draft: Draft, target: Target) -> None:
+async def forward_again(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:
     """Put another candidate's model into a request of JSON, and build the request to it. Raises DragomanError."""
     await forward_for(scope, await parse(scope, draft), target)
     draft.payload = {}

@@ -11,7 +11,7 @@ from dragoman_server.proxy.auth import check_model
 from dragoman_server.proxy.error_response import client_failure
 from dragoman_server.proxy.hooks import chosen
 from dragoman_server.proxy.request_body import read_model
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.scope import RequestScope
 
 ONLY_PROVIDER = "only"
@@ -50,7 +50,7 @@ async def route_forwarded(scope: RequestScope, draft: Draft) -> Draft:
     return draft
 
 
-async def chosen_target(scope: RequestScope, draft: Draft, model: str) -> Target | None:
+async def chosen_target(scope: RequestScope, draft: Draft, model: str) -> RoutedTarget | None:
     """Record the model, and return the target that the hook `choose` returns; None for that of the routes.
 
     Raises DragomanError, also if the client's key may not use the model.
@@ -63,7 +63,7 @@ async def chosen_target(scope: RequestScope, draft: Draft, model: str) -> Target
     return await chosen(choose, draft.request, model, receipt.client, receipt.principal, draft.loaded.router)
 
 
-def _only_target(scope: RequestScope, draft: Draft) -> Target:
+def _only_target(scope: RequestScope, draft: Draft) -> RoutedTarget:
     """Return the target of a request without a model. Raises ClientRequestError if there are several providers."""
     endpoint, loaded = scope.receipt.endpoint, draft.loaded
     serving = [each for each in loaded.config.providers.values() if each.serves(FORWARDED[endpoint])]

@@ -9,7 +9,7 @@ from dragoman.errors import LimitExceeded
 from dragoman.gateway import StoredReply
 from dragoman.threads import StoredRequest, check_outputs, references, with_history
 from dragoman.wire import Json, json_dumps
-from dragoman_server.draft import Draft, Turn
+from dragoman_server.draft import Draft, StoredTurn
 from dragoman_server.proxy.auth import owner_of
 from dragoman_server.proxy.item_references import with_stored_items
 from dragoman_server.proxy.long_bodies import compute
@@ -87,7 +87,7 @@ async def _continue(
     keep = partial(responses.keep, owner, receipt.request_id, receipt.created, request) if request.store else None
     if is_background:
         fields["background"] = True
-    draft.turn = Turn(StoredReply(fields, keep), request, items)
+    draft.turn = StoredTurn(StoredReply(fields, keep), request, items)
 
 
 def _written(payload: Json, limit: int) -> bytes:

@@ -12,7 +12,7 @@ from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.request_body import apply_header_overrides
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.plan import STICKY, Plan
-from dragoman_server.routing.router import Target
+from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.read import parse
 
@@ -83,7 +83,7 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
         del first  # it would keep this frame, and with it the request, until a garbage collection
 
 
-async def translate_again(scope: RequestScope, draft: Draft, target: Target) -> None:
+async def translate_again(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:
     """Translate a request for another candidate, and build the request to it. Raises DragomanError."""
     await translate_for(scope, await parse(scope, draft), target)
     draft.payload = {}
@@ -91,7 +91,7 @@ async def translate_again(scope: RequestScope, draft: Draft, target: Target) -> 
     draft.call = build(draft.request, scope.translation, target.provider, draft.loaded)
 
 
-async def translate_for(scope: RequestScope, draft: Draft, target: Target) -> None:
+async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:
     """Translate a request for a target, in a thread if it is long. Raises DragomanError.
 
     The thread changes only the payload and what it makes: the receipt of a request that was cancelled may be in use.

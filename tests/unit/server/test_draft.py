@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 from dragoman import ClientRequestError
 from dragoman.gateway import StoredReply
 from dragoman.threads import StoredRequest
-from dragoman_server.draft import Turn
+from dragoman_server.draft import StoredTurn
 from support.scopes import drafted
 
 
@@ -28,8 +28,8 @@ def test_an_error_names_the_place_in_the_clients_own_request() -> None:
     request = StoredRequest.read(payload)
     assert request is not None
     for turn, path in (
-        (Turn(StoredReply({}), request, 2), "input[0].content"),
-        (Turn(StoredReply({})), "input[2].content"),
+        (StoredTurn(StoredReply({}), request, 2), "input[0].content"),
+        (StoredTurn(StoredReply({})), "input[2].content"),
     ):
         error = ClientRequestError(("input", 2, "content"), "expected a string")
         turn.relocate(error)

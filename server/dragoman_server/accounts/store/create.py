@@ -5,23 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from dragoman_server.accounts.store.interface import Store
-from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.interface import AccountStore
+from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import REDIS, SQLITE, StoreOptions
 
 
-def create_store(options: StoreOptions, now: Callable[[], float] = time.time, *, read_only: bool = False) -> Store:
+def create_store(
+    options: StoreOptions, now: Callable[[], float] = time.time, *, read_only: bool = False
+) -> AccountStore:
     """Return the store of these options, which is not open yet. With `read_only` only its keys and budgets are read.
 
     `now` returns Unix seconds; Redis has a clock of its own, which all its gateways share.
     """
     # Imported here, as most gateways need neither: they take 0.2 and 0.6 MB of memory, and redis 8 MB more.
     if options.kind == REDIS:
-        from dragoman_server.accounts.store.redis import RedisStore
+        from dragoman_server.accounts.store.redis import RedisAccountStore
 
-        return RedisStore(options)
+        return RedisAccountStore(options)
     if options.kind == SQLITE:
-        from dragoman_server.accounts.store.sqlite import SqliteStore
+        from dragoman_server.accounts.store.sqlite import SqliteAccountStore
 
-        return SqliteStore(options, now, read_only=read_only)
-    return MemoryStore(now)
+        return SqliteAccountStore(options, now, read_only=read_only)
+    return MemoryAccountStore(now)

@@ -32,7 +32,7 @@ class Spent(NamedTuple):
     amount: int
 
 
-class Store(Protocol):
+class AccountStore(Protocol):
     """Limits, budgets, keys and cooldowns. Each method raises StoreError. Times are those of the store's clock."""
 
     async def open(self) -> None:

@@ -52,7 +52,7 @@ class _Account:
         self.leases[lease] = now + LEASE_MS
 
 
-class MemoryStore:
+class MemoryAccountStore:
     """The store in memory. `clock` returns Unix seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:

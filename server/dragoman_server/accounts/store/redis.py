@@ -31,7 +31,7 @@ _SHA = {
 }
 
 
-class RedisStore:
+class RedisAccountStore:
     """The store in Redis. `clock` returns Unix seconds, for tests; by default times are those of Redis."""
 
     def __init__(self, options: StoreOptions, clock: Callable[[], float] | None = None) -> None:

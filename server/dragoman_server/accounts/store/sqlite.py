@@ -51,7 +51,7 @@ def connect_read_only(path: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.as_uri()}?mode=ro{alone}", uri=True, isolation_level=None)
 
 
-class SqliteStore:
+class SqliteAccountStore:
     """The store in a file. `clock` returns Unix seconds. With `read_only` nothing is written, and no file created."""
 
     def __init__(

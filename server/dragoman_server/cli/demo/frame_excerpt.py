@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dragoman.wire import SSEFrame, json_dumps, json_loads
-from dragoman_server.cli.demo.terminal import Line, Span, cells, wrap
+from dragoman_server.cli.demo.terminal import Line, StyledText, cells, wrap
 
 _SAME_EVERYWHERE = frozenset(
     {
@@ -72,7 +72,7 @@ _PLACE = {"delta": -5, "type": -4, "namespace": -3, "name": -2, "status": -1, "o
 def frame_lines(frame: SSEFrame, width: int) -> list[Line]:
     """Return the lines of one frame, `width` columns wide: one line, or up to three for a long frame."""
     if frame.data is None:
-        return [(Span(": ping", "dim"),)]
+        return [(StyledText(": ping", "dim"),)]
     raw = frame.data.decode("utf-8", "replace")
     label = "data: "
     if frame.event:
@@ -81,7 +81,7 @@ def frame_lines(frame: SSEFrame, width: int) -> list[Line]:
     try:
         payload = json_loads(frame.data)
     except ValueError:
-        return [(Span(label, "dim"), Span(raw))]
+        return [(StyledText(label, "dim"), StyledText(raw))]
     room = width - cells(label)
     rows = [raw]
     if cells(raw) > room:
@@ -91,8 +91,8 @@ def frame_lines(frame: SSEFrame, width: int) -> list[Line]:
             rows = [" ".join(pieces)]  # deltas are many, and the important members come first: one line, cut at the end
     style = _colour(payload, frame.event)
     first, *more = rows
-    head = Span(label, "cyan" if frame.event else "dim")
-    return [(head, Span(first, style)), *((Span(" " * len(label)), Span(row, style)) for row in more)]
+    head = StyledText(label, "cyan" if frame.event else "dim")
+    return [(head, StyledText(first, style)), *((StyledText(" " * len(label)), StyledText(row, style)) for row in more)]
 
 
 def body_text(body: Any) -> str:

@@ -23,7 +23,7 @@ from dragoman.aio import CallObserver, Http11Transport, ObservedTransport, Upstr
 from dragoman.wire import SSEFrame, SSEParser, json_loads
 from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
 from dragoman_server.cli.demo.next_steps import next_steps
-from dragoman_server.cli.demo.scenes import NAMES, SCENES, Recording, Scene
+from dragoman_server.cli.demo.scenes import NAMES, SCENES, Scene, SceneRecording
 from dragoman_server.cli.demo.terminal import Line, Terminal, line, wrap
 from dragoman_server.cli.demo.transcript import Transcript, read_transcript
 from dragoman_server.cli.options import port as valid_port
@@ -67,7 +67,7 @@ async def demo(*, port: int, pace: float, once: bool, out: TextIO | None = None)
     taken = port != 0 and not _is_free(config.server.host, port)
     if taken:
         config = replace(config, server=replace(config.server, port=0))
-    stage = Stage()
+    stage = DemoStage()
     async with running(config, pace=pace, upstream=ObservedTransport(Http11Transport(), stage.observe)) as up:
         if taken:
             terminal.print(f"Port {port} is taken; this demo uses {urlsplit(up.url).port}.", "", style="yellow")
@@ -88,7 +88,7 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-async def _show(up: Running, stage: Stage, terminal: Terminal, pace: float) -> int:
+async def _show(up: Running, stage: DemoStage, terminal: Terminal, pace: float) -> int:
     """Play all scenes. Return the number of problems."""
     log = logging.getLogger("dragoman")
     level = log.level
@@ -114,7 +114,7 @@ async def _show(up: Running, stage: Stage, terminal: Terminal, pace: float) -> i
     return failed
 
 
-class Stage:
+class DemoStage:
     """The scene that is played: its `player` observes the requests to the upstream."""
 
     def __init__(self) -> None:
@@ -132,13 +132,13 @@ class ScenePlayer(CallObserver):
 
     def __init__(self, scene: Scene, terminal: Terminal) -> None:
         self.scene = scene
-        self.seen = Recording()
+        self.seen = SceneRecording()
         self._body = scene.body
         self._terminal = terminal
         self._parsers = SSEParser(), SSEParser()
         self._rows: tuple[list[Line], list[Line]] = [], []
 
-    async def play(self, session: aiohttp.ClientSession, url: str, stage: Stage) -> Recording:
+    async def play(self, session: aiohttp.ClientSession, url: str, stage: DemoStage) -> SceneRecording:
         """Send the client's request and draw the frames of both sides. Return the recording."""
         scene, seen = self.scene, self.seen
         endpoint = f"{url}/v1/{scene.client.path}"
@@ -221,7 +221,7 @@ class ScenePlayer(CallObserver):
         return wrap(text, self._terminal.column, 4)
 
 
-def _print_remarks(scene: Scene, seen: Recording, terminal: Terminal) -> int:
+def _print_remarks(scene: Scene, seen: SceneRecording, terminal: Terminal) -> int:
     """Print the remarks below a scene. Return the number of problems."""
     terminal.print("")
     problems = scene.problems(seen)

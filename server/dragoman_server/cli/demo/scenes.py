@@ -15,7 +15,7 @@ NAMES = {Dialect.CHAT: "Chat", Dialect.MESSAGES: "Messages", Dialect.RESPONSES: 
 
 
 @dataclass(slots=True)
-class Recording:
+class SceneRecording:
     """Everything that was sent and received on both sides of one scene."""
 
     status: int = 0
@@ -37,7 +37,7 @@ class Scene:
     subject: str
     body: dict[str, Any]
     point: str
-    check: Callable[[Recording, Transcript, Transcript], Iterator[str]]
+    check: Callable[[SceneRecording, Transcript, Transcript], Iterator[str]]
     before: dict[str, Any] | None = None
     """A Responses request that is sent first, without being drawn. The scene's request continues its response."""
 
@@ -46,14 +46,14 @@ class Scene:
         """`Messages client → Chat upstream · subject`."""
         return f"{NAMES[self.client]} client → {NAMES[self.upstream]} upstream · {self.subject}"
 
-    def problems(self, seen: Recording) -> list[str]:
+    def problems(self, seen: SceneRecording) -> list[str]:
         """Return the problems of a recording, an empty list for a good one."""
         return list(
             self.check(seen, read_transcript(self.client, seen.client), read_transcript(self.upstream, seen.upstream))
         )
 
 
-def _check_same_content(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_same_content(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if seen.status != 200:
         yield f"status {seen.status} instead of 200: {seen.body[:200].decode(errors='replace')}"
         return
@@ -75,7 +75,7 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _check_thinking(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_thinking(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if not (client.reasoning and client.text and len(client.calls) == 1):
         yield "thinking, a text and a call were expected"
@@ -85,7 +85,7 @@ def _check_thinking(seen: Recording, client: Transcript, upstream: Transcript) -
         yield "the loss of top_k was not reported"
 
 
-def _check_parallel(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_parallel(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if client.stop != "tool_calls":
         yield f"finish reason {client.stop} instead of tool_calls"
@@ -93,7 +93,7 @@ def _check_parallel(seen: Recording, client: Transcript, upstream: Transcript) -
         yield "two interleaved calls were expected"
 
 
-def _check_namespaced(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_namespaced(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if [(call.namespace, call.name) for call in client.calls.values()] != [("mcp__notes", "add_note")]:
         yield f"the call did not come back in its namespace: {', '.join(map(str, client.calls.values()))}"
@@ -101,7 +101,7 @@ def _check_namespaced(seen: Recording, client: Transcript, upstream: Transcript)
         yield "the upstream was expected to call a plain function"
 
 
-def _check_free_text(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_free_text(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     if not all(call.custom and call.arguments.startswith("*** Begin Patch\n") for call in client.calls.values()):
         yield f"the call did not come back as free text: {', '.join(map(str, client.calls.values()))}"
@@ -111,7 +111,7 @@ def _check_free_text(seen: Recording, client: Transcript, upstream: Transcript) 
         yield "the loss of the grammar was not reported"
 
 
-def _check_stopped(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_stopped(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if "stop" in json_loads(seen.call.body if seen.call else b"{}"):
         yield "a field that Responses lacks was sent"
     if client.text != "one, two, three" or not upstream.text.startswith(f"{client.text}###"):
@@ -120,7 +120,7 @@ def _check_stopped(seen: Recording, client: Transcript, upstream: Transcript) ->
         yield f"finish reason {client.stop} instead of stop, or no clean end ({client.error})"
 
 
-def _check_broken(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_broken(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if not seen.cut or upstream.ended:
         yield "the upstream was not cut"
     if client.error is None:
@@ -129,14 +129,14 @@ def _check_broken(seen: Recording, client: Transcript, upstream: Transcript) -> 
         yield "the client's stream looks as if it had ended normally"
 
 
-def _check_continued(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_continued(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     yield from _check_same_content(seen, client, upstream)
     sent = json_loads(seen.call.body if seen.call else b"{}").get("messages", [])
     if [turn["role"] for turn in sent] != ["user", "assistant", "user"]:
         yield "the upstream did not receive the whole conversation"
 
 
-def _check_rejected(seen: Recording, client: Transcript, upstream: Transcript) -> Iterator[str]:
+def _check_rejected(seen: SceneRecording, client: Transcript, upstream: Transcript) -> Iterator[str]:
     if seen.call is not None:
         yield "something was sent to the upstream"
     if seen.status != 400:

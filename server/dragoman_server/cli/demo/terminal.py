@@ -28,19 +28,19 @@ _NARROW = 112
 _WIDEST = 160
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """A piece of a line and its style (a key of the colour table, or "")."""
 
     text: str
     style: str = ""
 
 
-Line = tuple[Span, ...]
+Line = tuple[StyledText, ...]
 
 
 def line(text: str, style: str = "") -> Line:
     """Return a line of one span."""
-    return (Span(text, style),)
+    return (StyledText(text, style),)
 
 
 def wants_colour(out: TextIO, env: Mapping[str, str] = os.environ) -> bool:
@@ -69,15 +69,15 @@ def fit(spans: Line, width: int) -> Line:
     """Return the line, cut to `width` columns with `…` at the cut."""
     if sum(cells(span.text) for span in spans) <= width:
         return spans
-    kept: list[Span] = []
+    kept: list[StyledText] = []
     left = width - 1
     for text, style in spans:
         short = _head(text, left)
         left -= cells(short)
-        kept.append(Span(short, style))
+        kept.append(StyledText(short, style))
         if len(short) < len(text):
             break
-    return (*kept, Span("…", "dim"))
+    return (*kept, StyledText("…", "dim"))
 
 
 def _head(text: str, width: int) -> str:

@@ -11,7 +11,7 @@ from dragoman.wire import SSEFrame, json_dumps, json_loads
 
 
 @dataclass(slots=True)
-class ToolCall:
+class ShownCall:
     """A tool call as far as it arrived.
 
     `complete` is set by the event or finish reason that completes it. The arguments of a `custom` tool are free text.
@@ -39,7 +39,7 @@ class Transcript:
 
     reasoning: str = ""
     text: str = ""
-    calls: dict[int, ToolCall] = field(default_factory=dict)
+    calls: dict[int, ShownCall] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     stop: str | None = None
     usage: dict[str, Any] | None = None
@@ -86,7 +86,7 @@ def _chat(chunk: dict[str, Any], out: Transcript) -> None:
         out.text += delta.get("content") or ""
         for piece in delta.get("tool_calls") or ():
             index, function = piece["index"], piece["function"]
-            call = out.calls.setdefault(index, ToolCall(function.get("name", "")))
+            call = out.calls.setdefault(index, ShownCall(function.get("name", "")))
             if function.get("arguments"):
                 call.arguments += function["arguments"]
                 out.order.append(index)
@@ -101,7 +101,7 @@ def _messages(event: dict[str, Any], out: Transcript) -> None:
         case "message_start":
             out.usage = dict(event["message"]["usage"])
         case "content_block_start" if event["content_block"]["type"] == "tool_use":
-            out.calls[event["index"]] = ToolCall(event["content_block"]["name"])
+            out.calls[event["index"]] = ShownCall(event["content_block"]["name"])
         case "content_block_delta":
             delta = event["delta"]
             out.reasoning += delta.get("thinking", "")
@@ -125,7 +125,7 @@ def _responses(event: dict[str, Any], out: Transcript) -> None:
         case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
             item = event["item"]
             custom = item["type"] == "custom_tool_call"
-            out.calls[event["output_index"]] = ToolCall(item["name"], namespace=item.get("namespace"), custom=custom)
+            out.calls[event["output_index"]] = ShownCall(item["name"], namespace=item.get("namespace"), custom=custom)
         case "response.output_text.delta":
             out.text += event["delta"]
         case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":

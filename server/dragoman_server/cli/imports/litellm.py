@@ -27,7 +27,7 @@ from dragoman_server.cli.imports.litellm_settings import (
     table_of,
     text_of,
 )
-from dragoman_server.cli.imports.vendors import PLACEHOLDERS, REFUSED, VENDORS, Vendor, base_of
+from dragoman_server.cli.imports.vendors import PLACEHOLDERS, REFUSED, VENDORS, ImportedVendor, base_of
 
 PORT = 4000
 """LiteLLM's port, so that clients need no change."""
@@ -120,7 +120,7 @@ class _Deployment:
         value = self._params.get("api_base") or self._params.get("base_url")
         return text_of(value) if isinstance(value, str) and value.strip() else None
 
-    def _base_url(self, vendor: Vendor) -> str | None:
+    def _base_url(self, vendor: ImportedVendor) -> str | None:
         given = self._address()
         base = base_of(given) if given is not None else vendor.base_url
         if base is None:
@@ -132,7 +132,7 @@ class _Deployment:
             self._found.note(f"{self._at}.litellm_params.api_base", "the variable's value must not end in a slash")
         return base if not vendor.suffix or base.endswith(vendor.suffix) else base + vendor.suffix
 
-    def _api_key(self, prefix: str, vendor: Vendor) -> str | None:
+    def _api_key(self, prefix: str, vendor: ImportedVendor) -> str | None:
         value = self._params.get("api_key")
         if value is None:
             return f"${{{vendor.key}}}" if vendor.key else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class ImportedVendor:
     """An upstream that this gateway can use.
 
     Without a `base_url` the origin names one. `key` is the variable of its key, if it needs one. `suffix` is the end of
@@ -23,36 +23,36 @@ class Vendor:
 
 
 VENDORS = {
-    "openai": Vendor("chat", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "custom_openai": Vendor("chat", None, "OPENAI_API_KEY"),
-    "openai_like": Vendor("chat", None, "OPENAI_LIKE_API_KEY"),
-    "anthropic": Vendor("messages", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    "openai": ImportedVendor("chat", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "custom_openai": ImportedVendor("chat", None, "OPENAI_API_KEY"),
+    "openai_like": ImportedVendor("chat", None, "OPENAI_LIKE_API_KEY"),
+    "anthropic": ImportedVendor("messages", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
     # Azure's v1 API takes the deployment as the model and needs no api-version.
-    "azure": Vendor("chat", None, "AZURE_API_KEY", suffix="/openai/v1"),
-    "gemini": Vendor("chat", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
-    "deepseek": Vendor("chat", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "openrouter": Vendor("chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "groq": Vendor("chat", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "mistral": Vendor("chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "xai": Vendor("chat", "https://api.x.ai/v1", "XAI_API_KEY"),
-    "moonshot": Vendor("chat", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
-    "dashscope": Vendor("chat", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
-    "volcengine": Vendor("chat", "https://ark.cn-beijing.volces.com/api/v3", "VOLCENGINE_API_KEY"),
-    "together_ai": Vendor("chat", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "fireworks_ai": Vendor("chat", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    "deepinfra": Vendor("chat", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
-    "nvidia_nim": Vendor("chat", "https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
-    "cerebras": Vendor("chat", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    "sambanova": Vendor("chat", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
-    "meta_llama": Vendor("chat", "https://api.llama.com/compat/v1", "LLAMA_API_KEY"),
-    "friendliai": Vendor("chat", "https://api.friendli.ai/serverless/v1", "FRIENDLIAI_API_KEY"),
-    "litellm_proxy": Vendor("chat", None, "LITELLM_PROXY_API_KEY"),
-    "hosted_vllm": Vendor("chat"),
-    "lm_studio": Vendor("chat"),
-    "llamafile": Vendor("chat", "http://127.0.0.1:8080/v1"),
-    "xinference": Vendor("chat"),
-    "ollama": Vendor("chat", "http://localhost:11434", suffix="/v1"),
-    "ollama_chat": Vendor("chat", "http://localhost:11434", suffix="/v1"),
+    "azure": ImportedVendor("chat", None, "AZURE_API_KEY", suffix="/openai/v1"),
+    "gemini": ImportedVendor("chat", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "deepseek": ImportedVendor("chat", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "openrouter": ImportedVendor("chat", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "groq": ImportedVendor("chat", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "mistral": ImportedVendor("chat", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "xai": ImportedVendor("chat", "https://api.x.ai/v1", "XAI_API_KEY"),
+    "moonshot": ImportedVendor("chat", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    "dashscope": ImportedVendor("chat", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
+    "volcengine": ImportedVendor("chat", "https://ark.cn-beijing.volces.com/api/v3", "VOLCENGINE_API_KEY"),
+    "together_ai": ImportedVendor("chat", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "fireworks_ai": ImportedVendor("chat", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    "deepinfra": ImportedVendor("chat", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    "nvidia_nim": ImportedVendor("chat", "https://integrate.api.nvidia.com/v1", "NVIDIA_NIM_API_KEY"),
+    "cerebras": ImportedVendor("chat", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    "sambanova": ImportedVendor("chat", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    "meta_llama": ImportedVendor("chat", "https://api.llama.com/compat/v1", "LLAMA_API_KEY"),
+    "friendliai": ImportedVendor("chat", "https://api.friendli.ai/serverless/v1", "FRIENDLIAI_API_KEY"),
+    "litellm_proxy": ImportedVendor("chat", None, "LITELLM_PROXY_API_KEY"),
+    "hosted_vllm": ImportedVendor("chat"),
+    "lm_studio": ImportedVendor("chat"),
+    "llamafile": ImportedVendor("chat", "http://127.0.0.1:8080/v1"),
+    "xinference": ImportedVendor("chat"),
+    "ollama": ImportedVendor("chat", "http://localhost:11434", suffix="/v1"),
+    "ollama_chat": ImportedVendor("chat", "http://localhost:11434", suffix="/v1"),
 }
 
 REFUSED = {

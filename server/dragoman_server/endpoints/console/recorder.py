@@ -26,7 +26,7 @@ FRAMES_MAX = 1500
 """Most frames of one recording, of both sides together; further ones are counted."""
 
 
-class Recording:
+class ShownRecording:
     """Both sides of one exchange. `clock` returns the seconds since the request arrived.
 
     `frames` has a list for each batch: its side (`received` from the upstream or `sent` to the client), its time, its
@@ -76,7 +76,7 @@ class Recorder:
         """The number of next requests to record."""
         self._expected = 0
         """The number of open requests of the playground."""
-        self._recordings: dict[str, Recording] = {}
+        self._recordings: dict[str, ShownRecording] = {}
 
     def record_next(self, count: int) -> None:
         """Record the next requests, at most `NEXT_MAX`; 0 stops."""
@@ -98,11 +98,11 @@ class Recorder:
     def _set(self) -> None:
         self._instruments.recorder = self if self._remaining or self._expected else None
 
-    def get(self, request_id: str) -> Recording | None:
+    def get(self, request_id: str) -> ShownRecording | None:
         """Return the recording of a request, or None."""
         return self._recordings.get(request_id)
 
-    def begin(self, request: web.Request, request_id: str, clock: Callable[[], float]) -> Recording | None:
+    def begin(self, request: web.Request, request_id: str, clock: Callable[[], float]) -> ShownRecording | None:
         """Return the recording of a request, as `StreamRecorder` requires."""
         if _RECORD not in request:
             if not self._remaining:
@@ -110,14 +110,14 @@ class Recorder:
             self.record_next(self._remaining - 1)
         if len(self._recordings) >= RECORDINGS_MAX:
             del self._recordings[next(iter(self._recordings))]
-        recording = self._recordings[request_id] = Recording(clock)
+        recording = self._recordings[request_id] = ShownRecording(clock)
         return recording
 
 
 class _UpstreamSide(CallObserver):
     """Records the upstream's side of an exchange."""
 
-    def __init__(self, recording: Recording, call: UpstreamRequest) -> None:
+    def __init__(self, recording: ShownRecording, call: UpstreamRequest) -> None:
         recording.sizes["request"] = len(call.body)
         self._recording = recording
 

@@ -24,7 +24,7 @@ _DEPTH_MAX = 40
 """Parts below this depth are compared as a whole."""
 
 
-class Change(StrEnum):
+class FieldChange(StrEnum):
     """The kinds of rows."""
 
     MOVED = "moved"
@@ -86,14 +86,14 @@ class _Comparison:
         if path and (place := self._find(value, path)) is not None:
             self._used.add(place)
             renamed = place[:-1] == path[:-1] and isinstance(place[-1], str)
-            return [_row(Change.RENAMED if renamed else Change.MOVED, path, place, value, value)], False
+            return [_row(FieldChange.RENAMED if renamed else FieldChange.MOVED, path, place, value, value)], False
         members = list(_members(value)) if len(path) < _DEPTH_MAX else []
         if not members:
             other = _lookup(self._sent, path)
             if other is not _ABSENT and path not in self._used and not list(_members(other)):
                 self._used.add(path)
-                return [_row(Change.CHANGED, path, path, value, other)], False
-            return [_row(Change.DROPPED, path, None, value, None)], True
+                return [_row(FieldChange.CHANGED, path, path, value, other)], False
+            return [_row(FieldChange.DROPPED, path, None, value, None)], True
         rows: list[Json] = []
         dropped = True
         for key, inner in members:
@@ -101,7 +101,7 @@ class _Comparison:
             rows += more
             dropped &= all_dropped
         if dropped and path:
-            return [_row(Change.DROPPED, path, None, value, None)], True
+            return [_row(FieldChange.DROPPED, path, None, value, None)], True
         return rows, dropped
 
     def _find(self, value: Any, path: Path) -> Path | None:
@@ -119,7 +119,7 @@ class _Comparison:
         if path in self._used:
             return
         if path and path not in self._partly_used:
-            yield _row(Change.ADDED, None, path, None, value)
+            yield _row(FieldChange.ADDED, None, path, None, value)
             return
         for key, inner in _members(value):
             yield from self._added(inner, (*path, key))
@@ -166,7 +166,7 @@ def _content(value: Any) -> bytes:
     return json_dumps(value)
 
 
-def _row(change: Change, path: Path | None, to: Path | None, before: Any, after: Any) -> Json:
+def _row(change: FieldChange, path: Path | None, to: Path | None, before: Any, after: Any) -> Json:
     return {
         "change": change.value,
         "path": _dotted(path) if path is not None else None,
@@ -200,7 +200,7 @@ def _with_losses(rows: list[Json], losses: Sequence[Json]) -> list[Json]:
             if at is not None and (near := _nearness(path, at)) > score:
                 best, score = row, near
         if best is None:
-            best = _row(Change.LOSS, None, None, None, None)
+            best = _row(FieldChange.LOSS, None, None, None, None)
             best["path"] = path
             rows.append(best)
         best["losses"].append(loss)

@@ -18,7 +18,7 @@ from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.store.interface import Lease, StoredKeys, StoreError
-from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.observability.metric_families import (
     SETTLEMENTS_DROPPED,
@@ -38,7 +38,7 @@ class Fragile:
     """A store in memory that can be away, or answer after it has done its work and the caller has given up."""
 
     def __init__(self) -> None:
-        memory = self._memory = MemoryStore()
+        memory = self._memory = MemoryAccountStore()
         self.open, self.close = memory.open, memory.close
         self.spent, self.put_key, self.remove_key = memory.spent, memory.put_key, memory.remove_key
         self.cool, self.cooldowns = memory.cool, memory.cooldowns
@@ -270,7 +270,7 @@ async def test_a_request_belongs_to_the_day_and_the_month_in_which_it_is_admitte
 
 
 async def test_leases_in_memory_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, (_, record) = MemoryStore(), made(concurrent_requests=1)
+    store, (_, record) = MemoryAccountStore(), made(concurrent_requests=1)
     renewed: list[Lease] = []
 
     async def renew(leases: Iterable[Lease]) -> None:

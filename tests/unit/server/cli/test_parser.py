@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from dragoman_server.cli.parser import Parser
+from dragoman_server.cli.parser import CommandParser
 
 
 def test_arguments_are_declared_once_and_when_the_command_is_used(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,7 +16,7 @@ def test_arguments_are_declared_once_and_when_the_command_is_used(capsys: pytest
         declared.append(parser.prog)
         parser.add_argument("--size", type=int)
 
-    parser = Parser(prog="made")
+    parser = CommandParser(prog="made")
     commands = parser.add_subparsers(dest="command")
     for name in ("one", "two"):
         commands.add_parser(name).declare_later = declare
@@ -30,7 +30,7 @@ def test_arguments_are_declared_once_and_when_the_command_is_used(capsys: pytest
     assert declared == ["made two", "made one"]
 
 
-def failed(parser: Parser, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def failed(parser: CommandParser, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     with pytest.raises(SystemExit) as ended:
         parser.parse_args(words)
     assert ended.value.code == 2
@@ -40,8 +40,8 @@ def failed(parser: Parser, capsys: pytest.CaptureFixture[str], *words: str) -> s
 
 
 @pytest.fixture
-def made() -> Parser:
-    parser = Parser(prog="made")
+def made() -> CommandParser:
+    parser = CommandParser(prog="made")
     parser.add_argument("--version", action="store_true")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     one = commands.add_parser("one", help="the first")
@@ -76,7 +76,7 @@ def made() -> Parser:
     ],
 )
 def test_an_error_has_the_command_s_own_usage(
-    made: Parser, capsys: pytest.CaptureFixture[str], words: list[str], command: str, expected: str
+    made: CommandParser, capsys: pytest.CaptureFixture[str], words: list[str], command: str, expected: str
 ) -> None:
     usage, *_, error, advice = failed(made, capsys, *words).splitlines()
     assert usage.startswith(f"usage: {command} [options]")
@@ -87,17 +87,17 @@ def test_an_error_has_the_command_s_own_usage(
 
 @pytest.mark.parametrize("words", [[], ["group"]])
 def test_a_command_of_commands_shows_its_help(
-    made: Parser, capsys: pytest.CaptureFixture[str], words: list[str]
+    made: CommandParser, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     shown = failed(made, capsys, *words)
     assert shown.startswith(f"usage: {' '.join(['made', *words])} [-h]")
     assert ("list" if words else "one") in shown
 
 
-def test_shortened_options_values_and_negative_numbers_are_no_errors(made: Parser) -> None:
+def test_shortened_options_values_and_negative_numbers_are_no_errors(made: CommandParser) -> None:
     args = made.parse_args(["one", "--po", "-5", "--pace=-0.5", "--from", "chat", "--", "-x"])
     assert (args.port, args.pace, args.file) == (-5, -0.5, "-x")
 
 
-def test_a_key_in_the_wrong_place_is_not_printed(made: Parser, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_in_the_wrong_place_is_not_printed(made: CommandParser, capsys: pytest.CaptureFixture[str]) -> None:
     assert "abcdefgh" not in failed(made, capsys, "one", "--port", "sk-abcdefghijklmnopqrstuvwxyz")

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from dragoman_server.cli import run_agent
-from dragoman_server.cli.parser import Parser
+from dragoman_server.cli.parser import CommandParser
 from dragoman_server.cli.run_agent import NOT_FOUND, add_arguments, log_handler, main
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.schema import Config
 
 
 @pytest.fixture
-def parser() -> Parser:
-    parser = Parser(prog="dragoman run")
+def parser() -> CommandParser:
+    parser = CommandParser(prog="dragoman run")
     add_arguments(parser)
     return parser
 
 
-def test_what_follows_the_dashes_is_the_agents(parser: Parser, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_follows_the_dashes_is_the_agents(parser: CommandParser, capsys: pytest.CaptureFixture[str]) -> None:
     args = parser.parse_args(["claude", "--model", "m", "--", "--model", "own", "--", "x"])
     assert (args.agent, args.model, args.agent_args) == ("claude", "m", ["--model", "own", "--", "x"])
     assert parser.parse_args(["codex"]).agent_args == []
@@ -31,7 +31,7 @@ def test_what_follows_the_dashes_is_the_agents(parser: Parser, capsys: pytest.Ca
 
 
 def test_an_agent_that_is_not_installed(
-    parser: Parser, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parser: CommandParser, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "")
 
@@ -43,7 +43,7 @@ def test_an_agent_that_is_not_installed(
     assert "npm install -g @openai/codex" in capsys.readouterr().err
 
 
-def test_the_log_of_the_gateway_goes_to_a_file(parser: Parser, tmp_path: Path) -> None:
+def test_the_log_of_the_gateway_goes_to_a_file(parser: CommandParser, tmp_path: Path) -> None:
     handler = log_handler(parser.parse_args(["codex", "--log-file", str(tmp_path / "log")]))
     handler.close()
     assert (tmp_path / "log").exists()

@@ -11,7 +11,7 @@ import pytest
 from dragoman import Dialect
 from dragoman_server.accounts.accounts import Accounts
 from dragoman_server.accounts.store.interface import StoreError
-from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.metric_families import Totals
@@ -27,7 +27,7 @@ UP = Provider("up", Dialect.CHAT, "http://up/v1")
 CANDIDATE = Candidate(UP, "m")
 
 
-class Open(MemoryStore):
+class Open(MemoryAccountStore):
     """A store in place of open accounts."""
 
     is_open = True

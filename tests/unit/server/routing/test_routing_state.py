@@ -15,7 +15,7 @@ from dragoman_server.config.schema import Config
 from dragoman_server.observability.metric_families import ATTEMPTS, BREAKERS_OPEN, Totals
 from dragoman_server.routing.backoff import RetryHints
 from dragoman_server.routing.client_pauses import Party
-from dragoman_server.routing.outcomes import ANSWERED, Outcome, outcome_of_failure, outcome_of_status
+from dragoman_server.routing.outcomes import ANSWERED, AttemptOutcome, outcome_of_failure, outcome_of_status
 from dragoman_server.routing.plan import Candidate, candidates_of
 from dragoman_server.routing.routing_state import RoutingState
 from support.manual_clock import ManualClock
@@ -37,14 +37,14 @@ class Scene:
         self.other = Candidate(two, "m")
         self.all = [self.first, self.second, self.other]
 
-    def attempt(self, candidate: Candidate, outcome: Outcome, party: Party = (), *, again: bool = False) -> None:
+    def attempt(self, candidate: Candidate, outcome: AttemptOutcome, party: Party = (), *, again: bool = False) -> None:
         assert self.state.of(candidate.provider).slots.take()
         self.state.begin(candidate, party)
         self.state.end(candidate, outcome, party, again=again)
         self.state.free(candidate)
 
 
-def limited(seconds: float | None = None) -> Outcome:
+def limited(seconds: float | None = None) -> AttemptOutcome:
     return outcome_of_status(429, RetryHints(seconds))
 
 

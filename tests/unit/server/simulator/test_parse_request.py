@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_server.simulator.parse_request import Offer, Turn
+from dragoman_server.simulator.parse_request import Offer, RequestTurn
 from dragoman_server.simulator.scenarios import Finish, Text, ToolArgs, ToolEnd, ToolStart, scenario_for
 
 OFFERS = (Offer("one", {"type": "object"}), Offer("two", {"type": "object"}))
@@ -14,7 +14,7 @@ BODY: dict[str, Any] = {}
 
 
 def calls(model: str, **turn: Any) -> list[int]:
-    steps = scenario_for(Turn(model, BODY, "Hi", **turn)).steps
+    steps = scenario_for(RequestTurn(model, BODY, "Hi", **turn)).steps
     return [step.call for step in steps if isinstance(step, ToolStart | ToolArgs | ToolEnd)]
 
 
@@ -26,7 +26,7 @@ def test_each_call_is_whole_before_the_next() -> None:
 
 
 def test_the_words_stand_before_the_calls_and_the_end_behind_them() -> None:
-    steps = scenario_for(Turn("sim-parallel-in-turn", BODY, "Hi", offers=OFFERS)).steps
+    steps = scenario_for(RequestTurn("sim-parallel-in-turn", BODY, "Hi", offers=OFFERS)).steps
     kinds = [type(step) for step in steps]
     assert kinds[0] is Text
     assert kinds[-2:] == [ToolEnd, Finish]
@@ -35,5 +35,5 @@ def test_the_words_stand_before_the_calls_and_the_end_behind_them() -> None:
 
 @pytest.mark.parametrize("turn", [{"results": ("sunny",)}, {"may_call": False}])
 def test_without_a_call_it_is_the_same_reply(turn: dict[str, Any]) -> None:
-    found = [scenario_for(Turn(model, BODY, "Hi", **turn)) for model in ("sim-parallel-in-turn", "sim-parallel")]
+    found = [scenario_for(RequestTurn(model, BODY, "Hi", **turn)) for model in ("sim-parallel-in-turn", "sim-parallel")]
     assert found[0] == found[1]

@@ -18,7 +18,7 @@ from dragoman.gateway import ReplyOptions
 from dragoman.wire.sse_parser import Parser
 from dragoman_server.simulator.parse_request import read_responses
 from dragoman_server.simulator.render_responses import frames, whole_reply
-from dragoman_server.simulator.reply import Reply
+from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import SCRIPTS, scenario_for
 from oracles.grammar import GrammarError, open_responses
 from support.paths import STREAMS
@@ -156,13 +156,13 @@ def test_an_error_before_the_first_event_satisfies_it_too(upstream: str) -> None
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 @pytest.mark.parametrize("body", [{"model": "m", "input": "Hi"}, FULL], ids=["nothing-set", "everything-set"])
 def test_the_simulator_satisfies_the_schema(name: str, body: Json) -> None:
-    reply = Reply("upstream", body)
+    reply = SimulatedReply("upstream", body)
     scenario = scenario_for(read_responses(body | {"model": name}))
     for payload in payloads(b"".join(frames(scenario, reply))):
         if payload["type"] != "error":
             open_responses.check_event(payload)
     if scenario.status == 200:
-        _, response = whole_reply(scenario, Reply("upstream", body))
+        _, response = whole_reply(scenario, SimulatedReply("upstream", body))
         open_responses.check_response(response)
         if response["status"] != "failed":  # Its code is one that the service sends and the SDK's type does not list.
             Response.model_validate(response, strict=True)

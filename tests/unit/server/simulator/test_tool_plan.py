@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 
-from dragoman_server.simulator.parse_request import Turn, read_chat, read_messages, read_responses
+from dragoman_server.simulator.parse_request import RequestTurn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.scenarios import Finish, Scenario, Text, ToolArgs, ToolStart, scenario_for
 from dragoman_server.simulator.tool_plan import count_images
 from oracles.simulator import strict_simulator
@@ -150,7 +150,7 @@ def test_the_plan_is_found_in_every_dialect() -> None:
             ],
         }
     )
-    turns: list[Turn] = [messages, responses]
+    turns: list[RequestTurn] = [messages, responses]
     for turn in turns:
         assert (turn.plan.endswith(plan), turn.answered) == (True, ("seen",))
         assert output(scenario_for(turn)) == "The tools said: seen."

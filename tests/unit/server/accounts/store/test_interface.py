@@ -14,7 +14,7 @@ from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.store import memory, redis, sqlite
-from dragoman_server.accounts.store.interface import Lease, Spent, Store, StoreError
+from dragoman_server.accounts.store.interface import AccountStore, Lease, Spent, StoreError
 from support.claims import claim_on, settlement_on
 from support.stores import KINDS, Clock, opened
 
@@ -27,7 +27,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> AsyncIterator[AccountStore]:
     url = request.getfixturevalue("redis").url if request.param == "redis" else ""
     async with opened(request.param, clock, tmp_path, url) as found:
         yield found
@@ -45,11 +45,11 @@ def charge(lease: str, tokens: int, *, key: str = "alice", granted: bool = True,
     return settlement_on(key, lease, granted, (), (("daily_tokens", period, 10**6, tokens),))
 
 
-async def test_a_claim_without_limits_is_granted(store: Store) -> None:
+async def test_a_claim_without_limits_is_granted(store: AccountStore) -> None:
     assert await store.admit(claim("1")) == Outcome((), 1, (), ())
 
 
-async def test_a_bucket_holds_its_limit_and_is_filled(store: Store, clock: Clock) -> None:
+async def test_a_bucket_holds_its_limit_and_is_filled(store: AccountStore, clock: Clock) -> None:
     for number in range(3):
         outcome = await store.admit(claim(str(number), requests=3))
         assert outcome == Outcome((), number + 1, ((2 - number) * SCALE,), ())
@@ -60,13 +60,13 @@ async def test_a_bucket_holds_its_limit_and_is_filled(store: Store, clock: Clock
     assert (await store.admit(claim("x", requests=3))).rejected == ()
 
 
-async def test_keys_do_not_share_limits(store: Store) -> None:
+async def test_keys_do_not_share_limits(store: AccountStore) -> None:
     assert (await store.admit(claim("1", requests=1))).rejected == ()
     assert (await store.admit(claim("2", requests=1, key="bob"))).rejected == ()
     assert (await store.admit(claim("3", requests=1))).rejected == ("requests",)
 
 
-async def test_open_requests_are_counted_until_they_are_settled(store: Store) -> None:
+async def test_open_requests_are_counted_until_they_are_settled(store: AccountStore) -> None:
     assert (await store.admit(claim("1", concurrent=2))).open == 1
     assert (await store.admit(claim("2", concurrent=2))).open == 2
     assert await store.admit(claim("3", concurrent=2)) == Outcome(("concurrent",), 2, (), ())
@@ -74,7 +74,7 @@ async def test_open_requests_are_counted_until_they_are_settled(store: Store) ->
     assert (await store.admit(claim("3", concurrent=2))).rejected == ()
 
 
-async def test_an_open_request_that_is_not_renewed_expires(store: Store, clock: Clock) -> None:
+async def test_an_open_request_that_is_not_renewed_expires(store: AccountStore, clock: Clock) -> None:
     await store.admit(claim("1", concurrent=2))
     await store.admit(claim("2", concurrent=2))
     clock.now += 59
@@ -84,14 +84,14 @@ async def test_an_open_request_that_is_not_renewed_expires(store: Store, clock: 
     assert (await store.admit(claim("4", concurrent=2))).rejected == ("concurrent",)
 
 
-async def test_a_request_that_has_expired_can_still_be_settled(store: Store, clock: Clock) -> None:
+async def test_a_request_that_has_expired_can_still_be_settled(store: AccountStore, clock: Clock) -> None:
     await store.admit(claim("1", budget=100, tokens=10))
     clock.now += 600
     await store.settle([charge("1", 25)])
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 35)]
 
 
-async def test_a_lease_is_forgotten_an_hour_after_it_expired(store: Store, clock: Clock) -> None:
+async def test_a_lease_is_forgotten_an_hour_after_it_expired(store: AccountStore, clock: Clock) -> None:
     await store.admit(claim("1", budget=100, tokens=10))
     clock.now += 3661
     await store.admit(claim("2"))
@@ -99,14 +99,14 @@ async def test_a_lease_is_forgotten_an_hour_after_it_expired(store: Store, clock
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 10)]
 
 
-async def test_a_renewal_does_not_restore_what_was_settled(store: Store) -> None:
+async def test_a_renewal_does_not_restore_what_was_settled(store: AccountStore) -> None:
     await store.admit(claim("1", concurrent=1))
     await store.settle([settlement_on("alice", "1", True)])
     await store.renew([Lease("alice", "1")])
     assert (await store.admit(claim("2", concurrent=1))).rejected == ()
 
 
-async def test_a_budget_counts_estimates_and_then_what_was_used(store: Store) -> None:
+async def test_a_budget_counts_estimates_and_then_what_was_used(store: AccountStore) -> None:
     assert (await store.admit(claim("1", budget=100, tokens=60))).spent == (60,)
     assert await store.admit(claim("2", budget=100, tokens=60)) == Outcome(("daily_tokens",), 1, (), (60,))
     await store.settle([charge("1", -20)])
@@ -114,7 +114,7 @@ async def test_a_budget_counts_estimates_and_then_what_was_used(store: Store) ->
 
 
 @pytest.mark.parametrize("granted", [True, False])
-async def test_a_settlement_is_applied_once(store: Store, granted: bool) -> None:
+async def test_a_settlement_is_applied_once(store: AccountStore, granted: bool) -> None:
     if granted:
         await store.admit(claim("1", budget=1000, tokens=10))
     for _ in range(3):
@@ -122,25 +122,25 @@ async def test_a_settlement_is_applied_once(store: Store, granted: bool) -> None
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 40 if granted else 30)]
 
 
-async def test_the_settlement_of_an_unknown_claim_changes_nothing(store: Store) -> None:
+async def test_the_settlement_of_an_unknown_claim_changes_nothing(store: AccountStore) -> None:
     await store.settle([charge("never", 30)])
     assert await store.spent("alice") == []
 
 
-async def test_a_settlement_for_a_day_that_has_passed_is_not_counted_in_the_next(store: Store) -> None:
+async def test_a_settlement_for_a_day_that_has_passed_is_not_counted_in_the_next(store: AccountStore) -> None:
     await store.admit(claim("1", budget=100))
     await store.admit(claim_on("alice", "2", 0, (), (("daily_tokens", "2026-11-23", 100, 5),)))
     await store.settle([charge("1", 50)])
     assert await store.spent("alice") == [Spent("daily_tokens", "2026-11-23", 5)]
 
 
-async def test_a_day_and_a_month_are_separate_sums(store: Store) -> None:
+async def test_a_day_and_a_month_are_separate_sums(store: AccountStore) -> None:
     budgets = (("daily_tokens", DAY, 100, 7), ("monthly_tokens", MONTH, 1000, 7))
     await store.admit(claim_on("alice", "1", 0, (), budgets))
     assert await store.spent("alice") == [Spent("daily_tokens", DAY, 7), Spent("monthly_tokens", MONTH, 7)]
 
 
-async def test_large_amounts_stay_exact(store: Store) -> None:
+async def test_large_amounts_stay_exact(store: AccountStore) -> None:
     limit, used = 10**15, 10**15 - 1
     part = ("monthly_cost", MONTH, limit, used)
     outcome = await store.admit(claim_on("alice", "1", 0, (("tokens", 10**10, 10**10 - 1),), (part,)))
@@ -149,12 +149,12 @@ async def test_large_amounts_stay_exact(store: Store) -> None:
     assert await store.spent("alice") == [Spent("monthly_cost", MONTH, 1)]
 
 
-async def test_claims_at_the_same_time_share_a_limit(store: Store) -> None:
+async def test_claims_at_the_same_time_share_a_limit(store: AccountStore) -> None:
     outcomes = await asyncio.gather(*(store.admit(claim(str(number), requests=7)) for number in range(40)))
     assert sum(not outcome.rejected for outcome in outcomes) == 7
 
 
-async def test_keys_are_kept_with_a_version(store: Store) -> None:
+async def test_keys_are_kept_with_a_version(store: AccountStore) -> None:
     before = await store.keys()
     assert before is not None
     assert list(before.records) == []
@@ -169,7 +169,7 @@ async def test_keys_are_kept_with_a_version(store: Store) -> None:
     assert await store.keys(found.version) is None
 
 
-async def test_a_removed_key_is_gone_and_has_no_new_budget(store: Store) -> None:
+async def test_a_removed_key_is_gone_and_has_no_new_budget(store: AccountStore) -> None:
     """Gateways admit it until they read the keys again: its counters must stay."""
     record = KeyRecord("alice", KeyHash.of(new_key()))
     await store.put_key(record)
@@ -186,7 +186,7 @@ async def test_a_removed_key_is_gone_and_has_no_new_budget(store: Store) -> None
     assert await store.spent(record.id) == spent
 
 
-async def test_there_is_a_limit_of_keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_limit_of_keys(store: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (memory, redis, sqlite):
         monkeypatch.setattr(module, "KEYS_MAX", 2)
     records = [KeyRecord(name, KeyHash.of(new_key())) for name in "abc"]
@@ -197,7 +197,7 @@ async def test_there_is_a_limit_of_keys(store: Store, monkeypatch: pytest.Monkey
     await store.put_key(records[1])
 
 
-async def test_a_cooldown_lasts_for_the_longest_time(store: Store, clock: Clock) -> None:
+async def test_a_cooldown_lasts_for_the_longest_time(store: AccountStore, clock: Clock) -> None:
     await store.cool("openai", 30)
     await store.cool("openai", 10)
     await store.cool("local", 5)
@@ -208,7 +208,7 @@ async def test_a_cooldown_lasts_for_the_longest_time(store: Store, clock: Clock)
     assert await store.cooldowns() == {}
 
 
-async def test_there_is_a_limit_of_cooldowns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_limit_of_cooldowns(store: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (memory, redis, sqlite):
         monkeypatch.setattr(module, "COOLDOWNS_MAX", 2)
     for seconds, name in enumerate("abc", 10):
@@ -216,8 +216,8 @@ async def test_there_is_a_limit_of_cooldowns(store: Store, monkeypatch: pytest.M
     assert sorted(await store.cooldowns()) == ["b", "c"]
 
 
-async def test_a_closed_store_raises(store: Store) -> None:
+async def test_a_closed_store_raises(store: AccountStore) -> None:
     await store.close()
-    if not isinstance(store, memory.MemoryStore):
+    if not isinstance(store, memory.MemoryAccountStore):
         with pytest.raises(StoreError):
             await store.ping()

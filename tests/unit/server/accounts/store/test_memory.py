@@ -6,7 +6,7 @@ import pytest
 
 from dragoman_server.accounts.limits.claim import Claim
 from dragoman_server.accounts.store import memory
-from dragoman_server.accounts.store.memory import MemoryStore
+from dragoman_server.accounts.store.memory import MemoryAccountStore
 from support.claims import claim_on, settlement_on
 from support.stores import Clock
 
@@ -19,7 +19,7 @@ async def test_the_counters_that_were_used_the_longest_ago_are_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "STATES_MAX", 3)
-    store = MemoryStore(Clock())
+    store = MemoryAccountStore(Clock())
     for key in "abc":
         assert not (await store.admit(claim(key))).rejected
     assert (await store.admit(claim("a"))).rejected  # used again, so `b` is the oldest
@@ -30,7 +30,7 @@ async def test_the_counters_that_were_used_the_longest_ago_are_dropped(
 
 async def test_marks_of_settlements_are_dropped_after_an_hour() -> None:
     clock = Clock()
-    store = MemoryStore(clock)
+    store = MemoryAccountStore(clock)
     for number in range(10):
         await store.settle([settlement_on("a", str(number), False)])
     assert len(store._settled) == 10
@@ -41,7 +41,7 @@ async def test_marks_of_settlements_are_dropped_after_an_hour() -> None:
 
 async def test_leases_that_were_never_settled_are_dropped() -> None:
     clock = Clock()
-    store = MemoryStore(clock)
+    store = MemoryAccountStore(clock)
     for number in range(10):
         await store.admit(claim_on("a", str(number)))
     clock.now += 3661

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman_server.accounts.store.interface import Lease, StoreError
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.redis import RedisStore
+from dragoman_server.accounts.store.redis import RedisAccountStore
 from support.claims import claim_on, settlement_on
 from support.named_keys import made
 from support.redis_server import RedisServer, free_port
@@ -20,8 +20,8 @@ BUDGET = ("daily_tokens", "2026-11-22", 10**6, 7)
 
 
 @pytest.fixture
-async def store(redis: RedisServer) -> AsyncIterator[RedisStore]:
-    found = RedisStore(StoreOptions("redis", url=redis.url, prefix="own", timeout=1.0))
+async def store(redis: RedisServer) -> AsyncIterator[RedisAccountStore]:
+    found = RedisAccountStore(StoreOptions("redis", url=redis.url, prefix="own", timeout=1.0))
     await found.open()
     async with found._client() as client:
         await client.flushall()
@@ -30,7 +30,7 @@ async def store(redis: RedisServer) -> AsyncIterator[RedisStore]:
 
 
 async def test_a_server_that_is_away_is_an_error_in_time() -> None:
-    store = RedisStore(StoreOptions("redis", url=f"redis://:canary-7f3a@127.0.0.1:{free_port()}/0"))
+    store = RedisAccountStore(StoreOptions("redis", url=f"redis://:canary-7f3a@127.0.0.1:{free_port()}/0"))
     await store.open()
     started = time.monotonic()
     with pytest.raises(StoreError) as caught:
@@ -43,7 +43,7 @@ async def test_a_server_that_is_away_is_an_error_in_time() -> None:
 async def test_an_address_that_does_not_answer_is_an_error_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts nothing, but the system does
         port = server.getsockname()[1]
-        store = RedisStore(StoreOptions("redis", url=f"redis://127.0.0.1:{port}/0", timeout=0.1))
+        store = RedisAccountStore(StoreOptions("redis", url=f"redis://127.0.0.1:{port}/0", timeout=0.1))
         await store.open()
         started = time.monotonic()
         with pytest.raises(StoreError, match=r"did not answer within 0\.1 s"):
@@ -52,7 +52,7 @@ async def test_an_address_that_does_not_answer_is_an_error_in_time() -> None:
         await store.close()
 
 
-async def test_the_scripts_are_loaded_again_after_a_restart(store: RedisStore, redis: RedisServer) -> None:
+async def test_the_scripts_are_loaded_again_after_a_restart(store: RedisAccountStore, redis: RedisServer) -> None:
     await store.admit(claim_on("alice", "1", 0, (), (BUDGET,)))
     await asyncio.to_thread(redis.kill)
     with pytest.raises(StoreError):
@@ -64,7 +64,7 @@ async def test_the_scripts_are_loaded_again_after_a_restart(store: RedisStore, r
     await store.renew([Lease("alice", "1")])
 
 
-async def test_one_admission_is_one_round_trip(store: RedisStore) -> None:
+async def test_one_admission_is_one_round_trip(store: RedisAccountStore) -> None:
     async def commands() -> int:
         async with store._client() as client:
             info = await client.info("commandstats")
@@ -82,7 +82,7 @@ async def test_one_admission_is_one_round_trip(store: RedisStore) -> None:
     assert await commands() - before == 20
 
 
-async def test_what_a_key_leaves_behind_expires(store: RedisStore) -> None:
+async def test_what_a_key_leaves_behind_expires(store: RedisAccountStore) -> None:
     await store.admit(claim_on("alice", "1", 2, (), (BUDGET,)))
     await store.settle([settlement_on("alice", "other", False, (), (BUDGET,))])
     async with store._client() as client:
@@ -92,15 +92,17 @@ async def test_what_a_key_leaves_behind_expires(store: RedisStore) -> None:
             assert await client.pttl(key) > 0
 
 
-async def test_two_prefixes_are_two_stores(store: RedisStore, redis: RedisServer) -> None:
-    other = RedisStore(StoreOptions("redis", url=redis.url, prefix="other", timeout=1.0))
+async def test_two_prefixes_are_two_stores(store: RedisAccountStore, redis: RedisServer) -> None:
+    other = RedisAccountStore(StoreOptions("redis", url=redis.url, prefix="other", timeout=1.0))
     await other.open()
     await store.admit(claim_on("alice", "1", 0, (), (BUDGET,)))
     assert await other.spent("alice") == []
     await other.close()
 
 
-async def test_a_key_that_cannot_be_read_is_left_out(store: RedisStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_that_cannot_be_read_is_left_out(
+    store: RedisAccountStore, caplog: pytest.LogCaptureFixture
+) -> None:
     _, record = made()
     await store.put_key(record)
     async with store._client() as client:

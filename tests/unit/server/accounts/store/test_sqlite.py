@@ -12,7 +12,7 @@ import pytest
 from dragoman_server.accounts.limits.claim import Claim
 from dragoman_server.accounts.store.interface import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
-from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteStore
+from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteAccountStore
 from support.claims import claim_on
 from support.stores import Clock
 
@@ -27,7 +27,7 @@ def claim(lease: str) -> Claim:
 
 
 async def test_the_file_and_its_logs_are_the_owners_only(tmp_path: Path) -> None:
-    store = SqliteStore(options(tmp_path))
+    store = SqliteAccountStore(options(tmp_path))
     await store.open()
     await store.admit(claim("1"))
     modes = {path.name: path.stat().st_mode & 0o777 for path in await asyncio.to_thread(lambda: [*tmp_path.iterdir()])}
@@ -37,7 +37,7 @@ async def test_the_file_and_its_logs_are_the_owners_only(tmp_path: Path) -> None
 
 async def test_counters_survive_closing(tmp_path: Path) -> None:
     for number in range(1, 4):
-        store = SqliteStore(options(tmp_path))
+        store = SqliteAccountStore(options(tmp_path))
         await store.open()
         assert (await store.admit(claim(str(number)))).spent == (7 * number,)
         await store.close()
@@ -45,7 +45,7 @@ async def test_counters_survive_closing(tmp_path: Path) -> None:
 
 async def test_counters_that_are_void_go_when_a_key_is_removed(tmp_path: Path) -> None:
     clock = Clock(1795000000.0)  # in November 2026
-    store = SqliteStore(options(tmp_path), clock)
+    store = SqliteAccountStore(options(tmp_path), clock)
     await store.open()
     await store.admit(claim("1"))
     await store.remove_key("bob")
@@ -65,7 +65,7 @@ async def counters(folder: Path) -> list[tuple[str, str]]:
 
 
 async def test_two_connections_share_a_file(tmp_path: Path) -> None:
-    stores = [SqliteStore(options(tmp_path)) for _ in range(2)]
+    stores = [SqliteAccountStore(options(tmp_path)) for _ in range(2)]
     await asyncio.gather(*(store.open() for store in stores))
     outcomes = await asyncio.gather(*(stores[number % 2].admit(claim(str(number))) for number in range(40)))
     assert sum(not outcome.rejected for outcome in outcomes) == 10
@@ -77,7 +77,7 @@ async def test_connections_that_create_a_file_at_the_same_time_wait_for_each_oth
     for number in range(20):
         directory = tmp_path / str(number)
         directory.mkdir()
-        stores = [SqliteStore(options(directory)) for _ in range(8)]
+        stores = [SqliteAccountStore(options(directory)) for _ in range(8)]
         await asyncio.gather(*(store.open() for store in stores))
         await asyncio.gather(*(store.ping() for store in stores))
         for store in stores:
@@ -85,7 +85,7 @@ async def test_connections_that_create_a_file_at_the_same_time_wait_for_each_oth
 
 
 async def test_the_schema_has_a_version(tmp_path: Path) -> None:
-    store = SqliteStore(options(tmp_path))
+    store = SqliteAccountStore(options(tmp_path))
     await store.open()
     await store.close()
     with sqlite3.connect(tmp_path / "limits.db") as db:
@@ -93,16 +93,16 @@ async def test_the_schema_has_a_version(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(StoreError, match="schema version 99, of a later Dragoman"):
-        await SqliteStore(options(tmp_path)).open()
+        await SqliteAccountStore(options(tmp_path)).open()
 
 
 async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"/missing does not exist: create it$"):
-        await SqliteStore(StoreOptions("sqlite", path=str(tmp_path / "missing" / "x.db"))).open()
+        await SqliteAccountStore(StoreOptions("sqlite", path=str(tmp_path / "missing" / "x.db"))).open()
 
 
 async def test_a_file_locked_by_another_process_is_an_error_in_time(tmp_path: Path) -> None:
-    store = SqliteStore(options(tmp_path, 0.1))
+    store = SqliteAccountStore(options(tmp_path, 0.1))
     await store.open()
     blocker = sqlite3.connect(tmp_path / "limits.db", isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")

@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 from dragoman_server.cli.demo.frame_excerpt import body_text, frame_lines
-from dragoman_server.cli.demo.terminal import Span, fit
+from dragoman_server.cli.demo.terminal import StyledText, fit
 
 
 def test_a_long_frame_is_shortened_to_what_changes() -> None:
@@ -15,7 +15,7 @@ def test_a_long_frame_is_shortened_to_what_changes() -> None:
         b'{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
         b'{"tool_calls":[{"index":1,"function":{"arguments":"{\\"a"}}]},"finish_reason":null}],"usage":null}'
     )
-    lines = [(Span("data: ", "dim"), Span(r'"index":1 "arguments":"{\"a"', "yellow"))]
+    lines = [(StyledText("data: ", "dim"), StyledText(r'"index":1 "arguments":"{\"a"', "yellow"))]
     assert frame_lines(Frame("", data), 50) == lines
     assert _shown(Frame("", b'{"a":1}'), 50) == ['data: {"a":1}']
     assert _shown(Frame("", b"[DONE]"), 50) == ["data: [DONE]"]

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from dragoman_server.cli.demo.terminal import Span, Terminal, cells, fit, line, wants_colour, wrap
+from dragoman_server.cli.demo.terminal import StyledText, Terminal, cells, fit, line, wants_colour, wrap
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_terminal_has_colours_unless_it_is_dumb() -> None:
 def test_wide_characters_take_two_columns() -> None:
     assert cells("東京 👋") == 7
     assert cells("e\u0301") == 1
-    assert fit((Span("東京東京"),), 5) == (Span("東京"), Span("…", "dim"))
+    assert fit((StyledText("東京東京"),), 5) == (StyledText("東京"), StyledText("…", "dim"))
     assert fit(line("fits"), 4) == line("fits")
 
 

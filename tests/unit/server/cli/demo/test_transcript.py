@@ -11,7 +11,7 @@ from dragoman.wire.sse import Frame
 from dragoman_server.cli.demo import run as package
 from dragoman_server.cli.demo.scenes import SCENES, Scene
 from dragoman_server.cli.demo.terminal import Terminal
-from dragoman_server.cli.demo.transcript import ToolCall, read_transcript
+from dragoman_server.cli.demo.transcript import ShownCall, read_transcript
 
 
 def _response_event(kind: str, **more: Any) -> Frame:
@@ -46,7 +46,7 @@ def test_a_stream_of_responses_put_together() -> None:
         _response_event("response.custom_tool_call_input.delta", output_index=2, delta='"\n'),
     ]
     so_far = read_transcript(Dialect.RESPONSES, frames)
-    assert so_far.calls == {2: ToolCall("p", '"\n', custom=True)}
+    assert so_far.calls == {2: ShownCall("p", '"\n', custom=True)}
     assert not so_far.calls[2].complete
     assert so_far.content() == ("Hm", "Hi", [("p", r'{"input":"\"\n"}')])
     cut = {"type": "function_call", "name": "f", "arguments": '{"a', "status": "incomplete"}

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 from dragoman_server.config.schema import Config
-from dragoman_server.endpoints.console.recorder import FRAMES_MAX, NEXT_MAX, RECORDINGS_MAX, Recorder, Recording
+from dragoman_server.endpoints.console.recorder import FRAMES_MAX, NEXT_MAX, RECORDINGS_MAX, Recorder, ShownRecording
 from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
 from support.samples import dump, reply, text_stream
 from support.sockets import ScriptedServer, answer, stream
@@ -81,7 +81,7 @@ async def test_an_order_can_be_taken_back() -> None:
 
 
 def test_a_recording_is_bounded() -> None:
-    recording = Recording(lambda: 1.0)
+    recording = ShownRecording(lambda: 1.0)
     for _ in range(3):
         recording.add("received", b"data: {}\n\n" * (FRAMES_MAX // 2))
     found = recording.json()
