@@ -1,6 +1,6 @@
 """Names for programs that are gateways: what the server of this project is built on, beyond `dragoman` itself.
 
-    requests       parse_body forward EFFORTS ReplyOptions StoredReply
+    requests       parse_body forward edit_members EFFORTS ReplyOptions StoredReply
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
     errors         read_error redact quote tidy is_secret short_repr changed_fields
@@ -43,6 +43,7 @@ from dragoman.stages.base import ReplyPipeline, Stage
 from dragoman.stages.validation_sample import ValidationSample
 from dragoman.stages.violation import Violation
 from dragoman.translate_request import forward, parse_body
+from dragoman.wire.json_edit import edit_members
 
 if TYPE_CHECKING:
     from dragoman.dialects.common_prompt_prefix import PromptAgreement, PromptDigest, conversation_digest
@@ -101,6 +102,7 @@ __all__ = (
     "boundary_of",
     "changed_fields",
     "conversation_digest",
+    "edit_members",
     "error_frame",
     "forward",
     "heartbeat_frame",

@@ -56,6 +56,10 @@ class LossCode(StrEnum):
     DOCUMENT_SHAPE = "document_shape", "a document became plain text"
     EFFORT_FLOOR = "effort_floor", "reasoning cannot be switched off (or on) as requested; the nearest setting was sent"
     EFFORT_ROUNDED = "effort_rounded", "the effort level was rounded to one that the upstream has"
+    FIELD_CONFIGURED = (
+        "field_configured",
+        "a field was left out or replaced, as the configuration of the provider says",
+    )
     FINISH_FIXED = "finish_fixed", "the stop reason disagreed with the content and was corrected"
     HISTORY_SUMMARISED = "history_summarised", "old items of the conversation became a summary"
     HOSTED_HISTORY = "hosted_history", "a provider-run tool's call or result was left out of the history"

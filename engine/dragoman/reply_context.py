@@ -79,7 +79,8 @@ class ReplyOptions:
     clock: Callable[[], float] | None = None
     """Returns the time in Unix seconds, for replies that state when they were completed."""
     secrets: Sequence[str] = field(default=(), repr=False)
-    """Texts that are masked in every error that comes back, such as the API key sent to the upstream."""
+    """Texts that are masked in every error that comes back, such as the API key sent to the upstream. They are read when
+    an error comes, so the sequence may change."""
     own_key: str = ""
     """The upstream's name, if the key that it is sent is the caller's and not the client's. The client then gets errors
     about that key as a 502."""
@@ -136,7 +137,7 @@ class ReplyContext:
     """Wraps opaque reasoning for clients that send it back; None if the client's dialect has no field for it."""
     stored: StoredReply | None = None
     """The parameters by which the reply is stored (Responses), or None."""
-    secrets: tuple[str, ...] = ()
+    secrets: Sequence[str] = ()
     """Texts that are masked in every error of the upstream, such as the key that it was sent."""
     own_key: str = ""
     """The upstream's name if the key that it was sent is the caller's; empty if it was sent the client's.

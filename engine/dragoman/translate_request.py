@@ -80,7 +80,7 @@ def translate(
     losses.strict = knobs.on_loss == "reject"
     # By position: keywords cost as much as the object itself.
     context = ReplyContext(model, options.created, options.request_id, profile, knobs, limits, losses, options.validate)
-    context.clock, context.secrets, context.own_key = options.clock, tuple(options.secrets), options.own_key
+    context.clock, context.secrets, context.own_key = options.clock, options.secrets, options.own_key
     context.stored = stored = options.stored
     context.same_dialect = direction.passthrough
     if stored is not None:
@@ -146,5 +146,5 @@ def forward(
         if model:
             body = rename_model(body, payload, upstream_model)
     context = ReplyContext(model, options.created, options.request_id, knobs=knobs, limits=limits, validate=False)
-    context.clock, context.secrets, context.own_key = options.clock, tuple(options.secrets), options.own_key
+    context.clock, context.secrets, context.own_key = options.clock, options.secrets, options.own_key
     return Translation(DIRECTIONS[Dialect.CHAT, Dialect.CHAT], body, stream, context, upstream_model)

@@ -137,6 +137,7 @@ GATEWAYS = (
     "boundary_of",
     "changed_fields",
     "conversation_digest",
+    "edit_members",
     "error_frame",
     "forward",
     "heartbeat_frame",

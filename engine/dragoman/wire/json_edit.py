@@ -10,12 +10,13 @@ Parsers disagree on which of two equal keys counts, and the value that is read m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
+from dragoman.short_repr import short_repr
 from dragoman.wire.json_codec import dump_str
 
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
@@ -26,6 +27,7 @@ _MEMBER: Final = re.compile(
 _BRACKET: Final = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb")*+[{}\[\]]", re.DOTALL)
 _OPENING: Final = b"{["
 _SPACE: Final = b" \t\r\n"
+_BETWEEN: Final = _SPACE + b","
 Span = tuple[int, int]
 
 
@@ -134,6 +136,47 @@ def drop_null(data: bytes, name: str) -> bytes:
         return before[:-1] + data[end:]
     after = data[end:].lstrip(_SPACE)
     return data[: data.rindex(key, 0, start)] + after.removeprefix(b",").lstrip(_SPACE)
+
+
+class EditedObject(NamedTuple):
+    """An object after `edit_members`: its bytes, and the names of the members that it had and that were changed."""
+
+    data: bytes
+    omitted: list[str]
+    replaced: list[str]
+    """The members whose value had other bytes."""
+
+    def __repr__(self) -> str:
+        return short_repr(self, f"{len(self.data)} bytes")
+
+
+def edit_members(data: bytes, values: Mapping[str, bytes], omit: Collection[str]) -> EditedObject:
+    """Returns the object `data` without the members `omit` at its top level, and with `values` as members.
+
+    `values` are JSON. They replace members of the same name, or become the last ones. The bytes of all other members
+    stay as they are, so a number keeps all its digits. `data` must be a complete object.
+    """
+    opened = _OPEN.match(data)
+    if opened is None:
+        return EditedObject(data, [], [])
+    found = [(key, data.rindex(key, 0, start), start) for key, start, _ in _members(data, opened.end())]
+    stops = [*(at for _, at, _ in found[1:]), data.rindex(b"}")]
+    missing, omitted, replaced, kept = dict(values), [], [], []
+    for (key, at, start), stop in zip(found, stops, strict=False):
+        name, member = _unescaped(key), data[at:stop].rstrip(_BETWEEN)
+        if name in omit:
+            omitted.append(name)
+        elif name in values:
+            missing.pop(name, None)
+            if data[start:stop].rstrip(_BETWEEN) != values[name]:
+                replaced.append(name)
+            kept.append(key + b":" + values[name])
+        else:
+            kept.append(member)
+    if not omitted and not replaced and not missing:
+        return EditedObject(data, [], [])
+    kept += [dump_str(name) + b":" + value for name, value in missing.items()]
+    return EditedObject(b"{" + b",".join(kept) + b"}", omitted, replaced)
 
 
 def put(data: bytes, spans: Iterable[Span], value: str) -> bytes:

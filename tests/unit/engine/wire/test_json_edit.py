@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire.json_edit import JsonStringRewriter, drop_null, find_member, find_values, put, repeated_key
+from dragoman.wire.json_edit import (
+    EditedObject,
+    JsonStringRewriter,
+    drop_null,
+    edit_members,
+    find_member,
+    find_values,
+    put,
+    repeated_key,
+)
 from support.strategies import texts
 
 _keys = st.sampled_from(("model", "message", "a", "mode", '"model"', "model\\", "{", "mödel")) | texts
@@ -228,3 +237,41 @@ def test_find_member_agrees_with_a_parser(body: bytes, key: str) -> None:
     assert (start is not None) == (key in orjson.loads(body))
     if start is not None:
         assert not body[start : start + 1].isspace()
+
+
+# --- members of an object ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "values", "omit", "edited"),
+    [
+        (b'{"a":1.50,"b":[2e0, 3]}', {}, ("b",), (b'{"a":1.50}', ["b"], [])),
+        (b' { "a" : 1.50 , "b" : {"a":"}"} } ', {}, ("a",), (b'{"b" : {"a":"}"}}', ["a"], [])),
+        (b'{"a":1,"b":2}', {}, ("a", "b"), (b"{}", ["a", "b"], [])),
+        (b'{"a":1}', {"b": b"[1]"}, (), (b'{"a":1,"b":[1]}', [], [])),
+        (b"{}", {"b": b"1", "c": b'"x"'}, (), (b'{"b":1,"c":"x"}', [], [])),
+        (b'{"a":1,"b":2}', {"a": b"3"}, (), (b'{"a":3,"b":2}', [], ["a"])),
+        (b'{"a" : 1 ,"b":2}', {"a": b"1"}, (), (b'{"a" : 1 ,"b":2}', [], [])),
+        (b'{"a" : 1 ,"b":2}', {"a": b"1"}, ("b",), (b'{"a":1}', ["b"], [])),
+        (b'{"a":{"b":1}}', {}, ("b",), (b'{"a":{"b":1}}', [], [])),
+        (b'{"\\u0061":1,"b":2}', {}, ("a",), (b'{"b":2}', ["a"], [])),
+        (b'{"a":"\\"},","b":2}', {"c": b"1"}, ("b",), (b'{"a":"\\"},","c":1}', ["b"], [])),
+        (b'{"a":12345678901234567890.10}', {"b": b"1"}, (), (b'{"a":12345678901234567890.10,"b":1}', [], [])),
+        (b'{"a":1}', {}, ("b",), (b'{"a":1}', [], [])),
+        (b"[]", {"a": b"1"}, (), (b"[]", [], [])),
+    ],
+)
+def test_members_are_put_and_left_out(
+    data: bytes, values: dict[str, bytes], omit: tuple[str, ...], edited: tuple[bytes, list[str], list[str]]
+) -> None:
+    assert edit_members(data, values, omit) == EditedObject(*edited)
+
+
+@given(bodies(), st.dictionaries(_keys, _values, max_size=3), st.lists(_keys, max_size=3))
+def test_an_edited_object_has_what_a_parser_expects(data: bytes, put_: dict[str, Any], omit: list[str]) -> None:
+    put_ = {name: value for name, value in put_.items() if name not in omit}
+    expected = {name: value for name, value in json.loads(data).items() if name not in omit} | put_
+    edited = edit_members(data, {name: json.dumps(value).encode() for name, value in put_.items()}, omit)
+    assert json.loads(edited.data) == expected
+    assert set(edited.omitted) == json.loads(data).keys() & set(omit)
+    assert set(edited.replaced) <= json.loads(data).keys() & put_.keys()

@@ -1,4 +1,4 @@
-"""Opens connections to upstreams: DNS lookups, happy eyeballs, TLS.
+"""Opens connections to upstreams: DNS lookups, happy eyeballs, tunnels through proxies, TLS.
 
 aiohappyeyeballs, which aiohttp's client uses too, races a host's addresses: uvloop's `create_connection` does not.
 """
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from aiohappyeyeballs import AddrInfoType, start_connection
 
 from dragoman.aio.upstream.http11.connection import Connection
+from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
 from dragoman.aio.upstream.http11.request_head import Origin
 from dragoman.errors import UpstreamUnreachable
 
@@ -23,29 +24,34 @@ _ATTEMPT_DELAY = 0.25
 
 class Connector:
     """Connects to origins. `tls` replaces the default TLS settings, for instance with another certificate authority;
-    a host's addresses are cached for `dns_seconds`."""
+    a host's addresses are cached for `dns_seconds`. With `proxy`, every connection is a tunnel through it."""
 
-    __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_tls", "loop")
+    __slots__ = ("_addresses", "_dns_seconds", "_lookups", "_proxy", "_tls", "loop")
 
-    def __init__(self, tls: ssl.SSLContext | None, dns_seconds: float) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, dns_seconds: float, proxy: EgressProxy | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self._tls = tls
         self._dns_seconds = dns_seconds
+        self._proxy = proxy
         self._addresses: dict[Origin, tuple[float, Sequence[AddrInfoType]]] = {}
         """Addresses with the loop's time until which they are valid."""
         self._lookups: dict[Origin, asyncio.Task[Sequence[AddrInfoType]]] = {}
 
     async def connect(self, origin: Origin, connection: Connection) -> None:
         """Connect `connection` to `origin`. Raises UpstreamUnreachable."""
+        server = origin if self._proxy is None else self._proxy.origin
         try:
-            addresses = origin.literal() or await self._resolve(origin)
+            addresses = server.literal() or await self._resolve(server)
             sock = await start_connection(addresses, happy_eyeballs_delay=_ATTEMPT_DELAY, interleave=1, loop=self.loop)
         except (OSError, UnicodeError, RuntimeError) as error:
-            self._addresses.pop(origin, None)  # the host may have moved
-            raise UpstreamUnreachable(f"cannot connect to the upstream: {_reason(error)}") from error
+            self._addresses.pop(server, None)  # the host may have moved
+            what = "the upstream" if self._proxy is None else "the upstream's proxy"
+            raise UpstreamUnreachable(f"cannot connect to {what}: {_reason(error)}") from error
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._proxy is not None:
+                await self._proxy.open_tunnel(sock, origin)
             tls = self._context() if origin.secure else None
             await self.loop.create_connection(
                 lambda: connection, sock=sock, ssl=tls, server_hostname=origin.host.rstrip(".") if tls else None

@@ -1,6 +1,7 @@
 """The transport on plain sockets (decision 0007): HTTP/1.1, one request at a time on pooled keep-alive connections.
 
-No proxies, no redirects, no HTTP/2: for egress proxies there is `aiohttp_transport.py`.
+No redirects, no HTTP/2. Proxies are those that the caller names; for those of the environment there is
+`aiohttp_transport.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.connector import Connector
+from dragoman.aio.upstream.http11.egress_proxy import EgressProxy
 from dragoman.aio.upstream.http11.pool import Pool
 from dragoman.aio.upstream.http11.request_head import Origin, RequestHeadEncoder, parse_url, request_head
 from dragoman.aio.upstream.http11.response import Http11Response
@@ -29,12 +31,20 @@ _CLOSE_SECONDS = 1.0
 class Http11Transport(CloseOnExit):
     """A `Transport` over HTTP/1.1. Must be created inside a running event loop.
 
-    `tls` replaces the default TLS settings, for instance with another certificate authority.
+    `tls` replaces the default TLS settings, for instance with another certificate authority. `proxy` is the URL of a
+    proxy for all connections, `http://` (by CONNECT) or `socks5://`; raises ValueError for another URL.
     """
 
-    def __init__(self, options: PoolOptions | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        options: PoolOptions | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+    ) -> None:
         self._options = options or PoolOptions()
-        self._connector = Connector(tls, self._options.dns_seconds)
+        through = None if proxy is None else EgressProxy(proxy)
+        self._connector = Connector(tls, self._options.dns_seconds, through)
         self._pools: dict[Origin, Pool] = {}
         self._targets: dict[str, tuple[Pool, RequestHeadEncoder]] = {}
 
