@@ -79,8 +79,8 @@ class ReplyOptions:
     clock: Callable[[], float] | None = None
     """Returns the time in Unix seconds, for replies that state when they were completed."""
     secrets: Sequence[str] = field(default=(), repr=False)
-    """Texts that are masked in every error that comes back, such as the API key sent to the upstream. They are read when
-    an error comes, so the sequence may change."""
+    """Texts that are masked in every error that comes back, such as the API key sent to the upstream. They are read
+    when an error comes, so the sequence may change."""
     own_key: str = ""
     """The upstream's name, if the key that it is sent is the caller's and not the client's. The client then gets errors
     about that key as a 502."""

@@ -24,7 +24,7 @@ from dragoman_bench.scenarios import SCENARIOS, models
 from dragoman_bench.upstream import serve
 from dragoman_bench.wire import MARK, PATHS, TERMINAL, Script, request
 from dragoman_server.config.load import load_config
-from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.auth import presented_keys
 from support.programs import installed
 from support.waiting import until
 
@@ -88,8 +88,7 @@ def test_each_set_of_features_is_a_valid_configuration(name: str, tmp_path: Path
     assert loaded.server.validate == {"bare": 0, "validated": 1}.get(name, 0.02)
     assert (loaded.usage.kind == "jsonl") == (name in ("usage", "all"))
     assert added.log == (name in ("log", "all"))
-    key = inbound_key(HEADERS)
-    assert key is not None
+    (key,) = presented_keys(HEADERS)
     assert all(record.hash.matches(key) for record in loaded.keys.values())
     limited = [bool(record.limits) for record in loaded.keys.values()]
     assert limited == {"key": [False], "limits": [True], "all": [True]}.get(name, [])

@@ -6,10 +6,9 @@ The canaries are in keys, URLs, prompts, tool arguments, replies and error messa
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Iterator
+from base64 import b64encode
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.cli.main import main
 from oracles.simulator import strict_simulator
+from support.capture_text import readable
 from support.exposed import total
 from support.fleet import Fleet, fleet
 from support.gateways import served, until
@@ -203,19 +203,6 @@ def configuration(folder: Path, record: KeyRecord, sim: str, echoed: str, collec
                 **{"key": UPSTREAM_KEY, "header": HEADER_KEY},
             )
     return text
-
-
-def readable(content: bytes) -> str:
-    """A capture as text, with its bodies in base64 decoded."""
-    text = content.decode()
-
-    def decoded(value: Any) -> Iterator[str]:
-        for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            yield from decoded(each)
-        if isinstance(value, dict) and isinstance(data := value.get("base64"), str):
-            yield b64decode(data).decode("utf-8", "replace")
-
-    return "\n".join([text, *(part for line in text.splitlines() for part in decoded(json.loads(line)))])
 
 
 async def use(setting: Setting) -> None:

@@ -58,6 +58,8 @@ SERVER_LAYERS = (
     ("dragoman_server.accounts.keys",),
     ("dragoman_server.config",),
     ("dragoman_server.observability.exchange_record", "dragoman_server.observability.metric_families"),
+    ("dragoman_server.proxy.read_response",),
+    ("dragoman_server.credentials",),
     ("dragoman_server.routing",),
     ("dragoman_server.config.lint",),
     ("dragoman_server.receipt",),
@@ -173,7 +175,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         visit(name, ())
 
 
-@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 22), (SERVER, 20)], ids=["engine", "server"])
+@pytest.mark.parametrize(("folder", "most"), [(ENGINE, 22), (SERVER, 21)], ids=["engine", "server"])
 def test_a_package_has_few_entries(folder: Path, most: int) -> None:
     entries = [path.name for path in folder.iterdir() if path.name != "__pycache__"]
     assert len(entries) <= most, sorted(entries)

@@ -152,6 +152,8 @@ from dragoman_server import (
 )
 from dragoman_server.asgi import AsgiApplication
 from dragoman_server.config import (
+    CredentialOptions,
+    Door,
     KeyHash,
     KeyLimits,
     KeyRecord,
@@ -388,6 +390,8 @@ BUILDERS: dict[type, Callable[[], object]] = {
     # dragoman_server.asgi
     AsgiApplication: lambda: AsgiApplication(config(), Hooks(), 1.0),
     # dragoman_server.config
+    CredentialOptions: lambda: CredentialOptions((KEY,) * 9, 60.0),
+    Door: lambda: Door("bearer", "m/{model}", body={"a": KEY}, proxy=f"http://u:{KEY}@h:1"),
     KeyHash: lambda: KeyHash("ab12", KEY.encode(), KEY.encode()),
     KeyLimits: lambda: KeyLimits(*[1_000_000] * 7),
     KeyRecord: lambda: KeyRecord("ada", KeyHash("ab12", KEY.encode(), KEY.encode()), ("m",) * 500),

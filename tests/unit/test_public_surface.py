@@ -180,6 +180,8 @@ SERVERS = (
     "setup",
 )
 CONFIGS = (
+    "CredentialOptions",
+    "Door",
     "KeyHash",
     "KeyLimits",
     "KeyRecord",

@@ -86,7 +86,7 @@ def _as_data(config: Config, ok: bool, attempts: Sequence[Attempt] | None) -> di
                 "name": provider.name,
                 "dialect": provider.dialect.value,
                 "base_url": shown_url(provider.base_url),
-                "key": provider.api_key is not None,
+                "key": provider.has_key,
                 "auth": provider.auth.value,
                 "profile": provider.profile_name or None,
             }

@@ -11,17 +11,22 @@ import time
 from dataclasses import dataclass
 
 from dragoman import DragomanError, UpstreamError
-from dragoman.aio import AiohttpTransport, Http11Transport, StreamTimers, Transport, UpstreamRequest
+from dragoman.aio import StreamTimers, Transport
 from dragoman.gateway import read_error
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.config.shown_url import shown_url
+from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.proxy.auth import outbound_headers
+from dragoman_server.proxy.open_requests import OpenRequests
+from dragoman_server.proxy.upstream_calls import UpstreamCalls
 
 SECONDS = 15.0
 """Maximum wait for one upstream's response, in seconds."""
 BODY_MAX = 1 << 20
 _AT_ONCE = 8
+_NO_MODEL = "no-model"
+"""The model in the URL of a request that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +42,17 @@ class Attempt:
 
 async def try_upstreams(config: Config) -> list[Attempt]:
     """Send a request to every provider that has a base URL. The results have the configuration's order."""
-    server = config.server
-    upstream: Transport
-    if server.transport == "aiohttp":
-        upstream = AiohttpTransport(server.connections, trust_env=True)
-    else:
-        upstream = Http11Transport(server.connections)
-    slots = asyncio.Semaphore(_AT_ONCE)
+    calls, slots = UpstreamCalls(None, OpenRequests()), asyncio.Semaphore(_AT_ONCE)
+    calls.open(config)
 
     async def attempt(provider: Provider) -> Attempt:
         async with slots:
-            return await _attempt(config, provider, upstream)
+            return await _attempt(config, provider, calls.transport)
 
     try:
         return await asyncio.gather(*(attempt(each) for each in config.providers.values() if each.base_url))
     finally:
-        await upstream.close()
+        await calls.close()
 
 
 async def _attempt(config: Config, provider: Provider, upstream: Transport) -> Attempt:
@@ -75,7 +75,8 @@ async def _send_empty_request(config: Config, provider: Provider, upstream: Tran
     """Send the request. Return the status, and the message of an error response."""
     headers = {"content-type": "application/json", **outbound_headers(provider, {})}
     timeouts = config.server.timeouts
-    call = UpstreamRequest(provider.endpoint(provider.dialect.path), headers, b"{}", False, timeouts)
+    url = provider.main_endpoint(_NO_MODEL, stream=False)
+    call = request_to(provider, url, headers, b"{}", False, timeouts)
     watch = StreamTimers(timeouts, lambda: False)
     try:
         answer = await upstream.open(call, watch)
@@ -95,10 +96,12 @@ def _judge(provider: Provider, status: int, message: str) -> tuple[bool, str]:
     if status in (401, 403, 407):
         if provider.auth is Auth.PASSTHROUGH:
             return True, "answers; clients send their own keys"
-        problem = "rejects the key" if provider.api_key is not None else "requires an api_key"
+        problem = "rejects the key" if provider.has_key else "requires an api_key"
         return False, f"{problem}: {status} {message}"
+    if status == 404 and provider.door.has_model(provider.door.path):
+        return True, f"answers ({status} for a model that does not exist)"
     if status in (404, 405):
-        url = shown_url(provider.endpoint(provider.dialect.path))
+        url = shown_url(provider.main_endpoint(_NO_MODEL, stream=False))
         return False, f"has no endpoint {url} ({status}): check base_url, and that it serves {provider.dialect}"
     if 300 <= status < 400:
         return False, f"redirects ({status}), which is not followed: check base_url"

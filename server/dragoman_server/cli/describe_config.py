@@ -43,6 +43,8 @@ def describe(config: Config) -> None:
 def provider_line(provider: Provider) -> str:
     """Return a provider in one line, without its keys."""
     key = "with a key" if provider.api_key is not None else "without a key"
+    if provider.credential is not None:
+        key = f"with a credential ({provider.credential.source})"
     if len(provider.api_keys) > 1:
         key = f"with {len(provider.api_keys)} keys"
     where = shown_url(provider.base_url) or "(simulated)"

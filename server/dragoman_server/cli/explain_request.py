@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 from dragoman import Dialect, Translation, direction, translate
@@ -14,6 +15,7 @@ from dragoman_server.cli.options import add_dialect
 from dragoman_server.cli.translation_options import add_translation, knobs_of, profile_of, read_input, write_output
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
+from dragoman_server.proxy.configured_fields import with_fields
 from dragoman_server.proxy.request_body import read_model
 from dragoman_server.routing.client_profiles import BY_NAME, knobs_by_client
 from dragoman_server.routing.router import Router
@@ -56,7 +58,8 @@ def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dia
     config = load_config(args.config)
     target = Router(config).resolve(args.model or read_model(payload), source)
     provider = target.provider
-    translation = translate(
+    job = partial(
+        translate,
         direction(source, provider.dialect),
         data,
         payload=payload,
@@ -65,6 +68,7 @@ def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dia
         knobs=target.knobs_for(args.client if config.server.client_profiles else None),
         limits=config.server.limits,
     )
+    translation = with_fields(job, provider) if provider.door.changes_body else job()
     return explanation(translation, provider, target.warning, client_profile=args.client)
 
 

@@ -44,6 +44,8 @@ class UpstreamList:
 
 def key_name(args: argparse.Namespace, provider: Provider) -> str:
     """Return the name of the key of the configuration, or of the variable, that a provider's API key is read from."""
+    if args.config is not None and provider.credential is not None:
+        return f"{provider.credential_setting} in {args.config}"
     if args.config is not None:
         return f"providers.{provider.name}.api_key in {args.config}"
     if args.base_url and not is_vendor(provider.dialect, provider.base_url):
@@ -54,7 +56,7 @@ def key_name(args: argparse.Namespace, provider: Provider) -> str:
 async def list_models(config: Config, providers: Sequence[Provider], key_name: KeyName) -> list[UpstreamList]:
     """List the models of the providers, over the configured transport, in `upstream_models.TIMEOUT` seconds each."""
     calls, slots = UpstreamCalls(None, OpenRequests()), asyncio.Semaphore(_AT_ONCE)
-    calls.open(config.server)
+    calls.open(config)
 
     async def listed(provider: Provider) -> UpstreamList:
         async with slots:
@@ -87,7 +89,7 @@ def _refused(provider: Provider, status: int, key_name: str) -> UpstreamList:
     if status in (401, 403):
         if provider.auth is Auth.PASSTHROUGH:
             return UpstreamList(provider)  # clients send their own keys
-        if provider.api_key is not None:
+        if provider.has_key:
             problem = f"{where} rejects the key ({status}): correct {key_name}"
         else:
             problem = f"{where} requires a key ({status}): set {key_name}"

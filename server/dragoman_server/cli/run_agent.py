@@ -131,10 +131,10 @@ def main(args: argparse.Namespace) -> int:
 def _with_private_key(config: Config) -> tuple[Config, str | None]:
     """Return the configuration with a random key for this agent, and the key.
 
-    Without a key if a provider has `auth = "passthrough"`: then the agent sends its own key, and cannot send two.
+    Without any keys if a provider has `auth = "passthrough"`: then the agent sends its own key, and cannot send two.
     """
     if any(provider.auth is Auth.PASSTHROUGH for provider in config.providers.values()):
-        return config, None
+        return replace(config, server=replace(config.server, keys=()), keys={}), None
     key = secrets.token_urlsafe(24)
     return replace(config, server=replace(config.server, keys=(Secret(key),))), key
 

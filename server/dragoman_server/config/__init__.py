@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from dragoman_server.accounts.limits.key_limits import KeyLimits
     from dragoman_server.accounts.limits.prices import Prices
     from dragoman_server.accounts.store.options import StoreOptions
+    from dragoman_server.config.credential_options import CredentialOptions
+    from dragoman_server.config.door import Door
     from dragoman_server.config.overload import Overload
     from dragoman_server.config.routing_options import RetryOptions, RouteTarget
     from dragoman_server.config.telemetry import Telemetry
     from dragoman_server.config.websocket import WebSocketOptions
 
 __all__ = (
+    "CredentialOptions",
+    "Door",
     "KeyHash",
     "KeyLimits",
     "KeyRecord",
@@ -34,6 +38,8 @@ __all__ = (
 )
 
 _MODULES: Final = {
+    "CredentialOptions": "config.credential_options",
+    "Door": "config.door",
     "KeyHash": "accounts.keys.secret",
     "KeyLimits": "accounts.limits.key_limits",
     "KeyRecord": "accounts.keys.record",

@@ -160,6 +160,10 @@ class _RecordingTable(Table):
         self._record(key, child.node)
         return child
 
+    def json_object(self, key: str) -> dict[str, Any] | None:
+        self._record(key, {"type": "object", "properties": {}, "additionalProperties": {}})
+        return None
+
     def tables(self, key: str) -> Iterator[Table]:
         child = _RecordingTable(join(self.path, key), present=self._present)
         self._record(key, {"type": "array", "items": child.node})

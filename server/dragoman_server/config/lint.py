@@ -53,7 +53,7 @@ def warn_if_exposed(config: Config) -> Iterator[str]:
     It concerns only a gateway that listens by itself on the configuration's `host`.
     """
     host = config.server.host
-    uses_keys = any(provider.api_key is not None for provider in config.providers.values())
+    uses_keys = any(provider.has_key for provider in config.providers.values())
     if uses_keys and not config.requires_key and not is_local(host):
         yield f"whoever reaches {host or 'this machine'} uses the providers' keys: set server.keys"
 

@@ -16,6 +16,7 @@ from typing import Any
 from dragoman import Dialect, Knobs, Profile, builtin_profile
 from dragoman.gateway import BUILTIN_PROFILES, VENDOR_PROFILES
 from dragoman_server.config.accounts_tables import read_keys, read_store, read_usage
+from dragoman_server.config.door import Door
 from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import default_profile
@@ -119,6 +120,7 @@ def _providers(table: Table) -> dict[str, Provider]:
 
 def _provider(name: str, table: Table) -> Provider:
     found = table.settings(Provider)
+    door = table.settings(Door)
     word = found.get("dialect")
     given = {"dialect": Dialect.CHAT, "base_url": "", **found}
     dialect = given["dialect"]
@@ -135,6 +137,8 @@ def _provider(name: str, table: Table) -> Provider:
     table.finish()
     given["headers"] = {header.lower(): value for header, value in given.get("headers", {}).items()}
     profile = builtin_profile(dialect, chosen).replace(flags)
+    if door:
+        given["door"] = Door(**door)
     return Provider(name=name, **given, profile=profile, profile_name=chosen)
 
 

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from dragoman import Dialect, Profile, builtin_profile
 from dragoman.gateway import PROFILE_FIELDS, short_repr
 from dragoman_server.accounts.usage.price_table import Price
+from dragoman_server.config.credential_options import AWS, AZURE, GOOGLE, CredentialOptions
+from dragoman_server.config.door import PLAIN, Door, credential_header
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.host_profiles import default_profile
@@ -115,6 +117,10 @@ class Provider:
     """Prices of this provider's models, which come before those for all providers."""
     state: str = setting("upstream", Words(("upstream", "gateway")))
     """Responses upstreams: where responses are stored, by the upstream itself or by the gateway."""
+    credential: CredentialOptions | None = setting(None, getter="optional_section", kind=CredentialOptions)
+    """A credential that expires and is renewed, in place of api_key."""
+    door: Door = PLAIN
+    """Its addressing, whose settings are keys of the provider's table."""
 
     def __repr__(self) -> str:
         return short_repr(self, self.name, self.dialect, shown_url(self.base_url))
@@ -146,7 +152,33 @@ class Provider:
     @property
     def own_key(self) -> str:
         """The name if requests carry a key of the configuration; empty if they carry the client's."""
-        return self.name if self.auth is Auth.CONFIGURED else ""
+        if self.auth is not Auth.CONFIGURED:
+            return ""
+        return self.name if self.credential is None else f"{self.name} ({self.credential_setting})"
+
+    @property
+    def has_key(self) -> bool:
+        """True if requests carry a key or a credential of the configuration."""
+        return self.api_key is not None or self.credential is not None
+
+    @property
+    def credential_setting(self) -> str:
+        """The path of the table of its credential in the configuration."""
+        return join(join("providers", self.name), "credential")
+
+    @property
+    def key_header(self) -> str:
+        """The header of its key, a word of `AUTH_HEADERS`."""
+        if self.door.auth_header is not None:
+            return self.door.auth_header
+        if self.credential is not None and self.credential.kind in (GOOGLE, AZURE):
+            return "bearer"
+        return "x-api-key" if self.dialect is Dialect.MESSAGES else "bearer"
+
+    @property
+    def has_own_way(self) -> bool:
+        """True if its requests are sent by a proxy of its own, or get a credential when they are sent."""
+        return self.credential is not None or bool(self.door.proxy)
 
     def address(self) -> str:
         """Return `host:port` of the upstream, for logs."""
@@ -165,14 +197,33 @@ class Provider:
         OpenAI base with another path (`/v1beta/openai`, `/api/paas/v4`) is used unchanged. The query of the base URL
         is kept, and `query` (without `?`) is appended to it.
         """
-        base, _, own = self.base_url.partition("?")
-        queries = "&".join(filter(None, (own, query)))
-        base = base.rstrip("/")
+        base = self.base_url.partition("?")[0].rstrip("/")
         if self.dialect is Dialect.MESSAGES:
             versioned = base.endswith("/v1")
         else:
             versioned = "/" in base.partition("://")[2]
-        return f"{base}{'' if versioned else '/v1'}/{path.lstrip('/')}{'?' if queries else ''}{queries}"
+        return self._below(path if versioned else f"v1/{path.lstrip('/')}", query)
+
+    def main_endpoint(self, model: str, *, stream: bool, query: str = "") -> str:
+        """Return the full URL of the endpoint of its dialect, for a model. Raises ClientRequestError."""
+        if path := self.door.path_of(model, stream=stream):
+            return self._below(path, query)
+        return self.endpoint(self.dialect.path, query)
+
+    def count_endpoint(self, path: str, model: str, query: str = "") -> str | None:
+        """Return the full URL of the endpoint that counts tokens, None if it is not known. Raises ClientRequestError.
+
+        `path` is that of the dialect.
+        """
+        if own := self.door.count_path_of(model):
+            return self._below(own, query)
+        return None if self.door.path else self.endpoint(path, query)
+
+    def _below(self, path: str, query: str) -> str:
+        """Return the URL of a path below the base URL, whose own query is kept."""
+        base, _, own = self.base_url.partition("?")
+        queries = "&".join(filter(None, (own, query)))
+        return f"{base.rstrip('/')}/{path.lstrip('/')}{'?' if queries else ''}{queries}"
 
     def serves(self, group: str) -> bool:
         """True if requests to the forwarded endpoints of a group may be sent to it."""
@@ -189,6 +240,15 @@ class Provider:
         if self.api_key and self.auth is Auth.PASSTHROUGH:
             yield f"{at}.api_key", 'is never sent with auth = "passthrough": remove one of the two'
         yield from self._key_and_limit_problems(at)
+        yield from self._credential_problems(at)
+        yield from self.door.problems(at, self.dialect)
+        for index, name in enumerate(self.door.forward_headers):
+            if not _TOKEN.match(name):
+                yield f"{at}.forward_headers[{index}]", f"{name!r} is not a header name"
+            elif name.lower() in _FRAMING:
+                yield f"{at}.forward_headers[{index}]", "is set by the HTTP connection itself"
+            elif credential_header(name):
+                yield f"{at}.forward_headers[{index}]", 'holds a client\'s key: use auth = "passthrough"'
         for name, value in self.headers.items():
             if not _TOKEN.match(name):
                 yield f"{at}.headers", f"{name!r} is not a header name"
@@ -202,6 +262,18 @@ class Provider:
         for flag, spec in PROFILE_FIELDS.items():
             if wrong := value_problem(spec, getattr(self.profile, flag)):
                 yield f"{at}.profile_flags.{flag}", wrong
+
+    def _credential_problems(self, at: str) -> Iterator[Problem]:
+        if self.credential is None:
+            return
+        here = f"{at}.credential"
+        yield from self.credential.problems(here, self.base_url)
+        if self.api_key is not None:
+            yield f"{at}.api_key", "is never sent with a credential: remove one of the two"
+        if self.auth is Auth.PASSTHROUGH:
+            yield here, 'is never sent with auth = "passthrough": remove one of the two'
+        if self.credential.kind == AWS and self.door.auth_header is not None:
+            yield f"{at}.auth_header", "has no effect on requests that are signed"
 
     def _key_and_limit_problems(self, at: str) -> Iterator[Problem]:
         for index, key in enumerate(self.api_keys):

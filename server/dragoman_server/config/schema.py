@@ -24,7 +24,7 @@ from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.overload import Overload
-from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import (
     ATTEMPTS_MAX,
@@ -383,10 +383,6 @@ class Config:
                 found.append((at, f"has another name in the provider itself: {provider.name!r}"))
             pending = self.simulated and not provider.base_url
             found.extend(p for p in provider.problems(at) if not (pending and p[0] == f"{at}.base_url"))
-            if provider.auth is Auth.PASSTHROUGH and self.requires_key:
-                # The client would present the gateway's own key, which would be sent upstream.
-                where = "server.keys" if self.server.keys else "this gateway"
-                found.append((f"{at}.auth", f'"passthrough" would send the keys of {where} upstream'))
         for index, route in enumerate(self.routes):
             found.extend(route.problems(f"routes[{index}]", self.providers))
         found.extend(self._model_problems())

@@ -7,6 +7,7 @@ configuration, never the resolved value, which may be a key.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -393,6 +394,21 @@ class Table:
             table.finish()
             return kind(**found)
         return kind(**table.values_of(kind))
+
+    def optional_section(self, key: str, kind: type) -> Any:
+        """Return a table as a dataclass of settings, or None if it is absent."""
+        section = self.section(key, kind)
+        return section if key in self._data else None
+
+    def json_object(self, key: str) -> dict[str, Any] | None:
+        """Return a table whose values are sent as JSON, so it may have no dates and no special numbers."""
+        value: dict[str, Any] | None = self._get(key, dict)
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            self.report(key, "has a value that JSON does not have")
+            return None
+        return value
 
     def sections(self, key: str, kind: type) -> dict[str, Any]:
         """Return the tables by the operator's names in a table, each as a dataclass."""

@@ -24,12 +24,14 @@ from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import COUNT_ENDPOINTS, TokenCounter, quote
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.config.provider import Provider
+from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.draft import Draft
 from dragoman_server.endpoints.ttl_cache import TTLCache
 from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.pipeline import counted as counted_steps
 from dragoman_server.pipeline import run_steps
 from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.configured_fields import count_body
 from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, web_response
 from dragoman_server.proxy.gateway import Gateway
@@ -165,7 +167,7 @@ class TokenCounts:
         # A 404 may also mean that a key may not use the model, and the key may be the client's own.
         owner = owner_at(provider, wanted.owner, request.headers)
         place = provider.dialect, provider.base_url, model, owner
-        if knob != "estimate" and provider.dialect in COUNT_ENDPOINTS and provider.profile.counting:
+        if knob != "estimate" and _count_url(provider, model) is not None and provider.profile.counting:
             if knob == "exact":
                 return await self._forwarded(request, wanted)
             if place not in self._without_endpoint:
@@ -240,12 +242,16 @@ class TokenCounts:
 
     def _call(self, request: web.Request, wanted: _CountRequest, body: bytes) -> UpstreamRequest:
         services, provider, same = self._services, wanted.provider, wanted.translation.same_body
-        endpoint = COUNT_ENDPOINTS[provider.dialect]
+        passthrough = wanted.translation.direction.passthrough
         query = "beta=true" if same and request.query.get("beta") == "true" else ""
-        headers = services.upstream_requests.headers(provider, request.headers, same_dialect=same)
+        url = _count_url(provider, wanted.translation.upstream_model, query)
+        assert url is not None
+        headers = services.upstream_requests.headers(
+            provider, request.headers, same_dialect=passthrough, same_body=same
+        )
         timeouts = services.config.server.timeouts
         timeouts = replace(timeouts, first_byte=min(WAIT, timeouts.first_byte))
-        return UpstreamRequest(provider.endpoint(endpoint.path, query), headers, body, False, timeouts)
+        return request_to(provider, url, headers, body, False, timeouts)
 
     # --- here --------------------------------------------------------------------------------------------------------
 
@@ -266,11 +272,19 @@ class _UpstreamRefusal(UpstreamError):
         self.status = status
 
 
+def _count_url(provider: Provider, model: str, query: str = "") -> str | None:
+    """Return the URL of a provider's endpoint that counts tokens, None if it has none. Raises ClientRequestError."""
+    endpoint = COUNT_ENDPOINTS.get(provider.dialect)
+    return None if endpoint is None else provider.count_endpoint(endpoint.path, model, query)
+
+
 def _question(translation: Translation, provider: Provider) -> tuple[bytes, blake2b]:
     """Return the body of the request for an upstream's count, and its digest."""
     body = translation.body
     if not translation.same_body:
         body = json_dumps(COUNT_ENDPOINTS[provider.dialect].question(json_loads(body)))
+    if provider.door.changes_body:
+        body = count_body(body, provider, translation.upstream_model)
     return body, blake2b(body, digest_size=16)
 
 

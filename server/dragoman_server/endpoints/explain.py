@@ -44,7 +44,7 @@ def explanation(
         "client_profile": client_profile,
         "path": way.upstream.dialect.path,
         # Without the base URL's own query, which may hold a key.
-        "url": provider.endpoint(way.upstream.dialect.path).partition("?")[0] if provider is not None else None,
+        "url": _url(translation, provider) if provider is not None else None,
         "model": context.model,
         "upstream_model": translation.upstream_model,
         "stream": translation.stream,
@@ -59,6 +59,11 @@ def explanation(
         "warning": warning,
     }
     return result
+
+
+def _url(translation: Translation, provider: Provider) -> str:
+    """Return the URL of the upstream request, without its query."""
+    return provider.main_endpoint(translation.upstream_model, stream=translation.stream).partition("?")[0]
 
 
 def as_text(explained: Json) -> str:

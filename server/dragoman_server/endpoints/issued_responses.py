@@ -7,13 +7,12 @@ from typing import Final
 from aiohttp import web
 
 from dragoman import Dialect
-from dragoman.aio import UpstreamRequest
 from dragoman.gateway import ReplyOptions, forward
 from dragoman.threads import is_response_id
 from dragoman_server.config.provider import Provider
-from dragoman_server.proxy.auth import Caller, outbound_headers
+from dragoman_server.credentials.provider_request import request_to
+from dragoman_server.proxy.auth import Caller
 from dragoman_server.proxy.forwarded_reply import ForwardedReply
-from dragoman_server.proxy.upstream_request import SENDER
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
@@ -53,13 +52,9 @@ async def forward_to_issuer(
         ),
     )
     path = f"responses/{request.match_info['id']}{what}"
-    headers = {
-        SENDER: services.upstream_requests.sender,
-        "accept": "application/json",
-        **outbound_headers(provider, request.headers, same_dialect=True),
-    }
+    headers = services.upstream_requests.headers_about(provider, request.headers)
     stream = request.query.get("stream", "").lower() not in _NOT_STREAMED
     url = provider.endpoint(path, request.rel_url.raw_query_string)
-    call = UpstreamRequest(url, headers, b"", stream, server.timeouts, request.method)
+    call = request_to(provider, url, headers, b"", stream, server.timeouts, request.method)
     async with services.upstream.opened(call, request) as (answer, timers):
         return (await ForwardedReply(scope).send(request, answer, timers)).response

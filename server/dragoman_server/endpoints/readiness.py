@@ -10,6 +10,7 @@ from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.load_shedding import RETRY_AFTER
 
 DRAINING, STORE, STATE = "draining", "store_unavailable", "state_unavailable"
+CREDENTIAL = "credential_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
 _STRICT = frozenset((STORE, STATE, ALL_DOWN))
 """Warnings that are reasons with `?strict`."""
@@ -62,6 +63,9 @@ class Readiness:
             (reasons if closed else warnings).append(STORE)
         if gateway.services.responses.unavailable:
             warnings.append(STATE)  # requests that name no stored response are answered
+        credentials = gateway.services.upstream.credentials
+        if credentials is not None and credentials.failing:
+            warnings.append(CREDENTIAL)
         if down := gateway.services.instruments.provider_health.down() & config.providers.keys():
             warnings.append(ALL_DOWN if len(down) == len(config.providers) else SOME_DOWN)
         return reasons, warnings

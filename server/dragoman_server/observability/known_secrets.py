@@ -7,8 +7,8 @@ themselves, which may look like any other word.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from dragoman.gateway import is_secret, redact
@@ -24,7 +24,12 @@ _LOGGERS: Final = ("dragoman", "aiohttp.server", "asyncio")
 
 def provider_secrets(provider: Provider) -> tuple[str, ...]:
     """Return the secrets that are sent to a provider, plain and URL-encoded, the longest first."""
-    found = {form for text in _secrets_sent(provider) for form in (text, quote(text, safe="")) if is_secret(text)}
+    return _forms(_secrets_sent(provider))
+
+
+def _forms(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return those texts that are secrets, plain and URL-encoded, the longest first."""
+    found = {form for text in texts for form in (text, quote(text, safe="")) if is_secret(text)}
     return tuple(sorted(found, key=len, reverse=True))
 
 
@@ -46,9 +51,40 @@ def _secrets_sent(provider: Provider) -> Iterator[str]:
         if name.lower() not in _PUBLIC_HEADERS:
             yield value
             yield value.rpartition(" ")[2]  # after `Bearer`
+    yield from url_secrets(provider.door.proxy)
     query = provider.base_url.partition("?")[2]
     for _, value in parse_qsl(query):
         yield value
+
+
+class RenewedSecrets(Sequence[str]):
+    """Texts to mask: `known` ones, and the credentials of a provider, which may be renewed at any time."""
+
+    def __init__(self, provider: str, known: Sequence[str]) -> None:
+        self._provider = provider
+        self._known = known
+
+    def __repr__(self) -> str:
+        return f"<RenewedSecrets {self._provider}>"
+
+    def _all(self) -> Sequence[str]:
+        return (*_RENEWED.get(self._provider, ()), *self._known)
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._all()[index]
+
+
+_RENEWED: Final[dict[str, tuple[str, ...]]] = {}
+"""The texts of the last credentials of each provider, plain and URL-encoded."""
+
+
+def learn_renewed(provider: str, texts: Iterable[str]) -> None:
+    """Mask the texts of a provider's last credentials from now on, in place of those before them."""
+    _RENEWED[provider] = _forms(texts)
+    _FILTER.update()
 
 
 class _SecretFilter(logging.Filter):
@@ -59,7 +95,15 @@ class _SecretFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
+        self.configured: tuple[str, ...] = ()
+        """The secrets of all configurations of this process."""
         self.secrets: tuple[str, ...] = ()
+        """These, and the credentials that were renewed."""
+
+    def update(self) -> None:
+        """Use the present secrets."""
+        found = {*self.configured, *(text for texts in _RENEWED.values() for text in texts)}
+        self.secrets = tuple(sorted(found, key=len, reverse=True))
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Mask the line. Return True: no line is dropped."""
@@ -79,7 +123,7 @@ _FILTER: Final = _SecretFilter()
 
 def mask_logs(config: Config) -> None:
     """Mask the configuration's keys in all logs of this process, in addition to those of earlier configurations."""
-    found = set(_FILTER.secrets)
+    found = set(_FILTER.configured)
     for provider in config.providers.values():
         found.update(provider_secrets(provider))
     found.update(url_secrets(config.store.url))
@@ -89,11 +133,12 @@ def mask_logs(config: Config) -> None:
     if (key := config.state.encryption_key) is not None and is_secret(key.reveal()):
         found.add(key.reveal())
     found.update(key.reveal() for key in config.server.keys if is_secret(key.reveal()))
-    _FILTER.secrets = tuple(sorted(found, key=len, reverse=True))
+    _FILTER.configured = tuple(found)
+    _FILTER.update()
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)
 
 
 def configured_secrets() -> tuple[str, ...]:
-    """Return the secrets of all configurations of this process, the longest first."""
+    """Return the secrets of all configurations of this process and its renewed credentials, the longest first."""
     return _FILTER.secrets

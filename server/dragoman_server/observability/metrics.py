@@ -15,6 +15,7 @@ from functools import cache
 from dragoman import Failure, Translation
 from dragoman.errors import FailureOrigin
 from dragoman.gateway import DIRECTIONS
+from dragoman_server.credentials.credential import REASON
 from dragoman_server.observability.end_counters import Endings, LabelledSeries
 from dragoman_server.observability.metric_families import (
     BUILD,
@@ -42,6 +43,7 @@ REASON_KINDS = {
     "protocol": "upstream_protocol",
     "truncated": "stream_truncated",
     "unreachable": "upstream_unreachable",
+    REASON: "credential",
 }
 """Kinds of upstream errors in the metrics, by a failure's reason; for other reasons it is the failure's kind."""
 CLIENT_KEY = "client_key"

@@ -18,12 +18,18 @@ from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import PREFIX, id_of
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
+from dragoman_server.credentials.credential import key_header
 from dragoman_server.observability.exchange_record import Principal
 from dragoman_server.proxy.error_response import client_failure
 
 if TYPE_CHECKING:
     from dragoman_server.accounts.accounts import Accounts
 
+GATEWAY_KEY: Final = "x-dragoman-key"
+"""Header of the gateway's own key, for clients whose other headers have a login at a vendor."""
+_OAUTH: Final = ("sk-ant-oat", "ya29.")
+"""The beginnings of OAuth's tokens: of Anthropic, and of Google."""
+_JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+\Z")
 _SENDABLE = re.compile(r"[\t\x20-\x7e]+\Z")
 
 
@@ -39,43 +45,93 @@ def _values(headers: Mapping[str, str], name: str) -> list[str]:
     return [text for value in found if (text := value.strip())]
 
 
-def _bearer(headers: Mapping[str, str]) -> str | None:
+def _bearers(headers: Mapping[str, str]) -> list[str]:
+    found = []
     for value in _values(headers, "authorization"):
         scheme, _, token = value.partition(" ")
         if scheme.lower() == "bearer" and (token := token.strip()):
-            return token
+            found.append(token)
+    return found
+
+
+def presented_keys(headers: Mapping[str, str]) -> list[str]:
+    """Return all keys that a client presents: of `x-dragoman-key`, `x-api-key` and `Authorization: Bearer`."""
+    return [*_values(headers, GATEWAY_KEY), *_values(headers, "x-api-key"), *_bearers(headers)]
+
+
+class OwnKeys:
+    """The gateway's own keys, which are no logins at a vendor. They are never sent upstream."""
+
+    __slots__ = ("_digests",)
+
+    def __init__(self, config: Config) -> None:
+        self._digests = frozenset(key.digest for key in config.server.keys)
+
+    def has(self, key: str) -> bool:
+        """True for a key of `server.keys`, and for a text in the form of a named key."""
+        return key.startswith(PREFIX) or digest_of(key) in self._digests
+
+
+class Login(NamedTuple):
+    """A client's own key or token at a vendor."""
+
+    key: str
+    bearer: bool
+    """True if it came as `Authorization: Bearer`."""
+
+    def __repr__(self) -> str:
+        return "<Login ***>"
+
+    @property
+    def is_oauth(self) -> bool:
+        """True for a token of OAuth, judged by its form: vendors do not accept it in place of an API key."""
+        return self.bearer and (self.key.startswith(_OAUTH) or _JWT.match(self.key) is not None)
+
+
+def client_login(headers: Mapping[str, str], own: OwnKeys | None) -> Login | None:
+    """Return the client's login: `x-api-key`, else `Authorization: Bearer`, in every dialect.
+
+    The gateway's `own` keys are no logins.
+    """
+    for key in _values(headers, "x-api-key"):
+        if own is None or not own.has(key):
+            return Login(key, False)
+    for key in _bearers(headers):
+        if own is None or not own.has(key):
+            return Login(key, True)
     return None
 
 
-def inbound_key(headers: Mapping[str, str]) -> str | None:
-    """Return the key that a client presents: `x-api-key`, else `Authorization: Bearer`, in every dialect."""
-    first = headers.get("x-api-key")
-    if first is not None and (key := first.strip()):
-        return key
-    keys = _values(headers, "x-api-key")  # of several headers, the first may be empty
-    return keys[0] if keys else _bearer(headers)
+def digest_of(key: str) -> bytes:
+    """Return the digest by which keys are compared.
+
+    aiohttp decodes headers with surrogateescape, so they may have any bytes.
+    """
+    return sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def check_inbound(config: Config, headers: Mapping[str, str]) -> bytes:
     """Return the digest of the client's key, or b"" if no keys are configured. Only `server.keys` are compared.
 
-    Raises `DragomanError` (401) if keys are configured and the client presents none of them.
+    A valid key in any of the headers is accepted, whatever the others have: that may be a login at a vendor. Raises
+    `DragomanError` (401) if keys are configured and the client presents none of them.
     """
     keys = config.server.keys
     if not config.requires_key:
         return b""
-    presented = inbound_key(headers)
-    if presented is None:
+    presented = presented_keys(headers)
+    if not presented:
         raise _unauthorized("no API key: send it as x-api-key or as Authorization: Bearer")
-    # aiohttp decodes headers with surrogateescape, so they may have any bytes. Digests are of equal length and all of
-    # them are compared, so the time taken reveals neither a part of a key nor its place in the list.
-    digest = sha256(presented.encode("utf-8", "surrogateescape")).digest()
-    found = False
-    for key in keys:
-        found |= compare_digest(key.digest, digest)
-    if not found:
-        raise _unauthorized("invalid API key")
-    return digest
+    for each in presented:
+        # Digests are of equal length and all keys are compared, so the time taken reveals neither a part of a key nor
+        # its place in the list.
+        digest = digest_of(each)
+        found = False
+        for key in keys:
+            found |= compare_digest(key.digest, digest)
+        if found:
+            return digest
+    raise _unauthorized("invalid API key")
 
 
 class Caller(NamedTuple):
@@ -121,17 +177,26 @@ def check_model(key: KeyRecord | None, model: str) -> None:
 
 def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], now: float) -> Caller:
     """Return the client of a gateway with named keys. Raises DragomanError (401, or 503 if keys cannot be read)."""
-    presented = inbound_key(headers)
-    if presented is not None and presented.startswith(PREFIX):
-        record = accounts.find(presented)
-        if record is not None:
-            if record.expires is not None and record.expired(now):
-                raise _unauthorized("the API key has expired")
+    refusal = ""
+    presented = presented_keys(headers)
+    for key in presented:
+        if not key.startswith(PREFIX):
+            continue
+        record = accounts.find(key)
+        if record is None:
+            refusal = refusal or ("invalid API key" if id_of(key) is not None else "")
+        elif record.expires is not None and record.expired(now):
+            refusal = "the API key has expired"
+        else:
             return _tuple(Caller, (record.hash.digest, None, record))
-        if id_of(presented) is not None:
-            raise _unauthorized("invalid API key")
-    if presented is not None and not config.server.keys:
-        raise _unauthorized("invalid API key")
+    if config.server.keys:
+        try:
+            return Caller(check_inbound(config, headers))
+        except DragomanError:
+            if not refusal:
+                raise
+    if refusal or presented:
+        raise _unauthorized(refusal or "invalid API key")
     return Caller(check_inbound(config, headers))
 
 
@@ -149,39 +214,42 @@ _SAME_DIALECT: Final[dict[Dialect, tuple[str, ...]]] = {
 
 
 def outbound_headers(
-    provider: Provider, client_headers: Mapping[str, str], *, same_dialect: bool = False
+    provider: Provider,
+    client_headers: Mapping[str, str],
+    *,
+    same_dialect: bool = False,
+    same_body: bool | None = None,
+    own: OwnKeys | None = None,
 ) -> dict[str, str]:
     """Return the credentials and vendor headers of a request to `provider`, with names in lower case.
 
-    With `same_dialect` the body is the client's, so the client's headers that belong to the body are included. Raises
-    `ClientRequestError` for a client's header that cannot be sent.
+    With `same_dialect` the client has the provider's dialect: the headers that the provider forwards are included.
+    With `same_body` (by default the same) the body is the client's, so the client's headers that belong to the body
+    are included. `own` are the gateway's keys, if it has any. Raises `ClientRequestError` for a client's header that
+    cannot be sent.
     """
     out: dict[str, str] = {}
     messages = provider.dialect is Dialect.MESSAGES
     if messages:
         out["anthropic-version"] = provider.profile.anthropic_version
-    if same_dialect:
+    if same_dialect if same_body is None else same_body:
         # The fields of a beta stay in the body, and upstreams reject a body with them and without the header (T-44).
         for name in _SAME_DIALECT[provider.dialect]:
             _forward(out, client_headers, name)
+    if same_dialect:
+        for name in provider.door.forward_headers:
+            _forward(out, client_headers, name.lower())
     if provider.auth is Auth.PASSTHROUGH:
-        _put_client_key(out, client_headers, messages, same_dialect)
+        _put_login(out, provider, client_login(client_headers, own), same_dialect)
         if same_dialect and not messages:
             # An organization belongs to a key: the client's would not match the gateway's own key.
             _forward(out, client_headers, "openai-organization")
             _forward(out, client_headers, "openai-project")
     elif provider.api_key is not None:
-        _put_key(out, provider.api_key.reveal(), messages)
+        out |= key_header(provider.key_header, provider.api_key.reveal())
     for name, value in provider.headers.items():
         out[name.lower()] = value
     return out
-
-
-def _put_key(out: dict[str, str], key: str, messages: bool) -> None:
-    if messages:
-        out["x-api-key"] = key
-    else:
-        out["authorization"] = f"Bearer {key}"
 
 
 def owner_at(provider: Provider, owner: bytes, headers: Mapping[str, str]) -> bytes:
@@ -189,25 +257,26 @@ def owner_at(provider: Provider, owner: bytes, headers: Mapping[str, str]) -> by
 
     It is empty if the provider gets no key of clients.
     """
-    if owner:
+    if owner or provider.auth is not Auth.PASSTHROUGH:
         return owner
-    key = inbound_key(headers) if provider.auth is Auth.PASSTHROUGH else None
-    return b"" if key is None else sha256(key.encode("utf-8", "surrogateescape")).digest()
+    login = client_login(headers, None)
+    return b"" if login is None else digest_of(login.key)
 
 
-def _put_client_key(out: dict[str, str], headers: Mapping[str, str], messages: bool, same_dialect: bool) -> None:
+def _put_login(out: dict[str, str], provider: Provider, login: Login | None, same_dialect: bool) -> None:
     """Add the client's own key in the upstream's form. Without a key, the upstream decides.
 
-    A Bearer token from a Messages client to a Messages upstream stays one, as access tokens are not valid in
-    `x-api-key`.
+    A Bearer token from a Messages client to a Messages upstream stays one, and so does a token of OAuth everywhere, as
+    access tokens are not valid in `x-api-key`.
     """
-    key = inbound_key(headers)
-    if key is None:
+    if login is None:
         return
-    if not _SENDABLE.match(key):
+    if not _SENDABLE.match(login.key):
         raise ClientRequestError("", "the API key has characters that a header cannot carry")
-    bearer = not messages or (same_dialect and not _values(headers, "x-api-key"))
-    _put_key(out, key, not bearer)
+    word = provider.key_header
+    if provider.door.auth_header is None and login.bearer and (same_dialect or login.is_oauth):
+        word = "bearer"
+    out |= key_header(word, login.key)
 
 
 def _forward(out: dict[str, str], headers: Mapping[str, str], name: str) -> None:

@@ -98,8 +98,8 @@ class Gateway:
         instruments = Instruments(config, self._add_connections, now)
         totals, open_requests = instruments.metrics.totals, OpenRequests()
         current = CurrentConfig(LoadedConfig(config))
-        calls = UpstreamCalls(upstream, open_requests)
-        requests = UpstreamRequests(sender or new_id())
+        calls = UpstreamCalls(upstream, open_requests, any_provider=hooks.choose is not None)
+        requests = UpstreamRequests(sender or new_id(), current)
         self._upstream_models = UpstreamModels(calls.fetch_list, current.loaded.output_limits.add_list)
         reports = hooks.on_end is not None or instruments.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, instruments.usage) if reports else None
@@ -218,6 +218,7 @@ class Gateway:
         services, server = self.services, config.server
         services.current.loaded = LoadedConfig(config, services.loaded.output_limits)
         services.routing.configure(config)
+        services.upstream.configure(config)
         services.bodies.configure(server)
         services.receipts.resize(server.receipts)
         services.prompt_cache.resize(server.prefix_diagnostics)
@@ -251,7 +252,7 @@ class Gateway:
         Raises ConfigError if the file cannot be used.
         """
         self.services.instruments.open()
-        self.services.upstream.open(self.config.server)
+        self.services.upstream.open(self.config)
         self._share_pauses()
 
     async def open_stores(self) -> None:

@@ -9,8 +9,7 @@ from dragoman import Dialect
 from dragoman.gateway import ListedModel
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Auth, Provider
-from dragoman_server.config.schema import Config
-from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.auth import client_login
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.routing.model_names import KnownModel
 from dragoman_server.routing.upstream_models import UpstreamModels
@@ -34,7 +33,7 @@ class KnownModels:
 
     def refresh(self, loaded: LoadedConfig) -> None:
         """Fetch the upstreams' lists in the background."""
-        asked = _listing_providers(loaded.config, {})
+        asked = _listing_providers(loaded, {})
         self._upstreams.refresh([(provider, self._headers(provider, {}, None)) for provider in asked])
 
     async def fetched(self, provider: Provider) -> tuple[ListedModel, ...] | None:
@@ -56,7 +55,7 @@ class KnownModels:
 
         Clients that differ by `owner` take turns in fetching lists.
         """
-        providers = _listing_providers(loaded.config, headers)
+        providers = _listing_providers(loaded, headers)
         lists = await self._upstreams.lists([(each, self._headers(each, headers, client)) for each in providers], owner)
         # OpenAI's two dialects share one list.
         clients = (client,) if client is Dialect.MESSAGES else (Dialect.CHAT, Dialect.RESPONSES)
@@ -75,7 +74,7 @@ class KnownModels:
         target = loaded.router.resolve(name, client)
         provider = target.provider
         listed: tuple[ListedModel, ...] = ()
-        if provider in _listing_providers(loaded.config, headers):
+        if provider in _listing_providers(loaded, headers):
             listed = self._upstreams.known(provider, self._headers(provider, headers, client))
         for model in listed:
             if model.name == target.upstream_model:
@@ -83,11 +82,12 @@ class KnownModels:
         return KnownModel(name, provider.name)
 
 
-def _listing_providers(config: Config, headers: Mapping[str, str]) -> list[Provider]:
+def _listing_providers(loaded: LoadedConfig, headers: Mapping[str, str]) -> list[Provider]:
     """Return the providers whose models a client with these headers may list."""
+    config = loaded.config
     if config.simulated or not config.models.discover:
         return []  # the models of the simulated upstream are in `models_listed`
-    keyed = inbound_key(headers) is not None
+    keyed = client_login(headers, loaded.own_keys) is not None
     return [provider for provider in config.providers.values() if keyed or provider.auth is Auth.CONFIGURED]
 
 

@@ -12,9 +12,9 @@ from dragoman.gateway import ValidationSample, is_secret
 from dragoman_server.accounts.usage.options import OFF
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
-from dragoman_server.observability.known_secrets import provider_secrets
+from dragoman_server.observability.known_secrets import RenewedSecrets, provider_secrets
 from dragoman_server.observability.throttled_log import UpstreamWarnings
-from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.auth import GATEWAY_KEY, OwnKeys, presented_keys
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.web_origins import WebOrigins
 from dragoman_server.routing.client_profiles import ClientProfiles
@@ -56,6 +56,7 @@ class LoadedConfig:
         "model_names",
         "named_keys",
         "output_limits",
+        "own_keys",
         "requests_usage",
         "requires_key",
         "router",
@@ -79,6 +80,8 @@ class LoadedConfig:
         self.named_keys = config.named_keys
         self.requires_key = config.requires_key
         """True if every client must present a key."""
+        self.own_keys = OwnKeys(config) if self.requires_key else None
+        """The gateway's own keys, which are never sent upstream; None if it has none."""
         self.web_origins = (
             None if self.requires_key else WebOrigins(server.host, server.allowed_hosts, Cors(server.cors_origins))
         )
@@ -95,13 +98,12 @@ class LoadedConfig:
         """True if the provider is one of this configuration, False if it was made for a single request."""
         return self.config.providers.get(provider.name) is provider
 
-    def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the texts to mask in a provider's responses: the secrets sent to it, and the client's key."""
+    def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> Sequence[str]:
+        """Return the texts to mask in a provider's responses: the secrets sent to it, and the client's keys."""
         known = self._secrets[provider.name] if self.has(provider) else provider_secrets(provider)
-        if "authorization" not in headers and "x-api-key" not in headers:
-            return known
-        key = inbound_key(headers)
-        return (*known, key) if key is not None and is_secret(key) else known
+        if "authorization" in headers or "x-api-key" in headers or GATEWAY_KEY in headers:
+            known = (*known, *filter(is_secret, presented_keys(headers)))
+        return known if provider.credential is None else RenewedSecrets(provider.name, known)
 
 
 class CurrentConfig:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.metric_families import Totals
-from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.auth import presented_keys
 
 if TYPE_CHECKING:
     from dragoman_server.accounts.accounts import Accounts  # 0.2 MB of memory, for named keys only
@@ -50,9 +50,11 @@ class NamedKeys:
 
     def name_in(self, headers: Mapping[str, str]) -> str:
         """Return the name of the named key in a request's headers, or an empty text."""
-        presented = inbound_key(headers)
-        record = self.accounts.find(presented) if self.accounts is not None and presented is not None else None
-        return record.name if record is not None else ""
+        if self.accounts is not None:
+            for key in presented_keys(headers):
+                if (record := self.accounts.find(key)) is not None:
+                    return record.name
+        return ""
 
     async def open(self) -> None:
         """Open the store. Raises ConfigError if it cannot be used."""

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from dragoman.aio import (
     Http11Transport,
+    PoolOptions,
     StreamTimers,
     Transport,
     UpstreamRequest,
     UpstreamResponse,
 )
 from dragoman.errors import UpstreamUnreachable
-from dragoman_server.config.schema import Server
+from dragoman_server.config.schema import Config
+from dragoman_server.observability.known_secrets import learn_renewed
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.observability.pools import add_pools
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.routing.upstream_models import BODY_MAX
+
+if TYPE_CHECKING:
+    from dragoman_server.credentials.credentials import Credentials
+    from dragoman_server.credentials.transport import ProviderTransport
 
 
 class UpstreamCalls:
@@ -28,14 +35,23 @@ class UpstreamCalls:
     Args:
         transport: The transport; None: `open` creates that of the configuration.
         requests: The open requests of clients.
+        any_provider: True if requests may go to providers that are not in the configuration.
     """
 
-    def __init__(self, transport: Transport | None, requests: OpenRequests) -> None:
+    def __init__(self, transport: Transport | None, requests: OpenRequests, *, any_provider: bool = False) -> None:
         self._transport = transport
         self._open = requests
+        self._any_provider = any_provider
+        self._pools: PoolOptions | None = None
+        self._is_open = False
+        self._completing: ProviderTransport | None = None
+        self.credentials: Credentials | None = None
+        """The credentials of providers; None as long as no provider has one."""
 
-    def open(self, server: Server) -> None:
-        """Create the transport. Call it in the event loop."""
+    def open(self, config: Config) -> None:
+        """Create the transport, and begin to fetch credentials. Call it in the event loop."""
+        server = config.server
+        self._is_open, self._pools = True, server.connections
         if self._transport is None:
             if server.transport == "aiohttp":
                 from dragoman.aio import AiohttpTransport  # 0.1 MB of memory, for gateways that use it
@@ -43,12 +59,34 @@ class UpstreamCalls:
                 self._transport = AiohttpTransport(server.connections, trust_env=True)
             else:
                 self._transport = Http11Transport(server.connections)
+        self.configure(config)
+
+    def configure(self, config: Config) -> None:
+        """Use the credentials and the proxies of this configuration, if the transport is open."""
+        providers = config.providers.values()
+        if not self._is_open or self._transport is None:
+            return
+        if self._completing is None and (self._any_provider or any(each.has_own_way for each in providers)):
+            from dragoman_server.credentials.credentials import Credentials
+            from dragoman_server.credentials.transport import ProviderTransport
+
+            self.credentials = Credentials(learn_renewed)
+            self._completing = ProviderTransport(self._transport, self.credentials, self._by_proxy)
+            self._transport = self._completing
+        if self.credentials is not None:
+            self.credentials.configure(providers)
+
+    def _by_proxy(self, proxy: str) -> Transport:
+        return Http11Transport(self._pools, proxy=proxy)
 
     async def close(self) -> None:
         """Close the transport and all its connections."""
+        if self.credentials is not None:
+            await self.credentials.close()
         if self._transport is not None:
             await self._transport.close()
-            self._transport = None
+            self._transport = self._completing = self.credentials = None
+        self._is_open = False
 
     @property
     def transport(self) -> Transport:
@@ -102,4 +140,8 @@ class UpstreamCalls:
 
     def add_pools(self, totals: Totals) -> None:
         """Add the connections of the transport."""
-        add_pools(self._transport, totals)
+        if self._completing is None:
+            add_pools(self._transport, totals)
+        else:
+            for transport in (self._completing.inner, *self._completing.proxied):
+                add_pools(transport, totals)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from dragoman import Failure
 from dragoman.errors import FailureKind
+from dragoman_server.credentials.credential import REASON
 from dragoman_server.routing.backoff import NO_HINTS, RetryHints
 
 _RETRYABLE = frozenset((408, 409, 425, 429))
@@ -102,12 +103,16 @@ def outcome_of_error(
 
 _BY_REASON = {
     "unreachable": "unreachable",
+    REASON: "no_credential",
     "connect": "unreachable",
     "first_byte": "timeout",
     "idle": "timeout",
     "truncated": "cut",
     "protocol": "malformed",
 }
+
+_WITHOUT_CONTENT = frozenset(("unreachable", "no_credential"))
+"""Words of failures before anything was sent."""
 
 
 def outcome_of_failure(
@@ -121,4 +126,4 @@ def outcome_of_failure(
         return AttemptOutcome("refused", status=failure.status)
     # A reply that is complete and cannot be read is not requested again: each answer is charged.
     scope = Scope.NOWHERE if hints.again is False else Scope.ANYWHERE
-    return AttemptOutcome(word, scope, Blame.PROVIDER, by_content=word != "unreachable")
+    return AttemptOutcome(word, scope, Blame.PROVIDER, by_content=word not in _WITHOUT_CONTENT)

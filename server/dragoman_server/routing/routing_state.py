@@ -350,7 +350,7 @@ def _breakers(state: ProviderState, party: Party) -> Sequence[CircuitBreaker]:
 
 def _place(provider: Provider | None) -> object:
     """Return what decides whether a provider can be reached and accepts its keys."""
-    return provider and (provider.base_url, provider.api_key, provider.api_keys)
+    return provider and (provider.base_url, provider.api_key, provider.api_keys, provider.credential)
 
 
 def overloaded() -> DragomanError:

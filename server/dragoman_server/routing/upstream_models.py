@@ -19,6 +19,7 @@ from dragoman.aio import Timeouts, UpstreamRequest
 from dragoman.gateway import MODEL_LIST_PATH, ListedModel, model_list_query, read_model_list
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.config.provider import Provider
+from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.routing.list_problems import unreachable
 
 log = logging.getLogger("dragoman")
@@ -67,7 +68,7 @@ async def fetch_models(fetch: Fetch, provider: Provider, headers: Mapping[str, s
     after = None
     for _ in range(PAGES_MAX):
         url = provider.endpoint(MODEL_LIST_PATH, model_list_query(provider.dialect, after))
-        status, body = await fetch(UpstreamRequest(url, headers, b"", False, timeouts, "GET"))
+        status, body = await fetch(request_to(provider, url, headers, b"", False, timeouts, "GET"))
         if status != 200:
             raise ListRefused(status)
         page = read_model_list(await asyncio.to_thread(json_loads, body))

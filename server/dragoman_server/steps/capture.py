@@ -14,7 +14,7 @@ from dragoman_server.observability.captures.attempt_recorder import AttemptRecor
 from dragoman_server.observability.captures.captures import HEADER, VIOLATION, Captures
 from dragoman_server.observability.captures.recording import Recording
 from dragoman_server.observability.known_secrets import configured_secrets
-from dragoman_server.proxy.auth import inbound_key
+from dragoman_server.proxy.auth import presented_keys
 from dragoman_server.proxy.web_origins import may_capture
 from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
@@ -64,9 +64,7 @@ def _header_of(scope: RequestScope, request: web.Request) -> tuple[str | None, b
 
 def _begin(scope: RequestScope, captures: Captures, request: web.Request, reason: str) -> Recording | None:
     """Begin the recording of a request. Return None if too many are open."""
-    secrets, key = configured_secrets(), inbound_key(request.headers)
-    if key is not None and is_secret(key):
-        secrets += (key,)
+    secrets = (*configured_secrets(), *filter(is_secret, presented_keys(request.headers)))
     recording = captures.record(scope.receipt.request_id, reason, secrets, scope.receipt.endpoint)
     if recording is not None:
         recording.requested(request.method, request.path_qs, request.headers.items())
@@ -82,4 +80,5 @@ def _current(receipt: Receipt) -> tuple[Translation, str]:
 
 
 def _close(recording: Recording, receipt: Receipt, _: Failure | None) -> None:
+    recording.secrets += configured_secrets()  # a credential may have been renewed since
     recording.close(receipt)

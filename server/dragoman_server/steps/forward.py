@@ -10,8 +10,10 @@ from dragoman.aio import UpstreamRequest
 from dragoman.gateway import ReplyOptions, forward
 from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.provider import Provider
+from dragoman_server.credentials.provider_request import request_to
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.configured_fields import with_fields
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.routing.client_pauses import party_of
 from dragoman_server.routing.plan import Plan
@@ -73,6 +75,8 @@ async def forward_for(scope: RequestScope, draft: Draft, target: RoutedTarget) -
             own_key=target.provider.own_key,
         ),
     )
+    if form is None and target.provider.door.changes_body:
+        job = partial(with_fields, job, target.provider)
     translation = await compute(len(draft.body), job, receipt.owner, draft.request)
     receipt.translation, receipt.provider = translation, target.provider.name
     if form is not None:
@@ -104,4 +108,4 @@ def _call_to(scope: RequestScope, draft: Draft, provider: Provider) -> UpstreamR
     # Audio is not compressed, and events must not wait for a compressor.
     stream = translation.stream or endpoint == "audio/speech"
     timeouts = draft.loaded.config.server.timeouts
-    return UpstreamRequest(provider.endpoint(endpoint), headers, translation.body, stream, timeouts)
+    return request_to(provider, provider.endpoint(endpoint), headers, translation.body, stream, timeouts)

@@ -8,6 +8,7 @@ from dragoman import ClientRequestError, Dialect, translate
 from dragoman.gateway import DIRECTIONS, ReplyOptions, conversation_digest
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.configured_fields import with_fields
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.request_body import apply_header_overrides
 from dragoman_server.routing.client_pauses import party_of
@@ -124,6 +125,8 @@ async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget)
             stored=turn.reply if turn is not None else None,
         ),
     )
+    if provider.door.changes_body:
+        job = partial(with_fields, job, provider)
     try:
         if len(body) <= LONG_BODY:
             receipt.translation = job()

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import Dialect
 from dragoman_server.cli import run_agent
 from dragoman_server.cli.parser import CommandParser
 from dragoman_server.cli.run_agent import NOT_FOUND, add_arguments, log_handler, main
 from dragoman_server.config.load import simulated_config
-from dragoman_server.config.schema import Config
+from dragoman_server.config.provider import Auth, Provider, Secret
+from dragoman_server.config.schema import Config, Server
 
 
 @pytest.fixture
@@ -54,3 +56,11 @@ def test_each_agent_has_a_key_of_its_own() -> None:
     assert key is not None
     assert [secret.reveal() for secret in config.server.keys] == [key]
     assert run_agent._with_private_key(simulated_config())[1] != key
+
+
+def test_an_agent_whose_login_is_passed_on_needs_no_key() -> None:
+    provider = Provider("up", Dialect.MESSAGES, "http://127.0.0.1:9", auth=Auth.PASSTHROUGH)
+    config = Config(providers={"up": provider}, server=Server(keys=(Secret("k"),)))
+    opened, key = run_agent._with_private_key(config)
+    assert key is None
+    assert not opened.requires_key

@@ -141,15 +141,15 @@ def test_a_wrong_setting_is_explained(text: str, path: str, message: str) -> Non
     assert "canary" not in str(found)
 
 
-def test_passthrough_would_send_named_keys_upstream() -> None:
-    with pytest.raises(ConfigError, match="would send the keys of this gateway upstream"):
-        parse_config(
-            {
-                "keys": {"a": {"hash": HASH}},
-                "providers": {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1", "auth": "passthrough"}},
-            },
-            {},
-        )
+def test_logins_may_pass_through_a_gateway_with_named_keys() -> None:
+    config = parse_config(
+        {
+            "keys": {"a": {"hash": HASH}},
+            "providers": {"up": {"dialect": "chat", "base_url": "http://127.0.0.1:9/v1", "auth": "passthrough"}},
+        },
+        {},
+    )
+    assert config.requires_key
 
 
 def test_a_budget_in_memory_is_remarked_on() -> None:

@@ -73,8 +73,8 @@ def test_a_missing_inbound_key_is_reported_once() -> None:
     assert problems({"server": {"keys": ["${X}"]}}) == {"server.keys[0]": "the environment variable X is not set"}
 
 
-def test_passthrough_and_inbound_keys_exclude_each_other() -> None:
-    assert list(problems({"server": {"keys": ["k"]}, **provider(auth="passthrough")})) == ["providers.local.auth"]
+def test_logins_may_pass_through_a_gateway_with_keys() -> None:
+    assert parse_config({"server": {"keys": ["k"]}, **provider(auth="passthrough")}, {}).requires_key
 
 
 def test_a_big_model_of_no_known_provider_is_a_problem() -> None:

@@ -10,10 +10,12 @@ from multidict import CIMultiDict
 
 from dragoman.dialects import Dialect
 from dragoman.errors import ClientRequestError, DragomanError, FailureKind
+from dragoman_server.accounts.keys.secret import PREFIX
+from dragoman_server.config.door import AUTH_HEADERS, Door
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.proxy import auth as auth_module
-from dragoman_server.proxy.auth import check_inbound, inbound_key, outbound_headers
+from dragoman_server.proxy.auth import OwnKeys, check_inbound, client_login, outbound_headers, presented_keys
 
 CANARY = "sk-canary-7f3a"
 LOCKED = Config(server=Server(keys=(Secret("first"), Secret("second"), Secret("third"))))
@@ -43,24 +45,44 @@ def provider(dialect: Dialect, **more: Any) -> Provider:
 
 
 @pytest.mark.parametrize(
-    ("headers", "key"),
+    ("headers", "keys"),
     [
-        ({}, None),
-        ({"x-api-key": "a"}, "a"),
-        ({"X-API-KEY": " a "}, "a"),
-        ({"authorization": "Bearer b"}, "b"),
-        ({"Authorization": "bearer   b "}, "b"),
-        ({"x-api-key": "a", "authorization": "Bearer b"}, "a"),
-        ({"x-api-key": "", "authorization": "Bearer b"}, "b"),
-        ({"authorization": "Basic b"}, None),
-        ({"authorization": "Bearer"}, None),
-        ({"authorization": "Bearer "}, None),
-        ({"authorization": "b"}, None),
+        ({}, []),
+        ({"x-api-key": "a"}, ["a"]),
+        ({"X-API-KEY": " a "}, ["a"]),
+        ({"authorization": "Bearer b"}, ["b"]),
+        ({"Authorization": "bearer   b "}, ["b"]),
+        ({"x-api-key": "a", "authorization": "Bearer b"}, ["a", "b"]),
+        ({"x-api-key": "", "authorization": "Bearer b"}, ["b"]),
+        ({"authorization": "Bearer b", "x-dragoman-key": "c"}, ["c", "b"]),
+        ({"authorization": "Basic b"}, []),
+        ({"authorization": "Bearer"}, []),
+        ({"authorization": "Bearer "}, []),
+        ({"authorization": "b"}, []),
     ],
 )
-def test_inbound_key(headers: dict[str, str], key: str | None) -> None:
-    assert inbound_key(headers) == key
-    assert inbound_key(CIMultiDict(headers)) == key
+def test_the_keys_that_a_client_presents(headers: dict[str, str], keys: list[str]) -> None:
+    assert presented_keys(headers) == keys
+    assert presented_keys(CIMultiDict(headers)) == keys
+
+
+@pytest.mark.parametrize(
+    ("headers", "login"),
+    [
+        ({"x-api-key": "a", "authorization": "Bearer b"}, ("a", False)),
+        ({"x-api-key": "first", "authorization": "Bearer b"}, ("b", True)),
+        ({"x-api-key": "a", "authorization": "Bearer second"}, ("a", False)),
+        ({"x-dragoman-key": "first", "authorization": "Bearer b"}, ("b", True)),
+        ({"x-dragoman-key": "c"}, None),
+        ({"x-api-key": "first", "authorization": "Bearer first"}, None),
+        ({"authorization": "Bearer dgm-anything"}, None),
+    ],
+)
+def test_a_login_is_no_key_of_the_gateway(headers: dict[str, str], login: tuple[str, bool] | None) -> None:
+    own = OwnKeys(LOCKED)
+    headers = {name: value.replace("dgm-", PREFIX) for name, value in headers.items()}
+    assert client_login(headers, own) == client_login(CIMultiDict(headers), own) == login
+    assert "b" not in repr(client_login(headers, own)).removeprefix("<Login")
 
 
 @pytest.mark.parametrize("key", ["first", "second", "third"])
@@ -83,9 +105,13 @@ def test_other_keys_are_refused(key: str) -> None:
     assert "first" not in failure.message
 
 
-def test_a_wrong_x_api_key_is_not_saved_by_a_right_bearer() -> None:
+@pytest.mark.parametrize("header", ["x-api-key", "x-dragoman-key", "authorization"])
+def test_a_right_key_lets_in_whatever_the_other_headers_have(header: str) -> None:
+    wrong = {"x-api-key": "wrong", "x-dragoman-key": "wrong", "authorization": "Bearer wrong"}
     with pytest.raises(DragomanError):
-        check_inbound(LOCKED, {"x-api-key": "wrong", "authorization": "Bearer first"})
+        check_inbound(LOCKED, wrong)
+    right = {"authorization": "Bearer first"} if header == "authorization" else {header: "first"}
+    assert check_inbound(LOCKED, wrong | right) == Secret("first").digest
 
 
 @pytest.mark.parametrize("key", ["first", "third", "wrong"])
@@ -143,6 +169,47 @@ def test_passthrough_keeps_an_access_token_a_bearer() -> None:
     assert out == {"anthropic-version": "2023-06-01", "authorization": "Bearer oat"}
     out = outbound_headers(messages, {"authorization": "Bearer oat", "x-api-key": "k"}, same_dialect=True)
     assert out == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+
+
+@pytest.mark.parametrize("token", ["sk-ant-oat01-abc", "ya29.abc", "eyJhbGciOi.eyJzdWIi.c2ln"])
+def test_a_token_of_oauth_stays_a_bearer_between_dialects(token: str) -> None:
+    messages = provider(Dialect.MESSAGES, api_key=None, auth=Auth.PASSTHROUGH)
+    headers = {"authorization": f"Bearer {token}"}
+    assert outbound_headers(messages, headers)["authorization"] == f"Bearer {token}"
+    assert "x-api-key" not in outbound_headers(messages, headers)
+    # What the client sends as an API key is one.
+    assert outbound_headers(messages, {"x-api-key": token})["x-api-key"] == token
+
+
+@pytest.mark.parametrize("auth", list(Auth))
+@pytest.mark.parametrize("dialect", list(Dialect))
+@pytest.mark.parametrize("word", AUTH_HEADERS)
+def test_the_key_is_sent_in_the_header_of_the_door(word: str, dialect: Dialect, auth: Auth) -> None:
+    key = Secret("ours") if auth is Auth.CONFIGURED else None
+    out = outbound_headers(
+        provider(dialect, api_key=key, auth=auth, door=Door(auth_header=word)), {"authorization": "Bearer ours"}
+    )
+    out.pop("anthropic-version", None)
+    assert out == ({"authorization": "Bearer ours"} if word == "bearer" else {word: "ours"})
+
+
+def test_named_headers_are_passed_on_within_a_dialect() -> None:
+    chat = provider(Dialect.CHAT, door=Door(forward_headers=("ChatGPT-Account-Id", "x-absent")))
+    headers = CIMultiDict({"chatgpt-account-id": "acc", "x-other": "o"})
+    assert outbound_headers(chat, headers) == {"authorization": "Bearer ours"}
+    out = {"authorization": "Bearer ours", "chatgpt-account-id": "acc"}
+    assert outbound_headers(chat, headers, same_dialect=True) == out
+    assert outbound_headers(chat, headers, same_dialect=True, same_body=False) == out
+    with pytest.raises(ClientRequestError):
+        outbound_headers(chat, {"chatgpt-account-id": "a\nb"}, same_dialect=True)
+
+
+def test_the_gateways_key_is_never_passed_through() -> None:
+    chat = provider(Dialect.CHAT, api_key=None, auth=Auth.PASSTHROUGH)
+    own = OwnKeys(LOCKED)
+    for same in (False, True):
+        for headers in ({"x-api-key": "first"}, {"authorization": "Bearer first"}, {"x-dragoman-key": "first"}):
+            assert outbound_headers(chat, headers, same_dialect=same, own=own) == {}
 
 
 def test_passthrough_takes_the_organisation_along() -> None:

@@ -10,7 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from dragoman.aio import AiohttpTransport, Http11Transport, Timeouts, UpstreamRequest
 from dragoman.errors import LimitExceeded, UpstreamUnreachable
-from dragoman_server.config.schema import Server
+from dragoman_server.config.schema import Config, Server
 from dragoman_server.proxy.open_requests import OpenRequests
 from dragoman_server.proxy.upstream_calls import UpstreamCalls
 from support.sockets import ScriptedServer, answer
@@ -22,7 +22,7 @@ REQUEST = make_mocked_request("POST", "/v1/responses/input_tokens")
 async def calls(transport: str = "http11") -> AsyncIterator[tuple[UpstreamCalls, OpenRequests]]:
     requests = OpenRequests()
     opened = UpstreamCalls(None, requests)
-    opened.open(Server(transport=transport))
+    opened.open(Config(server=Server(transport=transport)))
     try:
         yield opened, requests
     finally:
