@@ -13,7 +13,7 @@ minimum of 100 interleaved rounds; CPython 3.11, orjson 3.13:
 
 Rejected: six such functions would be needed, each with the losses of its pair and its half of every policy (repair of
 the history, places of instructions, tools of other kinds), and the general code as well for all other messages. Compact
-turns (`dragoman.canonical.compact_turns`) have most of the gain, with one function for each reader and each writer.
+turns (`dragoman.canonical.request.Turn`) have most of the gain, with one function for each reader and each writer.
 """
 
 from __future__ import annotations

@@ -40,10 +40,12 @@ def write(dialect: Dialect, request: Request, losses: Losses) -> Any:
 
 def without_places(value: Any) -> Any:
     """A canonical value as plain data, without where it stood and without what absence means anyway."""
+    if isinstance(value, Turn):
+        kept = {"role": value.role, "original": value.original, "plain": value.plain, "name": value.name}
+        return {"": "Turn", "parts": without_places(value.parts), **kept}
     if is_dataclass(value):
         named = {f.name: without_places(getattr(value, f.name)) for f in fields(value) if f.name not in PLACES}
-        # A turn in short is the turn that it stands for.
-        return {"": "Turn" if isinstance(value, Turn) else type(value).__name__, **named}
+        return {"": type(value).__name__, **named}
     if isinstance(value, list | tuple):
         return [without_places(item) for item in value]
     if isinstance(value, dict):

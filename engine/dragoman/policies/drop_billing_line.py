@@ -23,8 +23,7 @@ def drop_billing_line(request: Request, losses: Losses) -> None:
     turn = request.turns[0]
     if turn.role != "instruction":
         return
-    text = turn.compact_text()
-    if text is not None and not text.startswith(BILLING_LINE):
+    if isinstance(turn.compact, str) and not turn.compact.startswith(BILLING_LINE):
         return  # before `parts` expands the turn
     if not turn.parts:
         return

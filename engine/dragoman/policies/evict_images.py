@@ -47,7 +47,7 @@ def evict_images(request: Request, keep: int, *, dialect: str, profile: Profile,
 
 def _with_images(turn: Turn) -> list[ToolResult]:
     """Return the turn's results that hold images."""
-    if turn.role == "assistant" or turn.compact_results() is not None:
+    if turn.role == "assistant" or turn.compact is not None:
         return []
     return [part for part in turn.parts if type(part) is ToolResult and _images(part)]
 

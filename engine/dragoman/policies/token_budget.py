@@ -159,13 +159,13 @@ class _BudgetEnforcer:
 
     def _collect(self, index: int, turn: Turn) -> None:
         """Collect the parts of a turn that may go. A compact turn is not expanded."""
-        if (assistant := turn.compact_assistant()) is not None:
-            for place, (text, _, _, proof, *_) in enumerate(assistant.reasoning):
+        if isinstance(turn.compact, tuple):
+            for place, (text, _, _, proof, *_) in enumerate(turn.compact[0]):
                 self._collect_reasoning(index, place, text, proof)
-        elif (results := turn.compact_results()) is not None:
-            for place, (_, content, _, _) in enumerate(results):
+        elif isinstance(turn.compact, list):
+            for place, (_, content, _, _) in enumerate(turn.compact):
                 self._collect_text(index, place, content)
-        else:
+        elif turn.compact is None:
             for place, part in enumerate(turn.parts):
                 self._collect_part(index, place, part)
 
@@ -218,7 +218,7 @@ class _BudgetEnforcer:
 
     def _cut(self, piece: _Piece) -> int:
         turn = self._turns[piece.turn]
-        if (results := turn.compact_results()) is not None:
+        if isinstance(results := turn.compact, list):
             call_id, content, at, is_error = results[piece.place]
             cut = self._shortened(content, at)
             results[piece.place] = (call_id, cut, at, is_error)

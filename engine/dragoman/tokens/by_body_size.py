@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.canonical.request import Document, Image, Inline, Part, Request, Text, ToolResult, Turn
+from dragoman.canonical.request import Document, Image, Inline, Part, Request, Text, ToolResult
 from dragoman.dialects import Dialect
 from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens
 
@@ -23,7 +23,7 @@ def by_body(request: Request, sent: bytes, dialect: Dialect) -> int:
     size = len(sent)
     inline = media = 0
     for turn in request.turns:
-        if type(turn) is Turn:  # compact ones hold no media
+        if turn.compact is None:  # compact ones hold no media
             held, tokens = _media(turn.parts, dialect)
             inline += held
             media += tokens

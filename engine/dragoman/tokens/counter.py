@@ -116,16 +116,20 @@ class PromptSize:
         """Count one turn. A compact turn is not expanded."""
         self.size += _TURN
         texts = self.texts
-        if (assistant := turn.compact_assistant()) is not None:
-            for text, _, _, proof, *_ in assistant.reasoning:
+        compact = turn.compact
+        if isinstance(compact, str):
+            texts.append(compact)
+        elif isinstance(compact, tuple):
+            reasoning, spoken, _, _, calls = compact
+            for text, _, _, proof, *_ in reasoning:
                 self._reasoning(text, proof)
-            if assistant.text:
-                texts.append(assistant.text)
-            for _, name, arguments, _ in assistant.calls or ():
+            if spoken:
+                texts.append(spoken)
+            for _, name, arguments, _ in calls:
                 self.size += _CALL
                 texts += name, arguments
-        elif (results := turn.compact_results()) is not None:
-            for _, content, _, _ in results:
+        elif compact is not None:
+            for _, content, _, _ in compact:
                 self.size += _RESULT
                 texts.append(content)
         else:

@@ -65,17 +65,18 @@ def pair_calls(turns: list[Turn]) -> CallPairing:
     full_turns: list[Turn] = []
     in_order = True
     for turn in turns:
-        if turn.role == "assistant":
+        compact = turn.compact
+        if type(compact) is list:
+            answered += compact
+        elif turn.role == "assistant":
             if len(called) != len(answered):
                 in_order = False
-            if (assistant := turn.compact_assistant()) is not None:
-                called += assistant.calls or ()
+            if type(compact) is tuple:
+                called += compact[4]
             else:
                 full_turns.append(turn)
                 called += [(call_id,) for call_id in turn.call_ids()]
-        elif (compact := turn.compact_results()) is not None:
-            answered += compact
-        elif turn.compact_text() is None:
+        elif compact is None:
             full_turns.append(turn)
             if ids := turn.result_ids():
                 answered += [(call_id,) for _, call_id in ids]

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from dragoman.canonical.compact_turns import (
-    CompactAssistantTurn,
-    CompactResultTurn,
-    CompactTextTurn,
-    compact_assistant_turn,
-    compact_result_turn,
-    single_text_turn,
-)
 from dragoman.canonical.request import Reasoning, Role, Text, ToolCall, ToolResult, Turn
+from support.compact_turns import assistant_turn, result_turn, text_turn
 
 AT = ("messages", 3)
 BLOCK = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
@@ -20,8 +13,8 @@ CALL = ("toolu_1", "f", '{"a":1}', (*AT, "content", 2))
 RESULT = ("toolu_1", "ok", ("messages", 4, "content", 0), True)
 
 
-def said() -> CompactAssistantTurn:
-    return compact_assistant_turn(
+def said() -> Turn:
+    return assistant_turn(
         AT, [("Hm", (*AT, "content", 0), "messages", "c2ln", False, BLOCK, None)], "Hi", (*AT, "content", 1), [CALL]
     )
 
@@ -38,23 +31,23 @@ WHOLE = Turn(
 RESULTS = Turn("user", [ToolResult("toolu_1", "ok", ("messages", 4, "content", 0), True)], ("messages", 4))
 
 
-def asked(text: str = "Hi", role: Role = "user") -> CompactTextTurn:
-    return single_text_turn(role, text, (*AT, "content"), AT, "top")
+def asked(text: str = "Hi", role: Role = "user") -> Turn:
+    return text_turn(role, text, AT, "top")
 
 
 def test_a_spoken_turn_holds_the_parts_of_a_whole_one() -> None:
     turn = said()
-    assert turn.calls == [CALL]
+    assert turn.compact is not None
     assert turn.parts == WHOLE.parts
-    assert turn.calls is None
+    assert turn.compact is None
     assert turn.parts is turn.parts
 
 
 def test_a_turn_of_results_holds_the_parts_of_a_whole_one() -> None:
-    turn = compact_result_turn(("messages", 4), [RESULT])
-    assert turn.results == [RESULT]
+    turn = result_turn(("messages", 4), [RESULT])
+    assert turn.compact == [RESULT]
     assert turn.parts == RESULTS.parts
-    assert turn.results is None
+    assert turn.compact is None
 
 
 def test_what_was_changed_counts_from_then_on() -> None:
@@ -63,9 +56,9 @@ def test_what_was_changed_counts_from_then_on() -> None:
     assert [type(part) for part in turn.parts] == [Reasoning, Text, ToolCall, Text]
     turn.parts = []
     assert turn.parts == []
-    results = compact_result_turn(AT, [RESULT])
+    results = result_turn(AT, [RESULT])
     results.parts = [Text("none")]
-    assert results.results is None
+    assert results.compact is None
     assert results.parts == [Text("none")]
 
 
@@ -74,44 +67,43 @@ def test_turns_in_short_equal_whole_ones() -> None:
     assert short == whole
     assert whole == short
     assert short == said()
-    results, given = RESULTS, compact_result_turn(("messages", 4), [RESULT])
+    results, given = RESULTS, result_turn(("messages", 4), [RESULT])
     assert given == results
     assert results == given
     assert said() != given
-    assert said() != compact_assistant_turn(AT, [], "Hi", AT, [])
+    assert said() != assistant_turn(AT, [], "Hi", AT, [])
     assert said() != "Hi"
 
 
 def test_a_text_may_begin_a_message_and_a_turn_be_a_bare_string() -> None:
-    turn = compact_assistant_turn(AT, [], "Hi", AT, [], apart=True, plain=True)
+    turn = assistant_turn(AT, [], "Hi", AT, [], apart=True, plain=True)
     assert turn == Turn("assistant", [Text("Hi", AT, apart=True)], AT, plain=True)
-    assert compact_assistant_turn(AT, [], None, None, []).parts == []
-    assert compact_assistant_turn(AT, [], "", AT, []).parts == []
+    assert assistant_turn(AT, [], None, (), []).parts == []
+    assert assistant_turn(AT, [], "", AT, []).parts == []
 
 
 def test_the_other_fields_are_those_of_any_turn() -> None:
-    for turn, role in ((said(), "assistant"), (compact_result_turn(AT, []), "user")):
+    for turn, role in ((said(), "assistant"), (result_turn(AT, []), "user")):
         assert (turn.role, turn.at, turn.original, turn.plain, turn.name) == (role, AT, "", False, None)
 
 
 def test_copies_are_equal_and_apart() -> None:
-    for turn in (said(), compact_result_turn(("messages", 4), [RESULT]), asked()):
+    for turn in (said(), result_turn(("messages", 4), [RESULT]), asked()):
         twin = copy.deepcopy(turn)
         assert twin == turn
         twin.parts.pop()
         assert twin != turn
-        assert isinstance(twin, CompactAssistantTurn | CompactResultTurn | CompactTextTurn)
 
 
 def test_a_turn_of_one_text_holds_the_part_of_a_whole_one() -> None:
     turn = asked()
-    assert turn.compact_text() == "Hi"
-    assert turn.compact_assistant() is None
-    assert turn.compact_results() is None
+    assert turn.compact == "Hi"
     assert turn == Turn("user", [Text("Hi", (*AT, "content"))], AT, "top", True)
-    assert turn.compact_text() is None  # the comparison has expanded it
+    assert turn.compact is None  # the comparison has expanded it
     assert turn.parts is turn.parts
-    assert single_text_turn("instruction", "Hi", AT, AT, plain=False) == Turn("instruction", [Text("Hi", AT)], AT)
+    whole = Turn("instruction", [Text("Hi", (*AT, "content", 0))], AT)
+    assert text_turn("instruction", "Hi", AT, plain=False) == whole
+    assert text_turn("user", "Hi", ("input",)) == Turn("user", [Text("Hi", ("input",))], ("input",), plain=True)
 
 
 def test_a_turn_of_one_text_answers_as_the_whole_one_does() -> None:
@@ -123,7 +115,7 @@ def test_a_turn_of_one_text_answers_as_the_whole_one_does() -> None:
             assert turn.has_content() is whole.has_content()
             assert turn.has_results() is whole.has_results()
             assert turn.result_ids() == whole.result_ids()
-        assert short.compact_text() == text
+        assert short.compact == text
     turn = asked()
     turn.parts = [ToolResult("toolu_1", "ok")]
     assert turn.has_results()

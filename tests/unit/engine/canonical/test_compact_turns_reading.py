@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn, CompactTextTurn
 from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
@@ -53,8 +52,8 @@ def kinds(dialect: str, history: list[Any]) -> list[str]:
     found = read(dialect, history)
     assert not isinstance(found, str), found
     request, _ = found
-    short: dict[type, str] = {CompactAssistantTurn: "spoken", CompactResultTurn: "results", CompactTextTurn: "text"}
-    return [short.get(type(turn), "whole") for turn in request.turns[1:]]
+    short: dict[type, str] = {tuple: "spoken", list: "results", str: "text"}
+    return [short.get(type(turn.compact), "whole") for turn in request.turns[1:]]
 
 
 def said(*content: Json) -> Json:

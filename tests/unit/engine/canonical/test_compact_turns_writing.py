@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
 from dragoman.canonical.request import Json, Native, Part, Request, Text, ToolCall, ToolResult, Turn
 from dragoman.dialects.messages.request.write import write_request as write_messages
 from dragoman.dialects.responses.request.write import write_request as write_responses
@@ -16,6 +15,7 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.names import NameTable
 from dragoman.wire.json_codec import dumps, loads
+from support.compact_turns import assistant_turn, result_turn
 
 MESSAGES = builtin_profile("messages")
 RESPONSES = builtin_profile("responses")
@@ -40,16 +40,14 @@ def system(text: str, number: int) -> Turn:
 
 
 def call(number: int) -> Turn:
-    return compact_assistant_turn(
-        ("messages", number), [], "So:", (), [(f"c{number}", "f", "{}", ("messages", number))]
-    )
+    return assistant_turn(("messages", number), [], "So:", (), [(f"c{number}", "f", "{}", ("messages", number))])
 
 
 def result(number: int, cache: Json | None = None) -> Turn:
     at, call_id = ("messages", number), f"c{number - 1}"
     if cache is not None:  # never in short
         return Turn("user", [ToolResult(call_id, "out", at, False, cache)], at)
-    return compact_result_turn(at, [(call_id, "out", at, False)])
+    return result_turn(at, [(call_id, "out", at, False)])
 
 
 def whole(turn: Turn) -> Turn:
@@ -121,7 +119,7 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
         ]
         return [
             user("go", 0),
-            compact_assistant_turn(at, thoughts, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)]),
+            assistant_turn(at, thoughts, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)]),
         ]
 
     if dialect == "messages":  # whose upstreams take no arguments of white space
@@ -132,12 +130,10 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
 
     def made() -> list[Turn]:
         first, said = turns()
-        assert said.calls is not None  # type: ignore[attr-defined]
-        said.calls[:] = [  # type: ignore[attr-defined]
-            (call_id, name, text, at)
-            for (call_id, name, _, at), text in zip(said.calls, edit, strict=True)  # type: ignore[attr-defined]
-        ]
-        results = compact_result_turn(("messages", 2), [(f"c{n}", "out", ("messages", 2), False) for n in (1, 2)])
+        assert isinstance(said.compact, tuple)
+        calls = said.compact[4]
+        calls[:] = [(call_id, name, text, at) for (call_id, name, _, at), text in zip(calls, edit, strict=True)]
+        results = result_turn(("messages", 2), [(f"c{n}", "out", ("messages", 2), False) for n in (1, 2)])
         return [first, said, results]
 
     assert write(dialect, made(), profile, knobs) == write(dialect, [whole(turn) for turn in made()], profile, knobs)

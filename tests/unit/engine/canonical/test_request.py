@@ -53,5 +53,5 @@ def test_parts_are_dropped_by_their_places() -> None:
 
 
 def test_a_turn_with_parts_is_not_compact() -> None:
-    assert turn(*CALLS).compact_assistant() is None
-    assert turn(ToolResult("c", "ok"), role="user").compact_results() is None
+    assert turn(*CALLS).compact is None
+    assert turn(ToolResult("c", "ok"), role="user").compact is None

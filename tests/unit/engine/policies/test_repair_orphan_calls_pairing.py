@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
 from dragoman.canonical.request import Part, Request, Role, Text, ToolCall, ToolResult, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.policies import repair_history
 from dragoman.tools.duplicate_call_ids import deduplicate_call_ids, pair_calls
+from support.compact_turns import assistant_turn, result_turn
 
 AT = ("messages", 0)
 
@@ -23,14 +23,14 @@ AT = ("messages", 0)
 def calls(ids: str, short: bool) -> Turn:
     """A turn of the assistant's with a call for each letter."""
     if short:
-        return compact_assistant_turn(AT, [], "Let me see.", AT, [(call_id, "f", "{}", AT) for call_id in ids])
+        return assistant_turn(AT, [], "Let me see.", AT, [(call_id, "f", "{}", AT) for call_id in ids])
     return Turn("assistant", [Text("Let me see."), *(ToolCall(call_id, "f", "{}", AT) for call_id in ids)], AT)
 
 
 def results(ids: str, short: bool) -> Turn:
     """A user's turn with a result for each letter."""
     if short:
-        return compact_result_turn(AT, [(call_id, "done", AT, False) for call_id in ids])
+        return result_turn(AT, [(call_id, "done", AT, False) for call_id in ids])
     parts: list[Part] = [ToolResult(call_id, "done", AT) for call_id in ids]
     return Turn("user", [*parts, Text("and?")], AT)
 

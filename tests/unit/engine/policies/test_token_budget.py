@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import direction, translate
-from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
 from dragoman.canonical.request import (
     Document,
     Image,
@@ -36,6 +35,7 @@ from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tokens.by_characters import by_characters
 from dragoman.tokens.counter import Counter
 from dragoman.wire.json_codec import dumps, loads
+from support.compact_turns import assistant_turn, result_turn
 
 ON = Knobs(token_budget="on")
 LONG = "A line of a file that an agent has read. " * 200
@@ -74,8 +74,8 @@ def short_step(number: int, content: str, thought: str) -> list[Turn]:
     """The same in short."""
     at = ("messages", number)
     thoughts: list[Any] = [(thought, at, "chat", None, None)] if thought else []
-    said = compact_assistant_turn(at, thoughts, None, None, [(f"call_{number}", "read", "{}", at)])
-    return [said, compact_result_turn(at, [(f"call_{number}", content, (*at, "content"), False)])]
+    said = assistant_turn(at, thoughts, None, (), [(f"call_{number}", "read", "{}", at)])
+    return [said, result_turn(at, [(f"call_{number}", content, (*at, "content"), False)])]
 
 
 def conversation(*turns: Turn) -> Request:
@@ -170,7 +170,7 @@ def test_what_went_is_where_it_was_in_both_kinds_of_turns() -> None:
 def test_a_step_in_short_stays_so() -> None:
     request = conversation(*(turn for number in range(20) for turn in short_step(number, LONG, LONG)))
     assert fit(request, 20_000)
-    assert all(getattr(turn, "calls", None) or getattr(turn, "results", None) for turn in request.turns[1:])
+    assert all(turn.compact is not None for turn in request.turns[1:])
 
 
 def test_texts_of_a_result_are_cut_and_its_other_parts_stay() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.canonical.compact_turns import compact_assistant_turn, compact_result_turn
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -28,6 +27,7 @@ from dragoman.canonical.request import (
 )
 from dragoman.dialects import Dialect
 from dragoman.tokens.counter import Counter, PromptSize
+from support.compact_turns import assistant_turn, result_turn
 
 
 class Measure:
@@ -91,17 +91,17 @@ def test_images_and_files_count_by_their_rules_wherever_they_are() -> None:
 
 
 def test_a_step_in_short_counts_as_the_turn_that_it_is_and_stays_in_short() -> None:
-    said = compact_assistant_turn(
+    said = assistant_turn(
         (), [("thought", (), "messages", None, False, None, None)], "text", (), [("c", "read", "{}", ())]
     )
-    result = compact_result_turn((), [("c", "the file", (), False)])
+    result = result_turn((), [("c", "the file", (), False)])
     whole = Turn("assistant", [Reasoning("thought"), Text("text"), ToolCall("c", "read", "{}")])
     results = Turn("user", [ToolResult("c", "the file")])
     counter = Counter(Measure())
     short = counter.request(Request("chat", "m", [said, result]), Dialect.CHAT)
     assert short == counter.request(Request("chat", "m", [whole, results]), Dialect.CHAT)
-    assert said.calls is not None
-    assert result.results is not None
+    assert said.compact is not None
+    assert result.compact is not None
 
 
 def test_a_request_is_never_0() -> None:

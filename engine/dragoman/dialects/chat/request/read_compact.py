@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactResultTurn, single_text_turn
-from dragoman.canonical.request import CallFields, Role, Turn
+from dragoman.canonical.request import CallFields, ReasoningFields, Role, Turn, compact_turn
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Path
 
@@ -37,41 +36,30 @@ def read_compact_turns(
                     return number, message
                 if custom and call_id in custom:
                     return number, message
-                result_turn = CompactResultTurn()
-                result_turn.at = at
-                result_turn.results = [(call_id, content, at, False)]
-                turns.append(result_turn)
+                turns.append(compact_turn("user", [(call_id, content, at, False)], at, "", False))
             elif role == "assistant":
-                calls: list[CallFields] = []
-                turn = CompactAssistantTurn()
-                turn.plain = plain = type(content) is str
+                plain = type(content) is str
                 if not plain and content is not None:
                     return number, message
-                turn.at = at
-                turn.text = content
-                turn.text_at = ("messages", number, "content")
-                turn.apart = False
-                turn.reasoning = []
-                turn.calls = calls
+                calls: list[CallFields] = []
+                reasoning: list[ReasoningFields] = []
                 if size > 2:
                     if "reasoning_content" in message:
-                        reasoning = message["reasoning_content"]
-                        if type(reasoning) is not str or not reasoning:
+                        thought = message["reasoning_content"]
+                        if type(thought) is not str or not thought:
                             return number, message
-                        turn.reasoning.append((reasoning, at, DIALECT, None, False, None, None))
+                        reasoning.append((thought, at, DIALECT, None, False, None, None))
                         size -= 1
                     if size > 2 and (size > 3 or not _read_bare_calls(message["tool_calls"], number, calls)):
                         return number, message
-                turns.append(turn)
+                spoken = reasoning, content, ("messages", number, "content"), False, calls
+                turns.append(compact_turn("assistant", spoken, at, "", plain))
             elif size == 2:
-                text, plain = content, type(content) is str
-                text_at: Path = ("messages", number, "content")
-                if not plain:
-                    text, text_at = _only_text(content), (*text_at, 0)
-                    if text is None:
-                        return number, message
-                original = "" if role == "user" else role
-                turns.append(single_text_turn(_ROLES[role], text, text_at, at, original, plain))
+                plain = type(content) is str
+                text = content if plain else _only_text(content)
+                if text is None:
+                    return number, message
+                turns.append(compact_turn(_ROLES[role], text, at, "" if role == "user" else role, plain))
             else:
                 return number, message
     except (KeyError, TypeError):  # TypeError: an object or string is expected, and another type was sent

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn
-from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
+from dragoman.canonical.request import (
+    CallFields,
+    Json,
+    Native,
+    Reasoning,
+    ReasoningFields,
+    Refusal,
+    Text,
+    ToolCall,
+    Turn,
+    reasoning_fields,
+)
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, add_signatures, skip_validation
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.media import text_part
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks
-from dragoman.errors import Path, Unsupported
+from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.reasoning.envelope import own_block
+from dragoman.reasoning.replay import Fate, ReasoningRules
 from dragoman.tools.names import NameTable, sanitize_call_id
+
+
+class _Thoughts:
+    """The reasoning of one message by the form in which it is sent: as text of the message, as reasoning, as details,
+    and as signatures of calls."""
+
+    __slots__ = ("details", "plain", "signatures", "texts")
+
+    def __init__(self) -> None:
+        self.plain: list[str] = []
+        self.texts: list[str] = []
+        self.details: list[Json] = []
+        self.signatures: Json = {}
 
 
 class AssistantWriter:
@@ -25,34 +48,36 @@ class AssistantWriter:
     """
 
     __slots__ = (
-        "_demotes",
-        "_drops",
+        "_adds_reasoning",
+        "_details",
+        "_keeps_arrays",
         "_key",
         "_longest_id",
-        "_replays",
         "_requires_signature",
+        "_rules",
+        "_takes_marks",
         "fills_reasoning",
-        "knobs",
         "losses",
         "marks",
         "names",
         "own",
-        "profile",
     )
 
     def __init__(
         self, origin: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable, marks: CacheMarks
     ) -> None:
         self.own = origin == DIALECT
-        self.profile, self.knobs, self.losses, self.names, self.marks = profile, knobs, losses, names, marks
+        self.losses, self.names, self.marks = losses, names, marks
+        self._keeps_arrays = self.own and profile.text_parts
+        self._takes_marks = profile.text_parts and marks.accepted
         self._longest_id = profile.call_id_max
-        self._replays = self.own or profile.reasoning_replay
-        self._demotes = knobs.demote_reasoning == "on"
-        self._drops = not (self._replays or self._demotes)
+        self._rules = ReasoningRules(DIALECT, profile, knobs, losses, replays=self.own or profile.reasoning_replay)
+        self._details = profile.reasoning_details
         self._key = profile.reasoning_key
         self._requires_signature = profile.signed_calls
         self.fills_reasoning = profile.reasoning_required
         """True if calls without reasoning get a blank one."""
+        self._adds_reasoning = profile.reasoning_required or profile.signed_calls
 
     def write(self, turn: Turn, opened: dict[str, str]) -> Json | None:
         """Returns the turn as a message, or None if all its parts are dropped.
@@ -60,16 +85,37 @@ class AssistantWriter:
         The ids of its calls are added to `opened`, each with the id that is sent. Raises `Unsupported` for a part that
         an assistant message cannot hold.
         """
+        compact = turn.compact
+        if type(compact) is not tuple:
+            return self._write_parts(turn, opened)
+        reasoning, text, _, _, plain_calls = compact
+        content: str | list[Json] = text or ""
+        thoughts: _Thoughts | None = None
+        for fields in reasoning:
+            fate = self._rules.decide(fields)
+            if fate != "dropped":
+                thoughts = self._keep(fields, fate, thoughts)
+        if thoughts is not None and thoughts.plain:
+            content = "\n\n".join([*thoughts.plain, text] if text else thoughts.plain)
+        elif self._keeps_arrays and text and not turn.plain:
+            content = [text_part(text)]
+        calls = self._write_calls(plain_calls, opened) if plain_calls else []
+        if thoughts is not None or self._adds_reasoning:
+            return self._message(turn, content, calls, thoughts)
+        # As `_message`, whose questions take 3 % of a long request.
+        if calls:
+            return {"role": "assistant", "content": content or None, "tool_calls": calls}
+        return {"role": "assistant", "content": content} if content else None
+
+    def _write_parts(self, turn: Turn, opened: dict[str, str]) -> Json | None:
+        """Returns a turn that is not compact as a message, or None."""
         losses = self.losses
         pieces: list[str] = []
         length = counted = 0  # `length` is the number of characters in the first `counted` pieces
         apart = False  # True if another part precedes the next text: it then is a new paragraph
-        reasoning: list[str] = []
-        details: list[Json] = []
-        signatures: Json = {}
+        thoughts: _Thoughts | None = None
         refusal: list[str] = []
         calls: list[Json] = []
-        call_ids: list[str] = []
         annotations: list[Json] = []
         marked: Text | None = None
         for part in turn.parts:
@@ -78,145 +124,87 @@ class AssistantWriter:
                     if marked is not None:  # a message has one text that can be marked
                         losses.add(LossCode.CACHE_HINT, marked.at)
                     marked = part
-                if part.apart:
-                    apart = True
-                text = part.text
-                if text:
-                    if calls:
-                        losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
-                    if apart and pieces:
-                        pieces.append("\n\n")
-                    apart = False
-                    if part.citations:
-                        length += sum(map(len, pieces[counted:]))
-                        counted = len(pieces)
-                        self._write_citations(part, length, annotations)
-                    pieces.append(text)
+                apart = apart or part.apart
+                if not part.text:
+                    continue
+                if calls:
+                    losses.add(LossCode.BLOCK_ORDER, part.at, "put with the text before the calls")
+                if apart and pieces:
+                    pieces.append("\n\n")
+                apart = False
+                if part.citations:
+                    length += sum(map(len, pieces[counted:]))
+                    counted = len(pieces)
+                    self._write_citations(part, length, annotations)
+                pieces.append(part.text)
                 continue
             apart = True
             if type(part) is ToolCall:
                 calls.append(self._write_call(part, opened))
-                call_ids.append(part.id)
             elif type(part) is Reasoning:
-                demoted = self._write_reasoning(part, reasoning, details, signatures)
-                if demoted is not None:
-                    pieces += ["\n\n", demoted] if pieces else [demoted]
+                fields = reasoning_fields(part)
+                fate = self._rules.decide(fields)
+                if fate != "dropped":
+                    thoughts = self._keep(fields, fate, thoughts)
+                if thoughts is not None and thoughts.plain:
+                    pieces += ["\n\n", *thoughts.plain] if pieces else thoughts.plain
+                    thoughts.plain.clear()
             elif type(part) is Refusal:
                 refusal.append(part.text)
             elif type(part) is Native:
                 losses.add(LossCode(part.code), part.at)
             else:
                 raise Unsupported(part.at, f"{type(part).__name__} cannot stand in an assistant message")
-
-        content: str | list[Json] | None = "".join(pieces)
+        content: str | list[Json] = "".join(pieces)
         if marked is not None:
             content = self._mark_text("".join(pieces), marked)
-        elif self.own and not turn.plain and self.profile.text_parts:
+        elif self._keeps_arrays and not turn.plain:
             content = [text_part(part.text) for part in turn.parts if type(part) is Text and part.text]
-        if not content:
-            if not (calls or refusal or reasoning or details):
-                return None
-            content = None if calls else ""
-        message: Json = {"role": "assistant", "content": content}
+        return self._message(turn, content, calls, thoughts, "".join(refusal), annotations)
+
+    def _message(
+        self,
+        turn: Turn,
+        content: str | list[Json],
+        calls: list[Json],
+        thoughts: _Thoughts | None,
+        refusal: str = "",
+        annotations: list[Json] | None = None,
+    ) -> Json | None:
+        """Returns the message that holds these, or None if there are none."""
+        if not content and not calls and not refusal and thoughts is None:
+            return None
+        message: Json = {"role": "assistant", "content": content or (None if calls else "")}
         if refusal:
-            message["refusal"] = "".join(refusal)
-        if reasoning:
-            self._set_reasoning(message, "\n\n".join(reasoning))
-        elif self.fills_reasoning and calls and not details:
-            self._fill_reasoning(message, turn.at)
-        if details:
-            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *details]
+            message["refusal"] = refusal
+        if thoughts is not None and thoughts.texts:
+            self._set_reasoning(message, "\n\n".join(thoughts.texts))
+        elif self.fills_reasoning and calls and (thoughts is None or not thoughts.details):
+            # For servers that require their reasoning in each message with calls, also of other models. All accept a
+            # blank; some reject an empty string.
+            self._set_reasoning(message, " ")
+            self.losses.add(LossCode.REASONING_FILLED, turn.at, "a blank was sent")
+        if thoughts is not None and thoughts.details:
+            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *thoughts.details]
         if calls:
             message["tool_calls"] = calls
         if annotations:
             message["annotations"] = annotations
         if turn.name is not None:
             message["name"] = turn.name
-        if signatures:
-            add_signatures(message, call_ids, signatures)
+        if thoughts is not None and thoughts.signatures:
+            add_signatures(message, turn.call_ids(), thoughts.signatures)
         if calls and self._requires_signature:
-            skip_validation(calls, losses, turn.at)
+            skip_validation(calls, self.losses, turn.at)
         return message
-
-    def write_compact(self, turn: CompactAssistantTurn, opened: dict[str, str]) -> Json | None:
-        """Returns a compact turn, which another dialect's request brought, as a message. See `write`."""
-        message: Json = {"role": "assistant", "content": turn.text or None}
-        losses, names = self.losses, self.names
-        kept: tuple[list[str], list[str], list[Json], Json] | None = None
-        """Reasoning that is sent as text, as reasoning, as details, and as signatures of calls."""
-        for part in turn.reasoning:
-            if self._drops and part[0] and part[6] is None:  # as in `_write_unwrapped`, without its cost
-                losses.add(LossCode.REASONING_UNSIGNED if part[2] == DIALECT else LossCode.REASONING_FOREIGN, part[1])
-                continue
-            if kept is None:
-                kept = [], [], [], {}
-            self._write_compact_reasoning(part, *kept)
-        if kept is not None:
-            self._add_reasoning(message, *kept[:3])
-        if turn.calls:
-            if self.fills_reasoning and len(message) == 2:  # no reasoning was written
-                self._fill_reasoning(message, turn.at)
-            fit, known = names.ids_fit, names.known
-            message["tool_calls"] = written = []
-            for call_id, name, arguments, at in turn.calls:
-                opened[call_id] = sent_id = call_id if fit else sanitize_call_id(call_id, self._longest_id)
-                try:
-                    sent = known[name]
-                except KeyError:
-                    sent = names.fit(name, at)
-                if not arguments.strip():  # compatible servers parse the arguments
-                    arguments = "{}"
-                written.append({"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}})
-            if kept is not None and kept[3]:
-                add_signatures(message, [call[0] for call in turn.calls], kept[3])
-            if self._requires_signature:
-                skip_validation(written, losses, turn.at)
-        elif kept is not None and kept[3]:
-            add_signatures(message, (), kept[3])
-            if message["content"] is None:
-                message["content"] = ""
-        elif not message["content"]:
-            if len(message) == 2:
-                return None
-            message["content"] = ""
-        return message
-
-    def _write_compact_reasoning(
-        self, part: ReasoningFields, texts: list[str], reasoning: list[str], details: list[Json], signatures: Json
-    ) -> None:
-        """Append the reasoning of a compact turn to one of the lists, or drop it."""
-        text, at, origin, proof, redacted, _, family = part
-        if family is None and not redacted:
-            demoted = self._write_unwrapped(text, at, origin, proof is not None, reasoning)
-        else:
-            demoted = self._write_reasoning(Reasoning(*part), reasoning, details, signatures)
-        if demoted is not None:
-            texts.append(demoted)
-
-    def _add_reasoning(self, message: Json, texts: list[str], reasoning: list[str], details: list[Json]) -> None:
-        if texts:
-            text = message["content"]
-            message["content"] = "\n\n".join([*texts, text] if text else texts)
-        if reasoning:
-            self._set_reasoning(message, "\n\n".join(reasoning))
-        if details:
-            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *details]
 
     def _set_reasoning(self, message: Json, reasoning: str) -> None:
         key = self._key
         message[key] = [{"type": "reasoning.text", "text": reasoning}] if key == "reasoning_details" else reasoning
 
-    def _fill_reasoning(self, message: Json, at: Path) -> None:
-        """Add a blank reasoning for servers that require their reasoning in each message with calls.
-
-        They check it for calls of other models too. All accept a blank; some reject an empty string.
-        """
-        self._set_reasoning(message, " ")
-        self.losses.add(LossCode.REASONING_FILLED, at, "a blank was sent")
-
     def _mark_text(self, text: str, marked: Text) -> str | list[Json]:
         assert marked.cache is not None
-        if not (text and self.profile.text_parts and self.marks.accepted):
+        if not (text and self._takes_marks):
             self.marks.put(None, marked.cache, marked.at)
             return text
         part = text_part(text)
@@ -242,64 +230,53 @@ class AssistantWriter:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be sent to this upstream")
         if part.cache is not None:  # Chat marks content parts only
             self.losses.add(LossCode.CACHE_HINT, part.at)
+        if not part.custom:
+            return self._write_calls([(part.id, part.name, part.arguments, part.at)], opened)[0]
         call_id = opened[part.id] = sanitize_call_id(part.id, self._longest_id)
-        name, arguments = self.names.fit(part.name, part.at), part.arguments
-        if part.custom:
-            return {"id": call_id, "type": "custom", "custom": {"name": name, "input": arguments}}
-        if not self.own and not arguments.strip():  # compatible servers parse the arguments
-            arguments = "{}"
-        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        named = {"name": self.names.fit(part.name, part.at), "input": part.arguments}
+        return {"id": call_id, "type": "custom", "custom": named}
 
-    def _write_reasoning(
-        self, part: Reasoning, reasoning: list[str], details: list[Json], signatures: Json
-    ) -> str | None:
-        """Add reasoning to `reasoning`, `details` or `signatures` for servers that want it back, else drop it.
+    def _write_calls(self, calls: list[CallFields], opened: dict[str, str]) -> list[Json]:
+        """Returns plain calls. The text of their arguments is unchanged, unless it is blank."""
+        fit, known = self.names.ids_fit, self.names.known
+        written: list[Json] = []
+        for call_id, name, arguments, at in calls:
+            opened[call_id] = sent_id = call_id if fit else sanitize_call_id(call_id, self._longest_id)
+            try:
+                sent = known[name]
+            except KeyError:
+                sent = self.names.fit(name, at)
+            if not self.own and not arguments.strip():  # compatible servers parse the arguments
+                arguments = "{}"
+            written.append({"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}})
+        return written
 
-        Returns the text if it is sent as content instead, by the knob `demote_reasoning`. Reasoning from an envelope is
-        sent to the family that made it only.
-        """
-        own = own_block(part, DIALECT, self.profile.family or DIALECT) or {}
-        signed = own.get(EXTRA_KEY)
+    def _keep(self, fields: ReasoningFields, fate: Fate, thoughts: _Thoughts | None) -> _Thoughts | None:
+        """Add reasoning that is sent to that of the message. Returns this, or None if there still is none."""
+        kept = thoughts or _Thoughts()
+        if fate == "own":
+            return kept if self._write_own(fields, fields[5] or {}, kept) else thoughts
+        (kept.texts if fate == "text" else kept.plain).append(fields[0])
+        return kept
+
+    def _write_own(self, fields: ReasoningFields, own: Json, kept: _Thoughts) -> bool:
+        """Add what the upstream takes of its own reasoning. Returns False if that is nothing."""
+        signed, text = own.get(EXTRA_KEY), own.get("reasoning_content")
         if signed:
-            signatures.update(signed)
+            kept.signatures.update(signed)
             if len(own) == 1:
-                return None
-        if part.family is not None:
-            text = own.get("reasoning_content")
-            if self.profile.reasoning_details and DETAILS_KEY in own:
-                self._write_details(own[DETAILS_KEY], part.at, details)
-            elif type(text) is str:
-                reasoning.append(text)
-            elif part.text and self.knobs.demote_reasoning == "on":
-                self.losses.add(LossCode.REASONING_FOREIGN, part.at, "became plain text")
-                return part.text
-            else:
-                self.losses.add(LossCode.REASONING_FOREIGN, part.at)
-        elif part.redacted:
-            self.losses.add(LossCode.REASONING_ENCRYPTED, part.at)
-        else:
-            return self._write_unwrapped(part.text, part.at, part.origin, bool(part.proof), reasoning)
-        return None
-
-    def _write_details(self, received: list[Json], at: Path, details: list[Json]) -> None:
-        """Append reasoning details unchanged, without those that their model would reject."""
-        sent = [detail for detail in received if not is_unsigned(detail)]
-        if len(sent) < len(received):
-            self.losses.add(LossCode.REASONING_UNSIGNED, at)
-        details += sent
-
-    def _write_unwrapped(self, text: str, at: Path, origin: str, has_proof: bool, reasoning: list[str]) -> str | None:
-        """Append reasoning that did not arrive in an envelope. Returns the text if it is sent as content instead."""
-        if not text:
-            if has_proof:
-                self.losses.add(LossCode.REASONING_ENCRYPTED, at)
-        elif self._replays:
-            reasoning.append(text)
-            if has_proof:  # Chat has a field for the text, but none for its signature
-                self.losses.add(LossCode.REASONING_SIGNATURE, at)
-        elif self._demotes:
-            self.losses.add(LossCode.REASONING_FOREIGN, at, "became plain text")
-            return text
-        else:
-            self.losses.add(LossCode.REASONING_UNSIGNED if origin == DIALECT else LossCode.REASONING_FOREIGN, at)
-        return None
+                return True
+        if self._details and DETAILS_KEY in own:
+            received: list[Json] = own[DETAILS_KEY]
+            sent = [detail for detail in received if not is_unsigned(detail)]
+            if len(sent) < len(received):  # their model would reject the others
+                self.losses.add(LossCode.REASONING_UNSIGNED, fields[1])
+            kept.details += sent
+            return bool(sent or signed)
+        if type(text) is str:
+            kept.texts.append(text)
+            return True
+        if self._rules.leave_out(fields, LossCode.REASONING_FOREIGN) == "plain":
+            kept.plain.append(fields[0])
+            return True
+        return bool(signed)

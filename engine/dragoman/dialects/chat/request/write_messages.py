@@ -99,26 +99,24 @@ class _MessagesWriter:
         foreign = self.origin != DIALECT
         opened, held, moved = self.open_calls, self.held, self.moved_media
         append, append_path = self.messages.append, self.assistant_paths.append
-        write_compact, longest = self.assistant_writer.write_compact, self.profile.call_id_max
+        write_assistant, longest = self.assistant_writer.write, self.profile.call_id_max
         for turn in turns:
+            compact = turn.compact
             if turn.role == "assistant":
                 # Only here may a call be open: the turn before is an assistant's too.
                 joins = bool(opened) and foreign and "tool_calls" in self.messages[-1]
-                if foreign and (assistant := turn.compact_assistant()) is not None:
-                    if (opened or held or moved) and not joins:
-                        self._before_assistant()
-                    message = write_compact(assistant, opened)
-                else:
-                    if not joins:
-                        self._before_assistant()
-                    message = self.assistant_writer.write(turn, opened)
-                if message is not None and joins:
+                if (opened or held or moved) and not joins:
+                    self._before_assistant()
+                message = write_assistant(turn, opened)
+                if message is None:
+                    continue
+                if joins:
                     self._join(message, turn.at)
-                elif message is not None:
+                else:
                     append(message)
                     append_path(turn.at)
-            elif (results := turn.compact_results()) is not None:
-                for call_id, content, at, failed in results:
+            elif type(compact) is list:
+                for call_id, content, at, failed in compact:
                     if failed or held:
                         self._write_text_result(call_id, content, at, failed)
                     else:
@@ -231,11 +229,9 @@ class _MessagesWriter:
     def _write_user(self, turn: Turn) -> None:
         """Write the turn's results as tool messages, then its other parts as a user message."""
         parts: list[Json] = []
-        if turn.plain and len(turn.parts) == 1 and not self.open_calls:
-            text = turn.parts[0]
-            if type(text) is Text and text.text and text.cache is None and turn.name is None:
-                self._flush({"role": "user", "content": text.text})
-                return
+        if turn.plain and isinstance(text := turn.compact, str) and text and not self.open_calls:
+            self._flush({"role": "user", "content": text})
+            return
         for part in turn.parts:
             if type(part) is ToolResult:
                 self._write_result(part)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactTextTurn
 from dragoman.canonical.request import Json, Turn
 from dragoman.dialects.openai.media import text_part
 from dragoman.profiles.profile import Profile
@@ -25,20 +24,22 @@ def write_texts(turns: list[Turn], origin: str, profile: Profile) -> list[Json] 
     messages: list[Json] = []
     role = ""
     for turn in turns:
+        compact = turn.compact
         content: str | list[Json] | None
-        if type(turn) is CompactTextTurn:
-            content = turn.text
-            if not content:
-                return None
+        if type(compact) is str:
+            content = compact
             is_user = turn.role == "user"
             role = "user" if is_user else instruction_role(turn, origin, profile)
-            if not turn.plain and (is_user or profile.text_parts):
-                content = [text_part(turn.text or "")]
-        elif type(turn) is CompactAssistantTurn:
-            role, content = "assistant", turn.text
-            if not content or turn.reasoning or turn.calls is None or turn.calls:
+            if not turn.plain and compact and (is_user or profile.text_parts):
+                content = [text_part(compact)]
+        elif type(compact) is tuple:
+            reasoning, content, _, _, calls = compact
+            if reasoning or calls:
                 return None
+            role = "assistant"
         else:
+            return None
+        if not content:
             return None
         messages.append({"role": role, "content": content})
     return messages if role == "user" else None

@@ -1,7 +1,7 @@
 """Reads the usual messages of a tool loop into compact turns: nearly all of an agent's long history.
 
 A fast path in front of `read_content`: it rejects and drops nothing, and leaves any other message to the full reader.
-See `canonical.compact_turns`.
+See `Turn.compact`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,6 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from dragoman.canonical.compact_turns import (
-    CompactAssistantTurn,
-    CompactResultTurn,
-    compact_assistant_turn,
-    plain_text,
-    single_text_turn,
-    to_tool_result,
-)
 from dragoman.canonical.request import (
     CallFields,
     Image,
@@ -27,8 +19,12 @@ from dragoman.canonical.request import (
     ReasoningFields,
     ResultFields,
     Role,
+    Spoken,
     Text,
+    ToolResult,
     Turn,
+    compact_turn,
+    plain_text,
 )
 from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.request.read_content import reasoning_fields
@@ -76,25 +72,22 @@ def read_compact_turns(
             elif type(content) is not str:
                 return number, message
             elif role == "assistant":
-                turn = compact_assistant_turn(
-                    ("messages", number), [], content, ("messages", number, "content"), [], False, True
-                )
+                spoken: Spoken = ([], content, ("messages", number, "content"), False, [])
+                turn = compact_turn("assistant", spoken, ("messages", number), "", True)
             else:
                 canonical_role, original = _STRING_ROLES[role]
-                turn = single_text_turn(
-                    canonical_role, content, ("messages", number, "content"), ("messages", number), original
-                )
+                turn = compact_turn(canonical_role, content, ("messages", number), original, True)
             turns.append(turn)
     except (KeyError, TypeError):  # TypeError: not an object where one is expected, or half a surrogate pair in it
         return number, message
     return None
 
 
-def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> CompactAssistantTurn | None:
+def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> Turn | None:
     reasoning: list[ReasoningFields] = []
     calls: list[CallFields] = []
     text: str | None = None
-    text_at: Path | None = None
+    text_at: Path = ()
     index = -1
     for block in content:
         index += 1
@@ -128,14 +121,7 @@ def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> C
             reasoning.append(reasoning_fields("", block["data"], block, at, redacted=True))
         else:
             return None
-    turn: CompactAssistantTurn = CompactAssistantTurn()
-    turn.at = ("messages", number)
-    turn.plain = turn.apart = False
-    turn.text = text
-    turn.text_at = text_at
-    turn.reasoning = reasoning
-    turn.calls = calls
-    return turn
+    return compact_turn("assistant", (reasoning, text, text_at, False, calls), ("messages", number), "", False)
 
 
 def _result_turn(content: list[Any], number: int) -> Turn | None:
@@ -143,7 +129,7 @@ def _result_turn(content: list[Any], number: int) -> Turn | None:
         text = content[0]["text"]
         if len(content[0]) != 2 or type(text) is not str:
             return None
-        return single_text_turn("user", text, ("messages", number, "content", 0), ("messages", number), plain=False)
+        return compact_turn("user", text, ("messages", number))
     results: list[ResultFields] = []
     parts: list[Part] | None = None  # instead of `results`, once there is anything else
     index = -1
@@ -155,7 +141,7 @@ def _result_turn(content: list[Any], number: int) -> Turn | None:
             if part is None:
                 return None
             if parts is None:
-                parts = [to_tool_result(result) for result in results]
+                parts = [ToolResult(*result) for result in results]
             parts.append(part)
             continue
         call_id, output, size = block["tool_use_id"], block["content"], len(block)
@@ -171,17 +157,14 @@ def _result_turn(content: list[Any], number: int) -> Turn | None:
             if output is None:
                 return None
             if parts is None:
-                parts = [to_tool_result(result) for result in results]
+                parts = [ToolResult(*result) for result in results]
         if parts is None:
             results.append((call_id, output, at, failed))
         else:
-            parts.append(to_tool_result((call_id, output, at, failed)))
+            parts.append(ToolResult(call_id, output, at, failed))
     if parts is not None:
         return Turn("user", parts, ("messages", number))
-    turn: CompactResultTurn = CompactResultTurn()
-    turn.at = ("messages", number)
-    turn.results = results
-    return turn
+    return compact_turn("user", results, ("messages", number), "", False)
 
 
 def _result_parts(content: Any, at: Path) -> list[Part] | None:

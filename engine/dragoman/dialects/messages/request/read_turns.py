@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import single_text_turn
-from dragoman.canonical.request import Json, Part, Text, Tool, Turn
+from dragoman.canonical.request import Json, Part, Text, Tool, Turn, compact_turn
 from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools
@@ -35,7 +34,7 @@ def read_turns(
         parts = read_blocks(system, INSTRUCTION, "the system prompt", ("system",), losses)
         turns.append(Turn("instruction", parts, ("system",), "top"))
     elif system:
-        turns.append(single_text_turn("instruction", _string(system, ("system",)), ("system",), ("system",), "top"))
+        turns.append(compact_turn("instruction", _string(system, ("system",)), ("system",), "top", True))
     numbered = enumerate(messages)  # shared with `read_compact_turns`, which consumes the messages that it can read
     other = read_compact_turns(numbered, turns, losses)
     if other is None:  # nearly all conversations of people, and many of agents

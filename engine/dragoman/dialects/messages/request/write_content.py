@@ -6,7 +6,6 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn
 from dragoman.canonical.request import (
     Document,
     FileRef,
@@ -26,6 +25,7 @@ from dragoman.canonical.request import (
     Turn,
     Unread,
     Url,
+    reasoning_fields,
 )
 from dragoman.dialects.messages.block_types import IMAGE_TYPES
 from dragoman.dialects.messages.citations import write_citations
@@ -72,16 +72,6 @@ class ContentWriter:
 
     # --- turns ----------------------------------------------------------------------------------------------------
 
-    def single_text(self, turn: Turn) -> str | None:
-        """Return the text of a turn that holds only this text, without marks and citations; None for any other turn.
-
-        Such a text can be written as a string instead of a block.
-        """
-        parts = turn.parts
-        if len(parts) != 1 or type(part := parts[0]) is not Text or part.cache is not None or part.citations:
-            return None
-        return None if part.text.isspace() else part.text
-
     def user(self, turn: Turn, results: list[Json], rest: list[Json]) -> None:
         """Append the blocks of a user turn: tool results to `results`, since they must come first, others to `rest`."""
         for part in turn.parts:
@@ -110,9 +100,23 @@ class ContentWriter:
             raise Unsupported(part.at, f"this content cannot stand in a {where} of a Messages upstream")
         return writer(self, part)
 
-    def assistant(self, turn: Turn) -> list[Json]:
-        """Return the blocks of an assistant turn in the same order: thinking must directly precede its call."""
+    def assistant(self, turn: Turn) -> str | list[Json]:
+        """Return the content of an assistant turn. Blocks keep their order: thinking must directly precede its call."""
+        compact = turn.compact
         blocks: list[Json] = []
+        if type(compact) is tuple:
+            reasoning, text, _, _, calls = compact
+            for fields in reasoning:
+                block = self.reasoning.write(fields)
+                if block is not None:
+                    blocks.append(block)
+            if text and not text.isspace():
+                if turn.plain and not reasoning and not calls:
+                    return text
+                blocks.append({"type": "text", "text": text})
+            if calls:
+                self.calls.write_calls(calls, blocks)
+            return blocks
         for part in turn.parts:
             writer = _ASSISTANT_PARTS.get(type(part))
             if writer is None:
@@ -120,28 +124,7 @@ class ContentWriter:
             block = writer(self, part)
             if block is not None:
                 blocks.append(block)
-        return blocks
-
-    def compact_assistant(self, turn: CompactAssistantTurn) -> str | list[Json]:
-        """Return the content of a compact assistant turn of another dialect."""
-        text = turn.text
-        if text and text.isspace():
-            text = None
-        if not turn.calls and turn.plain and not turn.reasoning:
-            return text or ""
-        blocks: list[Json] = []
-        for fields in turn.reasoning:
-            if fields[6] is None:
-                block = self.reasoning.write_foreign(fields[0], fields[1], fields[3])
-            else:
-                block = self.reasoning.write(Reasoning(*fields))
-            if block is not None:
-                blocks.append(block)
-        if text:
-            blocks.append({"type": "text", "text": text})
-        if turn.calls:
-            self.calls.write_calls(turn.calls, blocks)
-        return blocks
+        return collapse_single_text(blocks, turn.plain)
 
     def instruction(self, turn: Turn) -> list[Json]:
         """Return the text blocks of an instruction. Raises `Unsupported` for anything but text (mapping §3)."""
@@ -328,7 +311,7 @@ class ContentWriter:
     # --- reasoning and opaque blocks ------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        return self.reasoning.write(part)
+        return self.reasoning.write(reasoning_fields(part))
 
     def _native(self, part: Native) -> Json | None:
         if part.origin == DIALECT and not self._profile.rewrite:

@@ -11,7 +11,6 @@ from typing import Final
 
 from dragoman.canonical.request import Json, Request, Text, Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
-from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -52,18 +51,19 @@ def write_conversation(
         # The prefix is edited, and models that accept `system` messages sign it with their thinking (mapping §5.4).
         writer.reasoning.replay = False
     builder = _MessageBuilder(writer, mode, losses)
-    foreign = request.origin != DIALECT
-    write_assistant, write_results = writer.compact_assistant, writer.calls.write_results
+    write_assistant, write_results = writer.assistant, writer.calls.write_results
     for turn in request.turns:
-        if turn.role == "assistant":
-            if foreign and (assistant := turn.compact_assistant()) is not None:
-                builder.add_assistant(write_assistant(assistant), turn)
-            else:
-                builder.add(turn)
-        elif (results := turn.compact_results()) is not None:
-            builder.add_results(write_results(results))
+        if turn.name is not None:
+            losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
+        compact = turn.compact
+        if type(compact) is list:
+            builder.add_results(write_results(compact))
+        elif turn.role == "assistant":
+            builder.add_assistant(write_assistant(turn), turn)
+        elif turn.role == "user":
+            builder.add_user(turn)
         else:
-            builder.add(turn)
+            builder.add_instruction(turn)
     prefill = knobs.prefill
     if prefill == "auto":  # models that think continue no text
         thinks = request.thinking is not None and request.thinking.effort != "none"
@@ -93,7 +93,7 @@ def _has_late_instructions(turns: list[Turn]) -> bool:
 class _MessageBuilder:
     """Builds `system` and `messages` turn by turn. The last message is open until the role changes.
 
-    Call `add`, `add_assistant` or `add_results` for each turn, then `finish`.
+    Call one of the `add` methods for each turn, then `finish`.
     """
 
     __slots__ = (
@@ -136,23 +136,11 @@ class _MessageBuilder:
         self._user_at: list[Path] = []
         """The paths of user turns in the open message that stand before no result so far."""
 
-    def add(self, turn: Turn) -> None:
-        """Add any turn, part by part."""
-        if turn.name is not None:
-            self._losses.add(LossCode.PARTICIPANT_NAME, (*turn.at, "name"))
-        role = turn.role
-        if role != "user" and role != "assistant":
-            self._instruction(turn)
-            return
-        text = self._writer.single_text(turn) if turn.plain else None
-        if role == "assistant":
-            self.add_assistant(text or collapse_single_text(self._writer.assistant(turn), turn.plain), turn)
-        elif text:
+    def add_user(self, turn: Turn) -> None:
+        """Add a turn of the user."""
+        if turn.plain and isinstance(text := turn.compact, str) and text and not text.isspace():
             self._add_user(_NO_BLOCKS, text, turn.at)
-        else:
-            self._add_user_turn(turn)
-
-    def _add_user_turn(self, turn: Turn) -> None:
+            return
         results: list[Json] = []
         rest: list[Json] = []
         self._writer.user(turn, results, rest)
@@ -253,7 +241,8 @@ class _MessageBuilder:
             self._losses.add(LossCode.THINKING_INVALIDATED, turn.at, "the same block was there twice; dropped")
         return kept
 
-    def _instruction(self, turn: Turn) -> None:
+    def add_instruction(self, turn: Turn) -> None:
+        """Add instructions."""
         blocks = self._writer.instruction(turn)
         if not blocks:
             return

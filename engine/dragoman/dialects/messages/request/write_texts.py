@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn, CompactTextTurn
 from dragoman.canonical.request import Json, Turn
 
 
@@ -17,26 +16,21 @@ def write_texts(turns: list[Turn]) -> tuple[list[Json], list[Json]] | None:
     messages: list[Json] = []
     role = ""
     for turn in turns:
-        if type(turn) is CompactTextTurn:
-            text = turn.text
-            if not text or text.isspace():
+        compact = turn.compact
+        text = compact if type(compact) is str else None
+        if type(compact) is tuple:
+            reasoning, text, _, _, calls = compact
+            if reasoning or calls:
                 return None
-            if turn.role != "user":
-                if messages:
-                    return None
-                system.append({"type": "text", "text": text})
-                continue
-            if role == "user":
-                return None
-            role = "user"
-        elif type(turn) is CompactAssistantTurn:
-            text = turn.text
-            if not text or text.isspace() or role != "user":
-                return None
-            if turn.reasoning or turn.calls is None or turn.calls:
-                return None
-            role = "assistant"
-        else:
+        if not text or text.isspace():
             return None
+        if turn.role == "instruction":
+            if messages:
+                return None
+            system.append({"type": "text", "text": text})
+            continue
+        if (role == "user") is (turn.role == "user"):
+            return None
+        role = turn.role
         messages.append({"role": role, "content": text if turn.plain else [{"type": "text", "text": text}]})
     return (system, messages) if role == "user" else None

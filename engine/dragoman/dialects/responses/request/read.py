@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import single_text_turn
-from dragoman.canonical.request import Json, Request, Thinking
+from dragoman.canonical.request import Json, Request, Thinking, compact_turn
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.openai.request_settings import read_service
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
@@ -124,11 +123,10 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     """Read `instructions` and `input`. Returns the reader of the items, which has the settings that they changed."""
     instructions = optional(body, "instructions", str)
     if instructions:
-        at = ("instructions",)
-        request.turns.append(single_text_turn("instruction", instructions, at, at, "top"))
+        request.turns.append(compact_turn("instruction", instructions, ("instructions",), "top", True))
     content, where = body.get("input"), ("input",)
     if type(content) is str:
-        request.turns.append(single_text_turn("user", content, where, where))
+        request.turns.append(compact_turn("user", content, where, "", True))
         return None
     if instructions and (content is None or content == []):
         return None  # a conversation of instructions only

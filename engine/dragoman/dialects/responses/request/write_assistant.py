@@ -9,8 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.compact_turns import CompactAssistantTurn
-from dragoman.canonical.request import Json, Native, Reasoning, ReasoningFields, Refusal, Text, ToolCall, Turn
+from dragoman.canonical.request import (
+    CallFields,
+    Json,
+    Native,
+    Reasoning,
+    ReasoningFields,
+    Refusal,
+    Text,
+    ToolCall,
+    Turn,
+    reasoning_fields,
+)
 from dragoman.dialects.responses.built_in_items import write_call
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
@@ -19,6 +29,7 @@ from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
+from dragoman.reasoning.replay import Fate, ReasoningRules
 from dragoman.tools.names import NameTable, sanitize_call_id
 
 _OPENAI: Final = frozenset({"chat", "responses"})
@@ -29,7 +40,6 @@ class AssistantWriter:
 
     __slots__ = (
         "_encrypts",
-        "_family",
         "_ids_fit",
         "_knobs",
         "_known",
@@ -39,6 +49,7 @@ class AssistantWriter:
         "_needs_parts",
         "_own",
         "_profile",
+        "_rules",
         "_sent",
     )
 
@@ -46,15 +57,31 @@ class AssistantWriter:
         self._own = origin == DIALECT
         self._profile, self._knobs, self._losses, self._names = profile, knobs, losses, names
         self._known, self._ids_fit, self._longest_id = names.known, names.ids_fit, profile.call_id_max
-        self._family = profile.family or DIALECT
+        self._rules = ReasoningRules(DIALECT, profile, knobs, losses)
         self._encrypts = profile.encrypted_reasoning
         self._needs_parts = not profile.text_parts or knobs.derive_phase == "on" or knobs.demote_reasoning == "on"
-        """True if messages need a shape, or turns more messages, that `write_compact` does not write."""
+        """True if messages are changed once all of the turn are written."""
         self._sent: dict[str, Json] = {}
         """Reasoning items by id: the API rejects a request that repeats an id."""
 
     def write(self, turn: Turn, items: list[Json]) -> None:
-        """Append the turn's items. Raises `Unsupported` for a part that an assistant turn cannot contain.
+        """Append the turn's items. Raises `Unsupported` for a part that an assistant turn cannot contain."""
+        compact = turn.compact
+        if self._needs_parts or type(compact) is not tuple:
+            self._write_parts(turn, items)
+            return
+        reasoning, text, _, _, calls = compact
+        for fields in reasoning:
+            item = self._reasoning_item(fields)
+            if item is not None:
+                items.append(item)
+        if text:
+            items.append(_message(text))
+        if calls:
+            self._write_calls(calls, items)
+
+    def _write_parts(self, turn: Turn, items: list[Json]) -> None:
+        """Append the items of a turn's parts.
 
         Adjacent texts are parts of one message, because citations split a text within a sentence, unless a text starts
         a new message (`apart`).
@@ -84,32 +111,6 @@ class AssistantWriter:
                 content.append(written)
         if self._needs_parts:
             self._finish(turn, [item for item in items[first:] if item.get("type") == "message"])
-
-    def write_compact(self, turn: CompactAssistantTurn, items: list[Json]) -> None:
-        """Append the items of a compact turn of another dialect."""
-        if self._needs_parts:
-            self.write(turn, items)
-            return
-        for reasoning in turn.reasoning:
-            item = self._reasoning_item(reasoning)
-            if item is not None:
-                items.append(item)
-        text = turn.text
-        if text:
-            items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]})
-        fit, known = self._ids_fit, self._known
-        for call_id, name, arguments, at in turn.calls or ():
-            if not fit:
-                call_id = sanitize_call_id(call_id, self._longest_id)
-            items.append(
-                {
-                    "type": "function_call",
-                    "call_id": call_id,
-                    "name": known.get(name) or self._names.fit(name, at),
-                    # Compatible servers parse the arguments.
-                    "arguments": "{}" if not arguments or arguments.isspace() else arguments,
-                }
-            )
 
     def _finish(self, turn: Turn, messages: list[Json]) -> None:
         if not self._profile.text_parts:
@@ -166,20 +167,36 @@ class AssistantWriter:
                 "status": "completed",
                 "arguments": self._object(part),
             }
-        item: Json = {
-            "type": "custom_tool_call" if part.custom else "function_call",
-            "call_id": call_id,
-            "name": self._known.get(part.name) or self._names.fit(part.name, part.at),
-        }
+        if not part.custom and not part.namespace:
+            written: list[Json] = []
+            self._write_calls([(part.id, part.name, part.arguments, part.at)], written)
+            return written[0]
+        item: Json = {"type": "custom_tool_call" if part.custom else "function_call", "call_id": call_id}
+        item["name"] = self._known.get(part.name) or self._names.fit(part.name, part.at)
         if part.namespace:
             item["namespace"] = part.namespace
         if part.custom:
             item["input"] = part.arguments
         else:
-            arguments = part.arguments
-            # Compatible servers parse the arguments.
-            item["arguments"] = arguments if self._own or arguments.strip() else "{}"
+            item["arguments"] = self._arguments(part.arguments)
         return item
+
+    def _write_calls(self, calls: list[CallFields], items: list[Json]) -> None:
+        """Append the items of plain calls."""
+        fit, known = self._ids_fit, self._known
+        for call_id, name, arguments, at in calls:
+            items.append(
+                {
+                    "type": "function_call",
+                    "call_id": call_id if fit else sanitize_call_id(call_id, self._longest_id),
+                    "name": known.get(name) or self._names.fit(name, at),
+                    "arguments": arguments if arguments and not arguments.isspace() else self._arguments(arguments),
+                }
+            )
+
+    def _arguments(self, text: str) -> str:
+        """Return the arguments of a call. Compatible servers parse those of other dialects, which may be blank."""
+        return text if self._own or text.strip() else "{}"
 
     def _object(self, part: ToolCall) -> Json:
         """Returns the arguments of a tool search or a built-in tool, which are an object."""
@@ -194,21 +211,18 @@ class AssistantWriter:
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
     def _reasoning(self, part: Reasoning) -> Json | None:
-        return self._reasoning_item(
-            (part.text, part.at, part.origin, part.proof, part.redacted, part.native, part.family)
-        )
+        return self._reasoning_item(reasoning_fields(part))
 
     def _reasoning_item(self, fields: ReasoningFields) -> Json | None:
-        """Returns the original item, if this upstream created it and can read it (mapping §5.2), else None."""
-        _, at, origin, proof, _, item, family = fields
-        # The condition of `own_block`.
-        if item is None or origin != DIALECT or (family is not None and family != self._family):
-            return self._leave_out(
-                fields, LossCode.REASONING_FOREIGN if proof or family is not None else LossCode.REASONING_UNSIGNED
-            )
+        """Return the original item, if this upstream created it and can read it, a message of its text, or None."""
+        fate: Fate = self._rules.decide(fields)
+        item = fields[5]
+        if fate != "own" or item is None:
+            return _message(fields[0]) if fate == "plain" else None
         if self._encrypts and not item.get("encrypted_content"):
             # The upstream would look up its id in its store, but requests set `store` to false.
-            return self._leave_out(fields, LossCode.REASONING_UNSIGNED)
+            fate = self._rules.leave_out(fields, LossCode.REASONING_UNSIGNED)
+            return _message(fields[0]) if fate == "plain" else None
         item_id = item.get("id")
         if not item_id or type(item_id) is not str or type(item.get("summary")) is not list or item.get("content"):
             item = self._replayable(item)
@@ -220,7 +234,7 @@ class AssistantWriter:
             self._sent[item_id] = item
             return item
         if self._sent[item_id] != item:
-            self._losses.add(LossCode.REASONING_ENCRYPTED, at, "another item of its id was sent before it")
+            self._losses.add(LossCode.REASONING_ENCRYPTED, fields[1], "another item of its id was sent before it")
         return None
 
     def _replayable(self, block: Json) -> Json:
@@ -238,14 +252,9 @@ class AssistantWriter:
             item["summary"] = []
         return item
 
-    def _leave_out(self, fields: ReasoningFields, code: LossCode) -> Json | None:
-        text, at, origin, proof, _, _, family = fields
-        if text and self._knobs.demote_reasoning == "on":
-            self._losses.add(code, at, "became plain text")
-            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        if text or proof or family is not None or origin == DIALECT:
-            self._losses.add(code, at)
-        return None
+
+def _message(text: str) -> Json:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
 # Functions, not bound methods: a table of those in each writer would be a reference cycle.

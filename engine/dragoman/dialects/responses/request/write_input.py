@@ -32,16 +32,13 @@ def write_input(
     writer = _InputWriter(request, tools, profile, knobs, losses, names)
     turns = request.turns[: writer.count_sent(request.turns)]
     leading = writer.count_leading(turns)
-    foreign = request.origin != DIALECT
-    write_compact, write_results, items = writer.assistant.write_compact, writer.content.write_results, writer.items
+    write_assistant, write_results, items = writer.assistant.write, writer.content.write_results, writer.items
     for turn in turns[leading:] if leading else turns:
-        if turn.role == "assistant":
-            if foreign and (assistant := turn.compact_assistant()) is not None:
-                write_compact(assistant, items)
-            else:
-                writer.add(turn)
-        elif (results := turn.compact_results()) is not None:
-            write_results(results, items)
+        compact = turn.compact
+        if type(compact) is tuple:
+            write_assistant(turn, items)
+        elif type(compact) is list:
+            write_results(compact, items)
         else:
             writer.add(turn)
     if leading and not items:
@@ -59,13 +56,10 @@ def write_input(
 
 def _lone_text(turn: Turn, profile: Profile) -> Json | None:
     """Returns the item of a conversation that is one text of the user, as short ones are; None for any other turn."""
-    if turn.role != "user" or turn.name is not None or turn.compact_results() is not None or len(turn.parts) != 1:
-        return None
-    part = turn.parts[0]
-    if type(part) is not Text or not part.text or part.cache is not None or part.citations:
+    if turn.role != "user" or turn.name is not None or not isinstance(text := turn.compact, str) or not text:
         return None
     bare = turn.plain or not profile.text_parts
-    return {"type": "message", "role": "user", "content": part.text if bare else [input_text(part.text)]}
+    return {"type": "message", "role": "user", "content": text if bare else [input_text(text)]}
 
 
 class _InputWriter:
@@ -162,11 +156,12 @@ class _InputWriter:
 
     def _user(self, turn: Turn) -> None:
         """Write the turn's results and the parts between them, in order."""
-        part = turn.parts[0] if len(turn.parts) == 1 else None
-        if type(part) is Text and part.text and part.cache is None and not part.citations:
-            item: Json = {"type": "message", "role": "user"}
-            self.content.fill(item, "content", part.text, bare=turn.plain)
-            self.items.append(item)
+        item: Json
+        if isinstance(text := turn.compact, str):
+            if text:
+                item = {"type": "message", "role": "user"}
+                self.content.fill(item, "content", text, bare=turn.plain)
+                self.items.append(item)
             return
         parts: list[Json] = []
         for part in turn.parts:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.compact_turns import compact_assistant_turn, single_text_turn
 from dragoman.canonical.request import Request, Turn
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_texts import write_texts
@@ -17,6 +16,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.names import NameTable
+from support.compact_turns import assistant_turn, text_turn
 
 CHAT = builtin_profile("chat")
 AT = ("messages", 0)
@@ -33,19 +33,19 @@ def made(kind: str) -> Turn:
     plain = not kind.endswith("-a")
     match kind.removesuffix("-a"):
         case "system" | "top":
-            return single_text_turn("instruction", "Be brief.", AT, AT, kind.removesuffix("-a"), plain)
+            return text_turn("instruction", "Be brief.", AT, kind.removesuffix("-a"), plain=plain)
         case "user":
-            return single_text_turn("user", "Hi", AT, AT, plain=plain)
+            return text_turn("user", "Hi", AT, plain=plain)
         case "empty":
-            return single_text_turn("user", "", AT, AT, plain=plain)
+            return text_turn("user", "", AT, plain=plain)
         case "assistant":
-            return compact_assistant_turn(AT, [], "Hello", AT, [], plain=plain)
+            return assistant_turn(AT, [], "Hello", AT, [], plain=plain)
         case "silent":
-            return compact_assistant_turn(AT, [], None, None, [])
+            return assistant_turn(AT, [], None, (), [])
         case "call":
-            return compact_assistant_turn(AT, [], "So:", AT, [("c1", "f", "{}", AT)])
+            return assistant_turn(AT, [], "So:", AT, [("c1", "f", "{}", AT)])
         case _:
-            return compact_assistant_turn(AT, [("Hm", AT, "messages", None, False, None, None)], "So:", AT, [])
+            return assistant_turn(AT, [("Hm", AT, "messages", None, False, None, None)], "So:", AT, [])
 
 
 KINDS = [
@@ -95,7 +95,7 @@ def test_conversations_of_texts_are_written_at_once() -> None:
         {"role": "assistant", "content": "Hello"},
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     ]
-    assert turns[1].compact_text() == "Hi"  # not expanded
+    assert turns[1].compact == "Hi"  # not expanded
 
 
 @pytest.mark.parametrize("last", ["empty", "assistant", "silent", "call", "thought", "system"])

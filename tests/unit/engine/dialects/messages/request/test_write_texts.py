@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.compact_turns import compact_assistant_turn, single_text_turn
 from dragoman.canonical.request import Request, Turn
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.dialects.messages.request.write_texts import write_texts
@@ -17,6 +16,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.names import NameTable
+from support.compact_turns import assistant_turn, text_turn
 
 MESSAGES = builtin_profile("messages")
 AT = ("messages", 0)
@@ -28,19 +28,19 @@ def made(kind: str) -> Turn:
     plain = not kind.endswith("-a")
     match kind.removesuffix("-a"):
         case "system":
-            return single_text_turn("instruction", "Be brief.", AT, AT, "system", plain)
+            return text_turn("instruction", "Be brief.", AT, "system", plain=plain)
         case "user":
-            return single_text_turn("user", "Hi", AT, AT, plain=plain)
+            return text_turn("user", "Hi", AT, plain=plain)
         case "blank":
-            return single_text_turn("user", " \n", AT, AT, plain=plain)
+            return text_turn("user", " \n", AT, plain=plain)
         case "assistant":
-            return compact_assistant_turn(AT, [], "Hello ", AT, [], plain=plain)
+            return assistant_turn(AT, [], "Hello ", AT, [], plain=plain)
         case "silent":
-            return compact_assistant_turn(AT, [], " ", AT, [])
+            return assistant_turn(AT, [], " ", AT, [])
         case "call":
-            return compact_assistant_turn(AT, [], "So:", AT, [("c1", "f", "{}", AT)])
+            return assistant_turn(AT, [], "So:", AT, [("c1", "f", "{}", AT)])
         case _:
-            return compact_assistant_turn(AT, [("Hm", AT, "chat", None, False, None, None)], "So:", AT, [])
+            return assistant_turn(AT, [("Hm", AT, "chat", None, False, None, None)], "So:", AT, [])
 
 
 KINDS = ["system", "system-a", "user", "user-a", "blank", "assistant", "assistant-a", "silent", "call", "thought"]
@@ -84,7 +84,7 @@ def test_conversations_of_texts_are_written_at_once() -> None:
             {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
         ],
     )
-    assert turns[1].compact_text() == "Hi"  # not expanded
+    assert turns[1].compact == "Hi"  # not expanded
 
 
 @pytest.mark.parametrize("last", ["blank", "assistant", "silent", "call", "thought", "system", "user"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -235,11 +234,11 @@ def test_T81_rolling_marks_do_not_change_the_shape_of_what_they_stood_on(profile
         user(Text("hi", ("messages", 0), MARK)),
         user(Text("hi"), Text("there")),
         user(Image(PNG)),
-        replace(user(Text("hi")), name="Ada"),
+        Turn("user", [Text("hi")], ("messages", 0), name="Ada"),
     ],
 )
 def test_a_lone_turn_is_written_as_in_a_conversation(turn: Turn, plain: bool, origin: str, profile: Profile) -> None:
-    turn = replace(turn, plain=plain)
+    turn = Turn(turn.role, turn.parts, turn.at, plain=plain, name=turn.name)
     alone, lost = ask(turn, origin=origin, profile=profile)
     followed, lost_too = ask(turn, user(result()), origin=origin, profile=profile)
     assert alone["input"] == followed["input"][:-1]
