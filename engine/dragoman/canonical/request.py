@@ -222,10 +222,10 @@ CallFields: TypeAlias = tuple[str, str, str, Path]
 """Id, name, arguments as JSON text and path of a function call without namespace or cache mark."""
 ResultFields: TypeAlias = tuple[str, str, Path, bool]
 """The call's id, the content, the path and the error flag of a result that is one text, without cache mark."""
-Spoken: TypeAlias = tuple[list[ReasoningFields], str | None, Path, bool, list[CallFields]]
+AssistantFields: TypeAlias = tuple[list[ReasoningFields], str | None, Path, bool, list[CallFields]]
 """A turn of the assistant: reasoning, a text if any, its path and its `apart`, and calls, in this order."""
 
-Compact: TypeAlias = Spoken | list[ResultFields] | str
+Compact: TypeAlias = AssistantFields | list[ResultFields] | str
 
 
 class Turn:
@@ -234,11 +234,11 @@ class Turn:
     `original` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
     by dialects that know it. `plain` is true if the content was a bare string. `name` is Chat's participant name.
 
-    The usual turns of a conversation are `compact`: those of the assistant as `Spoken`, the results of calls as a list
-    of them, a single text of another role as this text. An agent resends hundreds of them. With a named tuple for each
-    call, result and reasoning, a long request would take a quarter more time: CPython 3.11 makes one in 370 ns, a tuple
-    in 20 ns. `parts` makes the part objects of a compact turn; from then on they count, and `compact` is None. The
-    methods here make none.
+    The usual turns of a conversation are `compact`: those of the assistant as `AssistantFields`, the results of calls as
+    a list of them, a single text of another role as this text. An agent resends hundreds of them. With a named tuple for
+    each call, result and reasoning, a long request would take a quarter more time: CPython 3.11 makes one in 370 ns, a
+    tuple in 20 ns. `parts` makes the part objects of a compact turn, and sets `compact` to None, as they may be changed.
+    The methods here do not make them.
     """
 
     __slots__ = ("_parts", "at", "compact", "name", "original", "plain", "role")

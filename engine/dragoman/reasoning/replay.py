@@ -23,7 +23,7 @@ class _Codes(NamedTuple):
 
     enveloped: LossCode
     """Of another upstream, from an envelope."""
-    sealed: LossCode
+    encrypted: LossCode
     """A proof without a text, of another dialect."""
     signed: LossCode
     """A text with a proof, of another dialect."""
@@ -78,7 +78,7 @@ class ReasoningRules:
                 return "text"
             code = self._codes.signed if proof else self._codes.unsigned
         elif proof or redacted:
-            code = self._codes.sealed
+            code = self._codes.encrypted
         else:
             return "dropped"  # nothing is lost
         if self._demotes:

@@ -120,11 +120,11 @@ class PromptSize:
         if isinstance(compact, str):
             texts.append(compact)
         elif isinstance(compact, tuple):
-            reasoning, spoken, _, _, calls = compact
+            reasoning, content, _, _, calls = compact
             for text, _, _, proof, *_ in reasoning:
                 self._reasoning(text, proof)
-            if spoken:
-                texts.append(spoken)
+            if content:
+                texts.append(content)
             for _, name, arguments, _ in calls:
                 self.size += _CALL
                 texts += name, arguments

@@ -43,17 +43,10 @@ def read_compact_turns(
                     return number, message
                 calls: list[CallFields] = []
                 reasoning: list[ReasoningFields] = []
-                if size > 2:
-                    if "reasoning_content" in message:
-                        thought = message["reasoning_content"]
-                        if type(thought) is not str or not thought:
-                            return number, message
-                        reasoning.append((thought, at, DIALECT, None, False, None, None))
-                        size -= 1
-                    if size > 2 and (size > 3 or not _read_bare_calls(message["tool_calls"], number, calls)):
-                        return number, message
-                spoken = reasoning, content, ("messages", number, "content"), False, calls
-                turns.append(compact_turn("assistant", spoken, at, "", plain))
+                if size > 2 and not _read_reasoning_and_calls(message, number, reasoning, calls):
+                    return number, message
+                fields = reasoning, content, ("messages", number, "content"), False, calls
+                turns.append(compact_turn("assistant", fields, at, "", plain))
             elif size == 2:
                 plain = type(content) is str
                 text = content if plain else _only_text(content)
@@ -76,9 +69,24 @@ def _only_text(content: Any) -> str | None:
     return text if part["type"] == "text" and len(part) == 2 and type(text) is str else None
 
 
-def _read_bare_calls(tool_calls: Any, number: int, calls: list[CallFields]) -> bool:
-    """Append the calls of a message to `calls`. False if one is more than the plain call of a function."""
-    if type(tool_calls) is not list:
+def _read_reasoning_and_calls(
+    message: Any, number: int, reasoning: list[ReasoningFields], calls: list[CallFields]
+) -> bool:
+    """Append the reasoning and the calls of an assistant message.
+
+    Return False if the message has anything else, or a call that is not the plain call of a function.
+    """
+    size = len(message)
+    if "reasoning_content" in message:
+        text = message["reasoning_content"]
+        if type(text) is not str or not text:
+            return False
+        reasoning.append((text, ("messages", number), DIALECT, None, False, None, None))
+        size -= 1
+    if size == 2:
+        return True
+    tool_calls = message["tool_calls"]
+    if size > 3 or type(tool_calls) is not list:
         return False
     for call in tool_calls:
         call_id, function = call["id"], call["function"]

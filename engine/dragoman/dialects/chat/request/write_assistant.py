@@ -28,7 +28,7 @@ from dragoman.reasoning.replay import Fate, ReasoningRules
 from dragoman.tools.names import NameTable, sanitize_call_id
 
 
-class _Thoughts:
+class _KeptReasoning:
     """The reasoning of one message by the form in which it is sent: as text of the message, as reasoning, as details,
     and as signatures of calls."""
 
@@ -90,18 +90,18 @@ class AssistantWriter:
             return self._write_parts(turn, opened)
         reasoning, text, _, _, plain_calls = compact
         content: str | list[Json] = text or ""
-        thoughts: _Thoughts | None = None
+        before: _KeptReasoning | None = None
         for fields in reasoning:
             fate = self._rules.decide(fields)
             if fate != "dropped":
-                thoughts = self._keep(fields, fate, thoughts)
-        if thoughts is not None and thoughts.plain:
-            content = "\n\n".join([*thoughts.plain, text] if text else thoughts.plain)
+                before = self._keep(fields, fate, before)
+        if before is not None and before.plain:
+            content = "\n\n".join([*before.plain, text] if text else before.plain)
         elif self._keeps_arrays and text and not turn.plain:
             content = [text_part(text)]
         calls = self._write_calls(plain_calls, opened) if plain_calls else []
-        if thoughts is not None or self._adds_reasoning:
-            return self._message(turn, content, calls, thoughts)
+        if before is not None or self._adds_reasoning:
+            return self._message(turn, content, calls, before)
         # As `_message`, whose questions take 3 % of a long request.
         if calls:
             return {"role": "assistant", "content": content or None, "tool_calls": calls}
@@ -113,7 +113,7 @@ class AssistantWriter:
         pieces: list[str] = []
         length = counted = 0  # `length` is the number of characters in the first `counted` pieces
         apart = False  # True if another part precedes the next text: it then is a new paragraph
-        thoughts: _Thoughts | None = None
+        before: _KeptReasoning | None = None
         refusal: list[str] = []
         calls: list[Json] = []
         annotations: list[Json] = []
@@ -145,10 +145,10 @@ class AssistantWriter:
                 fields = reasoning_fields(part)
                 fate = self._rules.decide(fields)
                 if fate != "dropped":
-                    thoughts = self._keep(fields, fate, thoughts)
-                if thoughts is not None and thoughts.plain:
-                    pieces += ["\n\n", *thoughts.plain] if pieces else thoughts.plain
-                    thoughts.plain.clear()
+                    before = self._keep(fields, fate, before)
+                if before is not None and before.plain:
+                    pieces += ["\n\n", *before.plain] if pieces else before.plain
+                    before.plain.clear()
             elif type(part) is Refusal:
                 refusal.append(part.text)
             elif type(part) is Native:
@@ -160,40 +160,40 @@ class AssistantWriter:
             content = self._mark_text("".join(pieces), marked)
         elif self._keeps_arrays and not turn.plain:
             content = [text_part(part.text) for part in turn.parts if type(part) is Text and part.text]
-        return self._message(turn, content, calls, thoughts, "".join(refusal), annotations)
+        return self._message(turn, content, calls, before, "".join(refusal), annotations)
 
     def _message(
         self,
         turn: Turn,
         content: str | list[Json],
         calls: list[Json],
-        thoughts: _Thoughts | None,
+        before: _KeptReasoning | None,
         refusal: str = "",
         annotations: list[Json] | None = None,
     ) -> Json | None:
-        """Returns the message that holds these, or None if there are none."""
-        if not content and not calls and not refusal and thoughts is None:
+        """Return the message that holds these, or None if all are empty."""
+        if not content and not calls and not refusal and before is None:
             return None
         message: Json = {"role": "assistant", "content": content or (None if calls else "")}
         if refusal:
             message["refusal"] = refusal
-        if thoughts is not None and thoughts.texts:
-            self._set_reasoning(message, "\n\n".join(thoughts.texts))
-        elif self.fills_reasoning and calls and (thoughts is None or not thoughts.details):
+        if before is not None and before.texts:
+            self._set_reasoning(message, "\n\n".join(before.texts))
+        elif self.fills_reasoning and calls and (before is None or not before.details):
             # For servers that require their reasoning in each message with calls, also of other models. All accept a
             # blank; some reject an empty string.
             self._set_reasoning(message, " ")
             self.losses.add(LossCode.REASONING_FILLED, turn.at, "a blank was sent")
-        if thoughts is not None and thoughts.details:
-            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *thoughts.details]
+        if before is not None and before.details:
+            message[DETAILS_KEY] = [*message.get(DETAILS_KEY, ()), *before.details]
         if calls:
             message["tool_calls"] = calls
         if annotations:
             message["annotations"] = annotations
         if turn.name is not None:
             message["name"] = turn.name
-        if thoughts is not None and thoughts.signatures:
-            add_signatures(message, turn.call_ids(), thoughts.signatures)
+        if before is not None and before.signatures:
+            add_signatures(message, turn.call_ids(), before.signatures)
         if calls and self._requires_signature:
             skip_validation(calls, self.losses, turn.at)
         return message
@@ -251,15 +251,15 @@ class AssistantWriter:
             written.append({"id": sent_id, "type": "function", "function": {"name": sent, "arguments": arguments}})
         return written
 
-    def _keep(self, fields: ReasoningFields, fate: Fate, thoughts: _Thoughts | None) -> _Thoughts | None:
-        """Add reasoning that is sent to that of the message. Returns this, or None if there still is none."""
-        kept = thoughts or _Thoughts()
+    def _keep(self, fields: ReasoningFields, fate: Fate, before: _KeptReasoning | None) -> _KeptReasoning | None:
+        """Add reasoning that is sent to that of the message. Return this; None if the message has no reasoning yet."""
+        kept = before or _KeptReasoning()
         if fate == "own":
-            return kept if self._write_own(fields, fields[5] or {}, kept) else thoughts
+            return kept if self._write_own(fields, fields[5] or {}, kept) else before
         (kept.texts if fate == "text" else kept.plain).append(fields[0])
         return kept
 
-    def _write_own(self, fields: ReasoningFields, own: Json, kept: _Thoughts) -> bool:
+    def _write_own(self, fields: ReasoningFields, own: Json, kept: _KeptReasoning) -> bool:
         """Add what the upstream takes of its own reasoning. Returns False if that is nothing."""
         signed, text = own.get(EXTRA_KEY), own.get("reasoning_content")
         if signed:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from dragoman.canonical.request import (
+    AssistantFields,
     CallFields,
     Image,
     Json,
@@ -19,7 +20,6 @@ from dragoman.canonical.request import (
     ReasoningFields,
     ResultFields,
     Role,
-    Spoken,
     Text,
     ToolResult,
     Turn,
@@ -72,8 +72,8 @@ def read_compact_turns(
             elif type(content) is not str:
                 return number, message
             elif role == "assistant":
-                spoken: Spoken = ([], content, ("messages", number, "content"), False, [])
-                turn = compact_turn("assistant", spoken, ("messages", number), "", True)
+                fields: AssistantFields = ([], content, ("messages", number, "content"), False, [])
+                turn = compact_turn("assistant", fields, ("messages", number), "", True)
             else:
                 canonical_role, original = _STRING_ROLES[role]
                 turn = compact_turn(canonical_role, content, ("messages", number), original, True)
@@ -100,8 +100,7 @@ def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> T
                 return None
             for value in given.values():
                 if type(value) is not str and type(value) in MAY_BE_ROUNDED:
-                    if losses is not None and has_float(given):
-                        losses.may_be_rounded = True
+                    _note_rounding(given, losses)
                     break
             calls.append((call_id, name, dumps(given).decode(), at))
         elif calls or text:
@@ -122,6 +121,12 @@ def _assistant_turn(content: list[Any], number: int, losses: Losses | None) -> T
         else:
             return None
     return compact_turn("assistant", (reasoning, text, text_at, False, calls), ("messages", number), "", False)
+
+
+def _note_rounding(given: Any, losses: Losses | None) -> None:
+    """Note that the arguments of a call may have a number that was rounded."""
+    if losses is not None and has_float(given):
+        losses.may_be_rounded = True
 
 
 def _result_turn(content: list[Any], number: int) -> Turn | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dragoman.canonical.request import (
+    AssistantFields,
     Compact,
     Json,
     Part,
     Reasoning,
     Role,
-    Spoken,
     ToolCall,
     ToolResult,
     Turn,
@@ -138,17 +138,17 @@ class TurnBuilder:
             return number
         return len(items)
 
-    def _begin_with_reasoning(self, item: Json, at: Path) -> Spoken | None:
+    def _begin_with_reasoning(self, item: Json, at: Path) -> AssistantFields | None:
         """Add reasoning that begins a compact turn. Returns that, or None if it joins a turn that is not compact."""
         fields = read_reasoning_item(item, at, self._losses)
         if self._role() == "assistant":
             self.turns[-1].parts.append(Reasoning(*fields))
             return None
-        spoken: Spoken = [fields], None, (), False, []
-        self.turns.append(compact_turn("assistant", spoken, at, "", False))
-        return spoken
+        last: AssistantFields = [fields], None, (), False, []
+        self.turns.append(compact_turn("assistant", last, at, "", False))
+        return last
 
-    def _message(self, item: Json, size: int, at: Path, spoken: Compact | None) -> bool:
+    def _message(self, item: Json, size: int, at: Path, last: Compact | None) -> bool:
         role, content, turns = item["role"], item["content"], self.turns
         if size > 2 and ("id" in item) + ("status" in item) != size - 3:
             return False
@@ -161,12 +161,12 @@ class TurnBuilder:
         if not text:
             return False
         text_at = (*at, "content") if text is content else (*at, "content", 0)
-        if type(spoken) is tuple:
-            reasoning, before, _, _, calls = spoken
+        if type(last) is tuple:
+            reasoning, before, _, _, calls = last
             if before or calls:
                 return False
             turns[-1].compact = reasoning, text, text_at, True, calls
-        elif spoken is None and self._role() == "assistant":
+        elif last is None and self._role() == "assistant":
             return False
         else:
             turns.append(compact_turn("assistant", ([], text, text_at, False, []), at, "", text is content))

@@ -289,6 +289,4 @@ def _references(request: Request) -> Iterable[ToolReference]:
     for turn in request.turns:
         for part in turn.parts:
             if type(part) is ToolResult and part.search and isinstance(part.content, list):
-                for reference in part.content:
-                    if type(reference) is ToolReference:
-                        yield reference
+                yield from (reference for reference in part.content if type(reference) is ToolReference)
