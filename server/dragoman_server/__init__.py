@@ -7,19 +7,20 @@ It imports only the public names of `dragoman`. Start with `app.py`, then `proxy
 """
 
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman import Dialect
-from dragoman_server import config
-from dragoman_server.app import make_app, setup
-from dragoman_server.config.environment import config_from_environment
-from dragoman_server.config.load import load_config, parse_config
-from dragoman_server.config.provider import Provider, Secret
-from dragoman_server.config.schema import Config, Route, Server
-from dragoman_server.config.toml_reader import ConfigError
-from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
-from dragoman_server.proxy.gateway import Gateway
-from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, Target
+if TYPE_CHECKING:
+    from dragoman import Dialect
+    from dragoman_server.app import make_app, setup
+    from dragoman_server.config.environment import config_from_environment
+    from dragoman_server.config.load import load_config, parse_config
+    from dragoman_server.config.provider import Provider, Secret
+    from dragoman_server.config.schema import Config, Route, Server
+    from dragoman_server.config.toml_reader import ConfigError
+    from dragoman_server.observability.exchange_record import ExchangeRecord, Principal
+    from dragoman_server.proxy.gateway import Gateway
+    from dragoman_server.proxy.hooks import Authorize, Choose, Hooks, OnEnd, Target
 
 __all__ = (
     "Authorize",
@@ -44,12 +45,35 @@ __all__ = (
     "setup",
 )
 
+_PLACES = {
+    "dragoman": ("Dialect",),
+    "dragoman_server.app": ("make_app", "setup"),
+    "dragoman_server.config.environment": ("config_from_environment",),
+    "dragoman_server.config.load": ("load_config", "parse_config"),
+    "dragoman_server.config.provider": ("Provider", "Secret"),
+    "dragoman_server.config.schema": ("Config", "Route", "Server"),
+    "dragoman_server.config.toml_reader": ("ConfigError",),
+    "dragoman_server.observability.exchange_record": ("ExchangeRecord", "Principal"),
+    "dragoman_server.proxy.gateway": ("Gateway",),
+    "dragoman_server.proxy.hooks": ("Authorize", "Choose", "Hooks", "OnEnd", "Target"),
+}
+"""The names by the modules that define them. The command line imports none of them for `--help`."""
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import a name that was here in earlier versions, with a warning: those of `dragoman_server.config`."""
+        """Import a public name at its first use.
+
+        A name that was here in earlier versions is imported with a warning: those of `dragoman_server.config`.
+        """
+        for place, names in _PLACES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(place), name)
+                return value
+        config = import_module("dragoman_server.config")
+        if name == "config":
+            return config
         if name not in config.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        place = config.__name__
-        warnings.warn(f"{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{name} has moved: from {config.__name__} import {name}", DeprecationWarning, stacklevel=2)
         return getattr(config, name)
