@@ -270,6 +270,9 @@ def _rest(translation: Translation) -> Json:
 
 def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:
     counts: Json = asdict(usage)
+    del counts["other_models"]
+    if others := usage.other_models:
+        counts["other_models"] = [{"model": model[:TEXT_MAX], **_counts(part, ())} for model, part in others]
     if estimated:
         counts["estimated"] = estimated
     return counts

@@ -88,10 +88,11 @@ def test_T31_counts_that_come_twice_overwrite_and_never_add() -> None:
 
 
 def test_T31_a_cache_larger_than_the_prompt_never_makes_a_negative_count() -> None:
-    """Some servers count the cache apart from the prompt."""
+    """Some servers count the cache apart from the prompt: it is added."""
     odd = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
     usage = {**odd, "prompt_tokens_details": {"cached_tokens": 900}}
-    assert whole(MESSAGES, CHAT, chat_reply(content="Hi", usage=usage))["usage"]["input_tokens"] == 0
+    written = whole(MESSAGES, CHAT, chat_reply(content="Hi", usage=usage))["usage"]
+    assert (written["input_tokens"], written["cache_read_input_tokens"]) == (10, 900)
 
 
 def test_T31_a_negative_count_counts_as_unknown() -> None:

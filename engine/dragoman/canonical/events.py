@@ -48,7 +48,8 @@ class Usage:
     """Token counts. None means that the upstream sent no count, which differs from 0 (mapping §9.4).
 
     `input_total` includes cache reads and writes; `output_total` includes reasoning. `cache_write_1h` is the part of
-    `cache_write` that is kept for an hour, which only Messages upstreams count.
+    `cache_write` that is kept for an hour, which only Messages upstreams count. `other_models` are the parts of these
+    counts that other models than the requested one used, with their names: an advisor, or a fallback.
     """
 
     input_total: int | None = None
@@ -57,6 +58,7 @@ class Usage:
     output_total: int | None = None
     reasoning: int | None = None
     cache_write_1h: int | None = None
+    other_models: tuple[tuple[str, Usage], ...] = field(default=(), repr=False, kw_only=True)
 
     def merged_onto(self, earlier: Usage | None) -> Usage:
         """Returns these counts, and the earlier ones for fields without a count here."""
@@ -69,6 +71,7 @@ class Usage:
             earlier.output_total if self.output_total is None else self.output_total,
             earlier.reasoning if self.reasoning is None else self.reasoning,
             earlier.cache_write_1h if self.cache_write_1h is None else self.cache_write_1h,
+            other_models=self.other_models or earlier.other_models,
         )
 
 

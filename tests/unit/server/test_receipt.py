@@ -173,3 +173,15 @@ def test_a_bridged_tool_is_reported_by_the_name_that_was_sent() -> None:
     written = json.loads(receipt.translation.body)["tools"][0]["function"]["name"]
     assert sent == written
     assert receipt.translation.renamed_tools[sent] == f"{'n' * 20}.{'x' * 60}"
+
+
+def test_a_receipt_names_other_models_with_their_counts() -> None:
+    receipt = made(asked())
+    assert receipt.translation is not None
+    usage = Usage(50, output_total=9, other_models=(("m" * 300, Usage(40, output_total=3)),))
+    receipt.translation.context.usage = usage
+    end(receipt, "completed", 200)
+    shown = body_of(receipt)["usage"]
+    (other,) = shown.pop("other_models")
+    assert (shown["input_total"], shown["output_total"]) == (50, 9)
+    assert (len(other["model"]), other["input_total"], other["output_total"]) == (TEXT_MAX, 40, 3)

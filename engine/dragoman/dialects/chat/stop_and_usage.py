@@ -8,6 +8,7 @@ from typing import Any, Final
 from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
+from dragoman.dialects.openai.token_counts import inclusive_usage
 from dragoman.dialects.shared.json_fields import count_of
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
@@ -133,7 +134,8 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Return the token counts, or None without any. `prompt_tokens` includes cached tokens."""
+    """Returns the token counts, or None without any. Where a server counts cached tokens or reasoning apart from
+    `prompt_tokens` and `completion_tokens`, they are added (`token_counts`)."""
     if type(obj) is not dict:
         return None
     given, made = count_of(obj.get("prompt_tokens")), count_of(obj.get("completion_tokens"))
@@ -146,7 +148,11 @@ def read_usage(obj: Any) -> Usage | None:
         read = _cache_read(obj)
     if type(details := obj.get("completion_tokens_details")) is dict:
         reasoning = count_of(details.get("reasoning_tokens"))
-    return Usage(given, read, written, made, reasoning)
+    if given is not None and made is not None:
+        total = obj.get("total_tokens")
+        if (total is None or total == given + made) and (reasoning or 0) <= made and (read or 0) <= given:
+            return Usage(given, read, written, made, reasoning)
+    return inclusive_usage(given, read, written, made, reasoning, count_of(obj.get("total_tokens")))
 
 
 def _cache_read(obj: Json) -> int | None:

@@ -108,6 +108,7 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
     if tier := usage.get("service_tier"):
         note_tier(context, tier)
     if not _USAGE.issuperset(usage):
+        _note_speed(usage, context)
         note_billing(context, usage)
         record_stated(usage, STATED - {"server_tool_use"}, at, losses)
         if type(searches := usage.get("server_tool_use")) is dict:
@@ -117,6 +118,12 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
         details = usage.get(key)
         if type(details) is dict and not known.issuperset(details):
             record_unknown(details, known, (*at, key), losses)
+
+
+def _note_speed(usage: Json, holder: ReportHolder) -> None:
+    """Note the fast mode, which is charged as a tier of its own (`BetaUsage.speed`)."""
+    if usage.get("speed") == "fast":
+        note_tier(holder, "fast")
 
 
 def note_service(message: Json, holder: ReportHolder) -> Usage | None:
@@ -132,6 +139,7 @@ def note_message(message: Json, holder: ReportHolder) -> None:
         if tier := usage.get("service_tier"):
             note_tier(holder, tier)
         if not _USAGE.issuperset(usage):
+            _note_speed(usage, holder)
             note_billing(holder, usage)
 
 

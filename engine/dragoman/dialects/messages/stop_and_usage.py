@@ -5,6 +5,7 @@ Shared by the codecs of requests, replies and streams, so that a stream and a wh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
@@ -112,20 +113,74 @@ def write_stop_details(info: RefusalInfo | None, wording: str = "") -> Json:
     return {"type": "refusal", "category": known.category, "explanation": known.explanation or wording or None}
 
 
+_ITERATIONS_MAX: Final = 1000
+"""Most iterations that are read of one reply."""
+
+
 def read_usage(obj: Any) -> Usage | None:
     """Return the canonical usage, None if `obj` is not an object.
 
-    `input_total` includes cache reads and writes, which Messages counts separately (mapping §9.4).
+    `input_total` includes cache reads and writes, which Messages counts separately (mapping §9.4), and what
+    `iterations` count in addition.
     """
     if type(obj) is not dict:
         return None
+    usage = _read_counts(obj)
+    iterations = obj.get("iterations")
+    return _add_iterations(usage, iterations) if iterations else usage
+
+
+def _read_counts(obj: Json) -> Usage:
+    """Return the counts at the top of a usage, or of one of its iterations."""
     fresh, output = count_of(obj.get("input_tokens")), count_of(obj.get("output_tokens"))
     read, written = count_of(obj.get("cache_read_input_tokens")), count_of(obj.get("cache_creation_input_tokens"))
     total = None if fresh is None else fresh + (read or 0) + (written or 0)
     details = obj.get("output_tokens_details")
     thinking = count_of(details.get("thinking_tokens")) if type(details) is dict else None
+    if thinking and output is not None and thinking > output:  # then the output does not include it
+        output = count_of(output + thinking)
     hour = read_count(obj.get("cache_creation"), "ephemeral_1h_input_tokens") if written else None
     return Usage(total, read, written, output, thinking, hour)
+
+
+def _add_iterations(usage: Usage, iterations: Any) -> Usage:
+    """Return the usage with the iterations that its counts leave out: compactions, and what an advisor used.
+
+    Other iterations are in the counts already, or were declined, which is not charged. The counts of a reply that a
+    fallback model made are that model's (`BetaUsage.iterations` of Anthropic's SDK).
+    """
+    served: tuple[tuple[str, Usage], ...] = ()
+    advised: list[tuple[str, Usage]] = []
+    main = usage
+    for entry in iterations[:_ITERATIONS_MAX] if type(iterations) is list else ():
+        if type(entry) is not dict:
+            continue
+        kind, model = entry.get("type"), entry.get("model")
+        if kind == "fallback_message" and type(model) is str:
+            served = ((model, replace(main)),)
+        elif kind == "compaction" or kind == "advisor_message":
+            counts = _read_counts(entry)
+            usage = _sum(usage, counts)
+            if kind == "advisor_message" and type(model) is str:
+                advised.append((model, counts))
+    usage.other_models = (*served, *advised)
+    return usage
+
+
+def _sum(first: Usage, second: Usage) -> Usage:
+    """Return the sum of two usages. A count that is unknown in the first one stays unknown if it is a total."""
+    return Usage(
+        _added(first.input_total, second.input_total) if first.input_total is not None else None,
+        _added(first.cache_read, second.cache_read),
+        _added(first.cache_write, second.cache_write),
+        _added(first.output_total, second.output_total) if first.output_total is not None else None,
+        _added(first.reasoning, second.reasoning),
+        _added(first.cache_write_1h, second.cache_write_1h),
+    )
+
+
+def _added(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else count_of(first + second)
 
 
 def write_usage(usage: Usage, searches: int | None = None) -> Json:

@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any
 
 from dragoman.canonical.events import Usage
+from dragoman.dialects.openai.token_counts import inclusive_usage
 from dragoman.dialects.shared.json_fields import read_count
 
 AUDIO_TOKENS = 10
@@ -58,7 +59,11 @@ def _counts(counts: Any) -> Usage | None:
     for name in _INPUT:
         if type(details := counts.get(f"{name}_details")) is dict:
             cached = read_count(details, "cached_tokens")
-    return Usage(input_total=given, cache_read=cached, output_total=made)
+    reasoning = None
+    for name in _OUTPUT:
+        if type(details := counts.get(f"{name}_details")) is dict:
+            reasoning = read_count(details, "reasoning_tokens")
+    return inclusive_usage(given, cached, None, made, reasoning, read_count(counts, "total_tokens"))
 
 
 def _first(counts: dict[str, Any], names: tuple[str, ...]) -> int | None:

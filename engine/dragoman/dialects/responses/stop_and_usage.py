@@ -7,6 +7,7 @@ from typing import Any, Final
 from dragoman.canonical.events import CUTS, RefusalInfo, Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
+from dragoman.dialects.openai.token_counts import inclusive_usage
 from dragoman.dialects.shared.json_fields import read_count
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
@@ -69,7 +70,8 @@ def resolve_stop_reason(
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Return the canonical counts, or None without any. `input_tokens` already includes cached tokens."""
+    """Returns the canonical counts, or None without any. Where a server counts cached tokens or reasoning apart from
+    `input_tokens` and `output_tokens`, they are added (`token_counts`)."""
     if type(obj) is not dict:
         return None
     input_total, output_total = read_count(obj, "input_tokens"), read_count(obj, "output_tokens")
@@ -78,7 +80,15 @@ def read_usage(obj: Any) -> Usage | None:
     details = obj.get("input_tokens_details")
     read, written = read_count(details, "cached_tokens"), read_count(details, "cache_write_tokens")
     reasoning = read_count(obj.get("output_tokens_details"), "reasoning_tokens")
-    return Usage(input_total, read, written, output_total, reasoning)
+    if input_total is not None and output_total is not None:
+        total = obj.get("total_tokens")
+        if (
+            (total is None or total == input_total + output_total)
+            and (reasoning or 0) <= output_total
+            and (read or 0) <= input_total
+        ):
+            return Usage(input_total, read, written, output_total, reasoning)
+    return inclusive_usage(input_total, read, written, output_total, reasoning, read_count(obj, "total_tokens"))
 
 
 # --- writing: status, refusal, usage, annotations ---------------------------------------------------------------------

@@ -77,16 +77,18 @@ class PriceTable:
         return self._price_at(model, provider) is not None
 
     def cost(self, usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
-        """Return the cost of these tokens at a provider's model, or None if the model has no price."""
+        """Return the cost of these tokens at a provider's model, or None if the model has no price.
+
+        Tokens that other models used have the price of those models, if it is known, else that of `model`.
+        """
         price = self._price_at(model, provider)
         if price is None:
             return None
-        read, written = usage.cache_read or 0, usage.cache_write or 0
-        fresh = (usage.input_total or 0) - read - written
-        cost = price[0] * (fresh if fresh > 0 else 0) + price[1] * (usage.output_total or 0)
-        if read or written:
-            hour = min(written, usage.cache_write_1h or 0)
-            cost += price[2] * read + price[3] * (written - hour) + price[4] * hour
+        cost = _cost(price, usage)
+        for other, part in usage.other_models:
+            own = self._price_at(other, provider)
+            if own is not None:
+                cost += _cost(own, part) - _cost(price, part)
         return cost
 
     def _price_at(self, model: str, provider: str | None) -> tuple[Decimal, ...] | None:
@@ -103,6 +105,17 @@ class PriceTable:
         if len(self._known) < _CACHED_MODELS:
             self._known[model, provider] = price
         return price
+
+
+def _cost(price: tuple[Decimal, ...], usage: Usage) -> Decimal:
+    """Return the cost of these tokens by a price of `_decimals`."""
+    read, written = usage.cache_read or 0, usage.cache_write or 0
+    fresh = (usage.input_total or 0) - read - written
+    cost = price[0] * (fresh if fresh > 0 else 0) + price[1] * (usage.output_total or 0)
+    if read or written:
+        hour = min(written, usage.cache_write_1h or 0)
+        cost += price[2] * read + price[3] * (written - hour) + price[4] * hour
+    return cost
 
 
 def _is_pattern(text: str) -> bool:

@@ -124,3 +124,48 @@ def test_cache_writes_for_an_hour_are_counted_apart(creation: Any, expected: int
     usage = stop_and_usage.read_usage(counts)
     assert usage == Usage(8, None, 7, 2, None, expected)
     assert Usage(output_total=5).merged_onto(usage) == Usage(8, None, 7, 5, None, expected)
+
+
+def entry(kind: str, given: int, made: int, **more: Any) -> dict[str, Any]:
+    counts = {"input_tokens": given, "output_tokens": made, "cache_creation_input_tokens": 0}
+    return {"type": kind, **counts, "cache_read_input_tokens": 0, **more}
+
+
+def test_a_compaction_is_added_with_its_cache() -> None:
+    """`BetaUsage.iterations`: its tokens are not in the counts at the top."""
+    compaction = entry("compaction", 1000, 30, cache_read_input_tokens=500, cache_creation_input_tokens=40)
+    compaction["cache_creation"] = {"ephemeral_1h_input_tokens": 40, "ephemeral_5m_input_tokens": 0}
+    top = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3}
+    usage = stop_and_usage.read_usage({**top, "iterations": [compaction, entry("message", 10, 5)]})
+    assert usage == Usage(10 + 3 + 1540, 503, 40, 35, None, 40)
+
+
+def test_an_advisor_is_added_and_named() -> None:
+    advisor = entry("advisor_message", 800, 60, model="opus")
+    top = {"input_tokens": 10, "output_tokens": 5}
+    usage = stop_and_usage.read_usage({**top, "iterations": [entry("message", 10, 5), advisor]})
+    assert usage == Usage(810, 0, 0, 65, other_models=(("opus", Usage(800, 0, 0, 60)),))
+
+
+def test_a_fallback_is_counted_once_and_named() -> None:
+    """The declined attempt is a `message` entry that the counts at the top leave out."""
+    top = {"input_tokens": 20, "output_tokens": 7}
+    served = entry("fallback_message", 20, 7, model="sonnet")
+    usage = stop_and_usage.read_usage({**top, "iterations": [entry("message", 20, 1, model="opus"), served]})
+    assert usage == Usage(20, output_total=7, other_models=(("sonnet", Usage(20, output_total=7)),))
+
+
+@pytest.mark.parametrize("odd", [3, "x", {}, [None, 4, {"type": []}, {"type": "compaction"}, {"type": "novel"}]])
+def test_odd_iterations_change_nothing(odd: Any) -> None:
+    top = {"input_tokens": 20, "output_tokens": 7}
+    assert stop_and_usage.read_usage({**top, "iterations": odd}) == Usage(20, output_total=7)
+
+
+def test_unknown_totals_stay_unknown_beside_iterations() -> None:
+    counts = {"input_tokens": 20, "iterations": [entry("compaction", 5, 3)]}
+    assert stop_and_usage.read_usage(counts) == Usage(25, 0, 0)
+
+
+def test_thinking_above_the_output_is_added_to_it() -> None:
+    counts = {"input_tokens": 1, "output_tokens": 4, "output_tokens_details": {"thinking_tokens": 9}}
+    assert stop_and_usage.read_usage(counts) == Usage(1, None, None, 13, 9)

@@ -84,3 +84,13 @@ def test_a_minute_of_audio_is_600_tokens() -> None:
     assert PriceTable({"m": Price(minute=0.006)}).cost(usage, "m") == Decimal("0.006")
     assert [*Price(minute=0.006).problems("prices.m")] == []
     assert [path for path, _ in Price(input=1.0, minute=0.006).problems("prices.m")] == ["prices.m.minute"]
+
+
+def test_other_models_have_their_own_price() -> None:
+    table = PriceTable({"main": Price(input=1.0, output=2.0), "opus": Price(input=10.0, output=20.0)})
+    advisor = Usage(1000, output_total=100)
+    usage = Usage(1500, output_total=300, other_models=(("opus", advisor),))
+    assert table.cost(usage, "main") == Decimal("0.012") + Decimal("0.0009")
+    unknown = Usage(1500, output_total=300, other_models=(("novel", advisor),))
+    assert table.cost(unknown, "main") == Decimal("0.0021")
+    assert table.cost(usage, "novel") is None
