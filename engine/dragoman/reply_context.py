@@ -159,7 +159,8 @@ class ReplyContext:
     moderation: Json | None = None
     """That moderation, in Chat's form, once it has arrived."""
     output_text: int = 0
-    """The characters of a translated stream so far: texts, reasoning and arguments (see `tokens.stream_usage`)."""
+    """The characters of a stream so far, or of a whole reply without counts: texts, reasoning and arguments
+    (see `tokens.stream_usage`)."""
     same_dialect: bool = False
     """True if client and upstream have one dialect, so that blocks are passed on with keys that are not known here."""
     response_id: str | None = None

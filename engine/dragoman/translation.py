@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.canonical.events import Error, Event, Usage, expand_runs
+from dragoman.canonical.events import TEXTS, Error, Event, Usage, expand_runs
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, reply_of
 from dragoman.canonical.request import Json
@@ -40,6 +40,7 @@ from dragoman.stages.stop_sequences import StopCutter, cut_reply
 from dragoman.stages.stream_machine import StreamMachine
 from dragoman.stages.tool_restorer import ToolRestorer, restore_reply
 from dragoman.stages.violation import Violation
+from dragoman.tokens.reply_text import reply_length
 from dragoman.tokens.stream_usage import usage_so_far
 from dragoman.wire.body_opening import document_in
 from dragoman.wire.json_codec import dumps, loads, loads_exact
@@ -298,6 +299,7 @@ class Translation:
             payload = self._reply_object(body, headers, loads)
             upstream = self.direction.upstream
             context.usage = upstream.note_service(payload, context)
+            self._measure(payload)
             self._note_id(payload.get("id"))
             if payload.get("error"):
                 self._check_key(body, headers)
@@ -352,6 +354,7 @@ class Translation:
         events = list(reader.feed(frames))
         if not reader.done:
             events += reader.finish()
+        context.output_text = sum(len(event.text) for event in events if isinstance(event, TEXTS))
         last = next((frame.data for frame in reversed(frames) if frame.data and frame.data != b"[DONE]"), b"")
         return reply_of(events, upstream.dialect, upstream.join_block), last
 
@@ -377,6 +380,7 @@ class Translation:
             raise
         if self.passthrough:
             self._note_id(reply.id)
+        self.context.output_text = 0  # the writer counts
         return self._written(events_of(reply), validates=self.context.validates())
 
     def _note_id(self, response_id: object) -> None:
@@ -393,6 +397,8 @@ class Translation:
             if payload.get("error"):
                 raise self._reported(document, headers)
             reply = upstream.read_reply(payload, context)
+            context.usage = reply.usage
+            self._measure(payload)
         if context.tools:
             restore_reply(reply, context.tools, context.losses)
         if context.nullable is not None:
@@ -404,6 +410,12 @@ class Translation:
         if context.stored is not None and context.stored.summarised is not None:
             context.stored.summarise(reply)
         return reply
+
+    def _measure(self, payload: Json) -> None:
+        """Note the length of a reply whose output was not counted, for an estimate."""
+        usage = self.context.usage
+        if usage is None or usage.output_total is None:
+            self.context.output_text = reply_length(payload)
 
     def _reply_object(self, body: bytes, headers: Mapping[str, str] | None, parse: Callable[[bytes], Any]) -> Json:
         """Return the JSON object of a complete reply.

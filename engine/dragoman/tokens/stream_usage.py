@@ -1,6 +1,6 @@
-"""Estimates the usage of a stream without counts: its client left, it was cut, or its server never counts.
+"""Estimates the usage of a reply without counts: its client left, it was cut, or its server never counts.
 
-Without an estimate, a client that leaves just before the counts would not be charged.
+Without an estimate, a client that leaves just before the counts would not be charged, and a budget would never end.
 """
 
 from __future__ import annotations

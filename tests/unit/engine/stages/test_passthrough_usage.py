@@ -70,6 +70,9 @@ CASES = {
     "chat: one chunk with its end": ("chat", chat({"role": "assistant", "content": LONG}, "stop"), 500),
     "chat: at the finish": ("chat", FIRST + chat({"content": LONG}) * 3 + chat({}, "stop"), 1500),
     "chat: reasoning": ("chat", FIRST + chat({"reasoning_content": LONG, "reasoning": LONG}), 500),
+    "chat: reasoning details": ("chat", FIRST + chat({"reasoning_details": [{"type": "reasoning.text", "text": LONG}]}),
+                                500),
+    "chat: a list of parts": ("chat", FIRST + chat({"content": [{"type": "text", "text": LONG}]}), 500),
     "chat: a whole call": ("chat", FIRST + chat({"tool_calls": [CALL]}), 500),
     "chat: a first count": ("chat", chat({"role": "assistant"}, usage={"prompt_tokens": 7, "completion_tokens": 0})
                             + chat({"content": LONG}) * 2, 1000),

@@ -15,6 +15,7 @@ from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.shared.json_fields import is_empty
 from dragoman.errors import Failure
 from dragoman.stages.observer import Observer
+from dragoman.tokens.reply_text import text_length
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
 
@@ -131,7 +132,10 @@ def _length(delta: Any) -> int:
     """Return the number of characters of a delta's texts and arguments. Some servers send reasoning under two names."""
     if not delta or type(delta) is not dict:
         return 0
-    texts = [delta.get("content"), delta.get("refusal"), delta.get("reasoning_content") or delta.get("reasoning")]
+    content, reasoning = delta.get("content"), delta.get("reasoning_content") or delta.get("reasoning")
+    if type(content) is list or (not reasoning and "reasoning_details" in delta):
+        return text_length(delta)
+    texts = [content, delta.get("refusal"), reasoning]
     calls = delta.get("tool_calls")
     for call in calls if type(calls) is list else ():
         function = call.get("function") if type(call) is dict else None
