@@ -19,6 +19,7 @@ from dragoman.stages.grammar.values import (
     an_object,
     count,
     members,
+    parse_arguments,
     parse_object,
     require,
     string,
@@ -241,7 +242,7 @@ class ChatGrammar(Grammar):
             require(self._calls, "finish_reason tool_calls without a call")
             for call in self._calls:
                 if not call.custom:
-                    parse_object("".join(call.pieces))
+                    parse_arguments("".join(call.pieces))
         elif reason == "stop":
             # After a call, an upstream may refuse, or its text may reach a stop sequence.
             allowed = self._refused or self._stops or not self._calls

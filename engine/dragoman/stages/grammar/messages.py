@@ -19,6 +19,7 @@ from dragoman.stages.grammar.values import (
     count,
     key_set,
     members,
+    parse_arguments,
     parse_object,
     require,
     string,
@@ -218,7 +219,7 @@ class MessagesGrammar(Grammar):
         require(reason not in ("end_turn", "stop_sequence") or not calls, "calls, but not stop_reason tool_use")
         if reason not in _CUT_SHORT:
             for pieces in calls:
-                parse_object("".join(pieces) or "{}")
+                parse_arguments("".join(pieces) or "{}")
         self._reason = reason
 
     def _end(self, payload: Json) -> None:

@@ -12,7 +12,7 @@ from dragoman.stages.grammar.values import (
     count,
     key_set,
     members,
-    parse_object,
+    parse_arguments,
     require,
     string,
 )
@@ -193,7 +193,7 @@ def _check_call(item: Json, kind: str, status: str) -> None:
     string(item["name"], "the name of a call", empty=False)
     arguments = string(item[CALLS[kind]], "the arguments of a call")
     if kind == "function_call" and status == "completed":
-        parse_object(arguments)
+        parse_arguments(arguments)
 
 
 def _check_action(kind: str, raw: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 Json = dict[str, Any]
@@ -52,8 +53,20 @@ def _object(members: list[tuple[str, Any]]) -> Json:
 
 def parse_object(text: str) -> Json:
     """Return a JSON object: without NaN and Infinity, and no key twice. Raises GrammarError and Unchecked."""
+    return _parse(text, _object)
+
+
+def parse_arguments(text: str) -> Json:
+    """Return the arguments of a call, as `parse_object` does. A key may be repeated, as the model has written them.
+
+    Raises GrammarError and Unchecked.
+    """
+    return _parse(text, dict)
+
+
+def _parse(text: str, make: Callable[[list[tuple[str, Any]]], Json]) -> Json:
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_int=_integer)
+        value = json.loads(text, object_pairs_hook=make, parse_constant=_no_constant, parse_int=_integer)
     except ValueError:
         raise GrammarError("a frame or arguments that are not JSON") from None
     except RecursionError:

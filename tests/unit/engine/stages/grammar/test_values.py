@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.stages.grammar.values import GrammarError, TextDigest, Unchecked, digest, members, parse_object
+from dragoman.stages.grammar.values import (
+    GrammarError,
+    TextDigest,
+    Unchecked,
+    digest,
+    members,
+    parse_arguments,
+    parse_object,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +36,15 @@ def test_an_object_is_json_without_a_key_twice(text: str, rule: str) -> None:
 def test_what_is_too_long_or_too_deep_is_not_checked(text: str) -> None:
     with pytest.raises(Unchecked):
         parse_object(text)
+
+
+def test_a_model_may_write_a_key_twice() -> None:
+    text = '{"a":1,"a":{"b":2,"b":3}}'
+    with pytest.raises(GrammarError, match="twice"):
+        parse_object(text)
+    assert parse_arguments(text) == {"a": {"b": 3}}
+    with pytest.raises(GrammarError, match="not a JSON object"):
+        parse_arguments("[]")
 
 
 def test_members_are_required_optional_or_unknown() -> None:
