@@ -111,7 +111,7 @@ def test_what_cannot_translate_rides_in_the_upstreams_own_direction() -> None:
 async def test_a_gateway_serves_and_leaves_nothing(name: str, direction: tuple[str, str], upstream: str) -> None:
     started = await GATEWAYS[name].start(upstream, direction, None)
     script = Script(3, 0, 30)
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as session:
         body = request(direction[0], started.model(script.model))
         url = started.url + PATHS[direction[0]]
         async with session.post(url, data=body, headers={"content-type": "application/json"}) as answer:

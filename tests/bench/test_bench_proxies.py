@@ -38,7 +38,7 @@ async def talk(module: Any, upstream: int, client: str, dialect: str, *scripts: 
     bodies = []
     try:
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=1), timeout=aiohttp.ClientTimeout(total=10)
+            connector=aiohttp.TCPConnector(limit=1), timeout=aiohttp.ClientTimeout(total=30)
         ) as session:
             for script in scripts:
                 body = request(client, script.model, stream=not script.whole)

@@ -16,7 +16,7 @@ from dragoman_bench.pacer import Pacer
 from dragoman_bench.upstream import Simulator, serve
 from dragoman_bench.wire import DIALECTS, MARK, PATHS, TERMINAL, Script, request
 
-WITHIN = 10.0
+WITHIN = 30.0
 
 
 @dataclass(slots=True)

@@ -324,7 +324,7 @@ async def test_a_client_that_does_not_read_pauses_its_upstream() -> None:
         async with application.lifespan():
             call = streaming_call(application, Dialect.MESSAGES)
             call.room.clear()
-            await asyncio.wait_for(upstream.stopped_reading.wait(), 10)
+            await asyncio.wait_for(upstream.stopped_reading.wait(), 30)
             await turns(100)
             assert call.sent == []
             call.room.set()
@@ -342,7 +342,7 @@ async def test_a_client_that_does_not_read_for_long_is_dropped() -> None:
             call.room.clear()
             await call.done()
             assert call.sent == []
-            await asyncio.wait_for(upstream.hung_up.wait(), 10)
+            await asyncio.wait_for(upstream.hung_up.wait(), 30)
 
 
 async def test_a_long_stream_is_detached_from_aiohttp() -> None:
@@ -360,7 +360,7 @@ async def test_a_long_stream_is_detached_from_aiohttp() -> None:
             assert len(connections.hijacked) == 1
             call.put("http.disconnect")
             await call.done()
-            await asyncio.wait_for(upstream.hung_up.wait(), 10)
+            await asyncio.wait_for(upstream.hung_up.wait(), 30)
 
 
 async def test_a_stream_that_the_upstream_breaks_ends_in_an_error() -> None:

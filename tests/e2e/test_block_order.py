@@ -75,7 +75,7 @@ async def test_the_first_call_is_closed_before_the_upstream_ends_its_reply() -> 
         script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in [*FIRST, *then]), *tail]
         async with ScriptedServer(script) as server, gate(config_for(server.url, CHAT)) as entrance:
             body = request(MESSAGES, stream=True)
-            async with asyncio.timeout(10), entrance.post(MESSAGES, body) as response:
+            async with asyncio.timeout(30), entrance.post(MESSAGES, body) as response:
                 got = b""
                 while b'"content_block_stop","index":0' not in got or b'"content_block_start","index":1' not in got:
                     got += await response.content.readany()
@@ -87,7 +87,7 @@ async def test_a_responses_client_may_run_the_first_call_while_the_second_is_wri
     tail: list[Step] = [Wait(released), Send(chunk(b"".join([*SECOND[1:], *END]))), Send(LAST_CHUNK)]
     script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in [SAID, *FIRST, SECOND[0]]), *tail]
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(30),
         ScriptedServer(script) as server,
         gate(config_for(server.url, CHAT)) as entrance,
         openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="key") as client,
@@ -106,7 +106,7 @@ async def test_the_client_is_kept_awake_while_blocks_are_held_back_and_nothing_s
     """The second call moves on for longer than an upstream may be silent, and the client is shown none of it."""
     moving: list[Step] = []
     for _ in range(40):
-        moving += [Pause(0.02), Send(chunk(more(1, "[")))]
+        moving += [Pause(0.04), Send(chunk(more(1, "[")))]
     whole = [more(1, "]" * 40 + "}"), FIRST[1], FIRST[2], *END]
     begun = [FIRST[0], SECOND[0], more(1, '{"a":')]
     script = [
@@ -116,7 +116,7 @@ async def test_the_client_is_kept_awake_while_blocks_are_held_back_and_nothing_s
         *(Send(chunk(frame)) for frame in whole),
         Stall(),
     ]
-    timeouts = Timeouts(heartbeat=0.05, idle=0.4, tool_stall=0.4)
+    timeouts = Timeouts(heartbeat=0.05, idle=1.0, tool_stall=1.0)
     async with ScriptedServer(script) as server, gate(config_for(server.url, CHAT, timeouts=timeouts)) as entrance:
         data = await entrance.stream(MESSAGES)
     result = messages.check(data)

@@ -50,7 +50,7 @@ async def test_two_streams_and_an_error_on_one_client_connection(client: Dialect
     frames = text_stream(upstream, counted=client is not upstream)
     async with ScriptedServer(stream(frames)) as server, gate(config_for(server.url, upstream)) as entrance:
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             for _ in range(2):
                 writer.write(_asked(client))
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -99,7 +99,7 @@ async def test_a_client_of_http_1_0_gets_the_stream_without_chunks_and_the_conne
 async def test_a_connection_ends_behind_a_body_that_cannot_be_read(cut: int) -> None:
     """Nobody finds the next request on it: a client that sent one would wait for ever."""
     head = f"POST {PATHS[Dialect.CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\n"
-    async with gate(config_for("http://127.0.0.1:9", Dialect.CHAT)) as entrance, asyncio.timeout(5):
+    async with gate(config_for("http://127.0.0.1:9", Dialect.CHAT)) as entrance, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
         rest = head.encode() + b"abcde"
         if cut < 5:
@@ -130,7 +130,7 @@ async def test_each_read_of_the_upstream_is_one_chunk_of_the_client(client: Dial
     ]
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             writer.write(_asked(client))
             await reader.readuntil(b"\r\n\r\n")
             first = await reader.readuntil(b"\n\n\r\n")

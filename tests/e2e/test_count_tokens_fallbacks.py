@@ -56,7 +56,7 @@ class Client:
 
     async def ask(self, body: Any = BODY, **headers: str) -> tuple[int, Any, str | None]:
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(30),
             self._session.post(f"{self.url}/v1/messages/count_tokens", data=dump(body), headers=headers) as response,
         ):
             return response.status, await response.json(), response.headers.get(ESTIMATE)

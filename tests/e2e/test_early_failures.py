@@ -100,7 +100,7 @@ async def test_a_reply_that_never_begins_is_504(
         config = config_for(server.url, upstream, timeouts=Timeouts(first_byte=0.1))
         async with gate(config) as entrance:
             status, told, _ = await entrance.refusal(client, stream=streamed)
-            await asyncio.wait_for(server.hung_up.wait(), 2)
+            await asyncio.wait_for(server.hung_up.wait(), 30)
     assert (status, told.type) == (504, LATE[client])
     assert "(first_byte)" in told.message
 
@@ -125,7 +125,7 @@ async def test_signs_of_life_alone_do_not_put_off_the_first_byte_timer(client: D
         gate(config_for(server.url, upstream, timeouts=timeouts)) as entrance,
     ):
         status, told, _ = await entrance.refusal(client, stream=True)
-        await asyncio.wait_for(server.hung_up.wait(), 2)
+        await asyncio.wait_for(server.hung_up.wait(), 30)
     assert (status, told.type) == (504, LATE[client])
     assert "(first_byte)" in told.message
 

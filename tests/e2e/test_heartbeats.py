@@ -148,11 +148,11 @@ async def test_other_clients_get_pings_before_the_first_event_and_after_it(upstr
         speaking(entrance.url, autoping=False) as client,
     ):
         await client.create()
-        assert (await client.socket.receive(timeout=10)).type is aiohttp.WSMsgType.PING
+        assert (await client.socket.receive(timeout=30)).type is aiohttp.WSMsgType.PING
         begin.set()
         begun = False
         while True:
-            message = await client.socket.receive(timeout=10)
+            message = await client.socket.receive(timeout=30)
             if message.type is aiohttp.WSMsgType.PING:
                 if begun:
                     break

@@ -183,7 +183,7 @@ async def test_a_client_that_disconnects_is_recorded_once(
         embedded(config_for(server.url, upstream), users, cancelling=cancelling) as (url, session),
     ):
         asked = asyncio.create_task(session.post(url + PATHS[client], data=minimal(client, stream=True)))
-        await asyncio.wait_for(server.arrived.wait(), 3)
+        await asyncio.wait_for(server.arrived.wait(), 30)
         if began:
             response = await asked
             await response.content.readany()
@@ -191,7 +191,7 @@ async def test_a_client_that_disconnects_is_recorded_once(
         else:
             asked.cancel()
         await until(lambda: bool(users.records))
-        await asyncio.wait_for(server.hung_up.wait(), 3)
+        await asyncio.wait_for(server.hung_up.wait(), 30)
     (record,) = users.records
     assert record.ended == "abandoned"
     assert record.principal is ADA
@@ -200,9 +200,10 @@ async def test_a_client_that_disconnects_is_recorded_once(
 
 async def test_an_async_on_end_outlives_its_request_and_is_awaited_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     written: list[str] = []
+    unlocked = asyncio.Event()
 
     async def on_end(record: ExchangeRecord[Any]) -> None:
-        await asyncio.sleep(0.05)
+        await unlocked.wait()
         written.append(record.ended)
         raise RuntimeError("the table is locked")
 
@@ -212,6 +213,7 @@ async def test_an_async_on_end_outlives_its_request_and_is_awaited_at_the_end(ca
             async with session.post(url + PATHS[CHAT], data=minimal(CHAT)) as response:
                 assert response.status == 200
             assert written == []
+            unlocked.set()
     assert written == ["completed"]
     assert "the hook on_end failed" in caplog.text
 
@@ -391,10 +393,10 @@ async def test_a_hook_is_cancelled_with_its_request(cancelling: bool) -> None:
         app = make_app(config_for(server.url, CHAT), authorize=authorize, on_end=records.append)
         async with served(app, handler_cancellation=cancelling) as (url, _), ClientSession() as session:
             asked = asyncio.create_task(session.post(url + PATHS[CHAT], data=minimal(CHAT)))
-            await asyncio.wait_for(began.wait(), 3)
+            await asyncio.wait_for(began.wait(), 30)
             asked.cancel()
             if cancelling:
-                await asyncio.wait_for(cancelled.wait(), 3)
+                await asyncio.wait_for(cancelled.wait(), 30)
             else:
                 released.set()
             await until(lambda: bool(records))

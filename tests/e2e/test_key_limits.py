@@ -197,8 +197,8 @@ async def test_a_stream_that_fails_or_is_left_is_counted_as_far_as_it_came(clien
         async with entrance.post(client, headers=bearer(key), stream=True) as response:
             assert response.status == 200
             await response.content.readany()
-        await until(lambda: server.hangups > 0, 10)
-        await until(lambda: not entrance.gateway.services.open_requests, 10)
+        await until(lambda: server.hangups > 0)
+        await until(lambda: not entrance.gateway.services.open_requests)
         assert (await spent(entrance, record))["daily_tokens"] > first
 
 
@@ -208,7 +208,7 @@ async def test_open_requests_are_limited() -> None:
     held = [Send(sse_head()), Wait(go), *stream(text_stream(CHAT))[1:]]
     async with ScriptedServer(held) as server, gate(keyed(server.url, CHAT, record)) as entrance:
         streams = [asyncio.create_task(entrance.stream(MESSAGES, headers=bearer(key))) for _ in range(2)]
-        await until(lambda: len(server.requests) == 2, 10)
+        await until(lambda: len(server.requests) == 2)
         status, error, headers = await entrance.refusal(MESSAGES, headers=bearer(key))
         assert (status, headers["retry-after"]) == (429, "1")
         assert "2 requests open" in error.message
@@ -235,10 +235,10 @@ async def test_a_client_that_disconnects_before_the_reply_releases_its_request()
     key, record = made(concurrent_requests=1)
     async with ScriptedServer([Stall()], ok()) as server, gate(keyed(server.url, CHAT, record)) as entrance:
         request = asyncio.create_task(entrance.post(CHAT, headers=bearer(key)).__aenter__())
-        await until(lambda: len(server.requests) == 1, 10)
+        await until(lambda: len(server.requests) == 1)
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
-        await until(lambda: not entrance.gateway.services.open_requests, 10)
+        await until(lambda: not entrance.gateway.services.open_requests)
         async with entrance.post(CHAT, headers=bearer(key)) as response:
             assert response.status == 200
 

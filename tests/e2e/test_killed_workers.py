@@ -62,7 +62,7 @@ class Talker:
 
     async def talk(self, url: str, enough: asyncio.Event) -> None:
         connector = aiohttp.TCPConnector(force_close=True)
-        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(20)) as session:
+        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(30)) as session:
             while not enough.is_set():
                 self.turns += 1
                 try:

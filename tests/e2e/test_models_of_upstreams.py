@@ -167,7 +167,7 @@ async def test_a_started_gateway_asks_before_any_client_does(workers: str) -> No
         args = ("serve", "--base-url", f"{server.url}/v1", "--port", "0", "--workers", workers)
         async with command(*args) as process, aiohttp.ClientSession() as session:
             url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
-            await until(lambda: len(server.requests) == int(workers), 30)
+            await until(lambda: len(server.requests) == int(workers))
             async with session.get(f"{url}/v1/models") as got:
                 assert [model["id"] for model in (await got.json())["data"]] == ["qwen3"]
             process.process.terminate()
@@ -178,7 +178,7 @@ async def test_an_upstream_that_never_answers_delays_neither_start_nor_end() -> 
     async with ScriptedServer([Stall()]) as server:
         async with command("serve", "--base-url", f"{server.url}/v1", "--port", "0") as process:
             url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
-            await until(lambda: len(server.requests) == 1, 30)
+            await until(lambda: len(server.requests) == 1)
             async with aiohttp.ClientSession() as session, asyncio.timeout(30), session.get(f"{url}/v1/models") as got:
                 assert json.loads(await got.read())["data"] == []
             process.process.terminate()

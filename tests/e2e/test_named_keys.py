@@ -196,7 +196,7 @@ async def test_keys_of_the_store_are_read_while_it_runs(tmp_path: Path) -> None:
 
         async def becomes(expected: int) -> None:
             status = 0
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while status != expected:
                     async with entrance.post(CHAT, headers=bearer(key)) as response:
                         status = response.status

@@ -131,7 +131,7 @@ async def test_a_canary_that_the_upstream_echoes_is_nowhere(
         async with ScriptedServer(script) as server, entered(config_of(server.url, upstream), transport) as entrance:
             for streamed in (False, True):
                 async with (
-                    asyncio.timeout(20),
+                    asyncio.timeout(30),
                     entrance.post(client, ask(client, stream=streamed), headers=sent) as response,
                 ):
                     body = await response.read()
@@ -175,7 +175,7 @@ async def test_a_canary_is_nowhere_in_a_forwarded_exchange(
                 body: Any = {"data": data} if path in FORMS else {"json": {"model": "m", "input": "canary-prompt"}}
                 headers = {**sent, "content-type": FORM_TYPE} if path in FORMS else sent
                 async with (
-                    asyncio.timeout(20),
+                    asyncio.timeout(30),
                     entrance.session.post(f"{entrance.url}/v1/{path}", headers=headers, **body) as response,
                 ):
                     own_id = response.headers["x-dragoman-request-id"]

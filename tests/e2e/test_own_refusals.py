@@ -166,7 +166,7 @@ async def test_a_refusal_is_the_gateways_own(
         config = case.change(keyed(server.url, CHAT, record))
         state = StateOptions(kind="memory", background=2)
         config = replace(config, state=state, usage=UsageOptions(kind="jsonl", path=str(book)))
-        calm = replace(config, server=replace(config.server, overload=Overload()))
+        calm = replace(config, server=replace(config.server, overload=Overload(event_loop_lag=0.0)))
         entrance = await stack.enter_async_context(gate(calm, hooks=case.hooks))
         if case.occupied:
             await stack.enter_async_context(occupant(entrance, key))

@@ -151,7 +151,7 @@ async def test_background_that_fails_later(upstream: Dialect) -> None:
     async with ScriptedServer(answer(401, WORDS)) as server, gate(with_key(server.url, upstream)) as entrance:
         answered, body = await posted("/v1/responses", input="Hi", background=True)(entrance)
         path = f"{entrance.url}/v1/responses/{json.loads(body)['id']}"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while json.loads(body)["status"] in ("queued", "in_progress"):
                 async with entrance.session.get(path) as response:
                     answered, body = response.status, await response.text()

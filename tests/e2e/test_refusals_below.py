@@ -100,7 +100,7 @@ async def test_the_refusal_is_json_of_the_endpoints_dialect(path: str, case: str
 async def test_it_is_the_same_in_pieces(case: str) -> None:
     path = PATHS[MESSAGES]
     sent = asked(path, case)
-    async with port_of() as port, asyncio.timeout(10):
+    async with port_of() as port, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for place in range(0, len(sent), 1000 if len(sent) > 1000 else 7):
             writer.write(sent[place:][: 1000 if len(sent) > 1000 else 7])
@@ -117,7 +117,7 @@ async def test_behind_another_request_it_comes_in_its_turn(case: str) -> None:
     first = f"POST {PATHS[CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n\r\n".encode() + sent
     going = asyncio.Event()
     async with ScriptedServer([Wait(going), *answer(200, dump(reply(CHAT)))]) as server, port_of(server.url) as port:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(first)
             await until(lambda: server.requests)
@@ -141,7 +141,7 @@ async def test_a_refusal_is_read_whole_though_the_body_is_long(path: str) -> Non
     """An agent that sends megabytes of zstd would only see a reset otherwise."""
     body = bytes(8 << 20)
     sent = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-encoding: zstd\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-    async with port_of() as port, asyncio.timeout(10):
+    async with port_of() as port, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent + body)
         await writer.drain()
@@ -200,7 +200,7 @@ async def test_who_asks_for_a_100_gets_it_before_the_body_is_sent(version: str) 
         f"POST {PATHS[CHAT]} HTTP/{version}\r\nhost: x\r\nexpect: 100-Continue\r\ncontent-length: {len(sent)}\r\n\r\n"
     )
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server, port_of(server.url) as port:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(head.encode())
             if version == "1.1":

@@ -55,7 +55,7 @@ async def test_nobody_is_refused_and_open_streams_go_on(tmp_path: Path) -> None:
         fleet(write(path, quick.url, "before", slow=slow.url)) as up,
     ):
         open_streams = [asyncio.create_task(_stream(up, client)) for client in (CHAT, MESSAGES)]
-        await until(lambda: len(slow.requests) == 2, 30)
+        await until(lambda: len(slow.requests) == 2)
         write(path, quick.url, "after")
         async with Crowd(up.url, 6) as crowd:
             await crowd.more(20)
@@ -74,7 +74,7 @@ async def test_nobody_is_refused_and_open_streams_go_on(tmp_path: Path) -> None:
         resume.set()
         for client, whole in zip((CHAT, MESSAGES), await asyncio.gather(*open_streams), strict=True):
             assert judge(client, whole).text == TEXT
-        await until(lambda: not any(map(alive, retired)), 30)
+        await until(lambda: not any(map(alive, retired)))
         samples = await up.metrics()
         assert total(samples, "dragoman_requests_total", ended="completed") == crowd.served + 2
         assert total(samples, "dragoman_workers_leaving") == 0
@@ -149,7 +149,7 @@ async def test_old_workers_have_their_time_and_no_more(tmp_path: Path) -> None:
         await asyncio.wait_for(server.arrived.wait(), 30)
         old = await reloaded(up)
         whole = await asyncio.wait_for(asked, 30)
-        await until(lambda: not any(map(alive, old)), 30)
+        await until(lambda: not any(map(alive, old)))
     error = judge(MESSAGES, whole).error
     assert error is not None
     assert "shutting down" in error["message"]
@@ -175,4 +175,4 @@ async def test_websockets_move_to_the_new_workers(tmp_path: Path) -> None:
             assert await busy.closed() == 1001
         async with speaking(up.url) as again:
             assert text_of(await again.turn()) == TEXT
-        await until(lambda: not any(alive(pid) for pid in old), 30)
+        await until(lambda: not any(alive(pid) for pid in old))

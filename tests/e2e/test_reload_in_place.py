@@ -94,7 +94,7 @@ async def test_open_streams_go_on_and_new_requests_get_the_new_configuration(tmp
         streams = {
             client: asyncio.create_task(up.ask("old", stream=True, client=client)) for client in (CHAT, MESSAGES)
         }
-        await until(lambda: len(before.requests) == 2, 30)
+        await until(lambda: len(before.requests) == 2)
         write(path, after.url, key="new")
         up.hang_up()
         await up.command.says("dragoman has reloaded; providers: 1, routes: 1")

@@ -26,7 +26,7 @@ async def exchange(port: int, data: bytes) -> bytes:
     """Two requests on one connection, and all that is answered until the second reply is whole."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             writer.write(data)
             return await reader.read()
     finally:

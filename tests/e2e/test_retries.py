@@ -209,7 +209,7 @@ async def test_a_client_that_leaves_during_a_pause_ends_the_request(cancelling: 
             receipts = gateway.receipts._filed
             await until(lambda: receipts and next(iter(receipts.values())).attempts)
             request.cancel()
-            await until(lambda: next(iter(receipts.values())).ended == "abandoned", 20)
+            await until(lambda: next(iter(receipts.values())).ended == "abandoned")
             await until(lambda: not gateway.services.open_requests)
             assert not next(iter(receipts.values())).reached_upstream
             assert gateway.services.routing.of(gateway.config.providers["up1"]).slots.taken == 0
@@ -504,7 +504,7 @@ async def test_nothing_is_left_after_mixed_failures(seed: int) -> None:
                 await asyncio.gather(*(ask(random.choice((CHAT, MESSAGES))) for _ in range(25)))
             states = [gateway.services.routing.of(provider) for provider in providers]
             await until(
-                lambda: not gateway.services.open_requests and not any(state.slots.taken for state in states), 20
+                lambda: not gateway.services.open_requests and not any(state.slots.taken for state in states), 30
             )
             assert [state.slots.waiting for state in states] == [0, 0]
             assert [state.busy for state in states] == [{}, {}]

@@ -46,7 +46,7 @@ async def test_a_running_gateway_follows_the_keys_of_its_store(
 
     async def becomes(expected: int, headers: dict[str, str], endpoint: str = "/v1/models") -> None:
         status = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while status != expected:
                 async with session.get(f"{url}{endpoint}", headers=headers) as response:
                     status = response.status

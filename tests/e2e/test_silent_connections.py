@@ -93,7 +93,7 @@ async def limited(url: str = NOWHERE, *, timeouts: Timeouts | None = None, **ser
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         gateway = Limited(runner, totals)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             yield gateway
         for _, writer in gateway.pairs:
             writer.close()
@@ -336,7 +336,7 @@ def test_half_of_the_files_are_for_clients() -> None:
 
 async def test_the_command_has_them_and_counts() -> None:
     config = config_for(NOWHERE, CHAT, port=0, timeouts=Timeouts(head=1), max_connections=2)
-    async with running(config) as up, ClientSession() as session, asyncio.timeout(10):
+    async with running(config) as up, ClientSession() as session, asyncio.timeout(30):
         port = int(up.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST /v1/messages HTTP/1.1\r\n")
@@ -408,7 +408,7 @@ async def unread(write: float) -> AsyncIterator[tuple[Limited, socket.socket]]:
 async def test_a_client_that_does_not_read_a_whole_reply_is_reset() -> None:
     async with unread(write=0.05) as (gateway, client):
         await until(lambda: gateway.lines.open.count == 1)
-        await until(lambda: gateway.lines.open.count == 0, seconds=5)
+        await until(lambda: gateway.lines.open.count == 0)
         events = select.poll()
         events.register(client, select.POLLIN)
         await until(lambda: events.poll(0)[0][1] & select.POLLERR)  # reset: the kernel keeps nothing for it
@@ -416,7 +416,7 @@ async def test_a_client_that_does_not_read_a_whole_reply_is_reset() -> None:
 
 async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -> None:
     async with unread(write=50.0) as (gateway, client):
-        await until(lambda: gateway.lines.open.count == 1 and gateway.line()._write_timer is not None, seconds=5)
+        await until(lambda: gateway.lines.open.count == 1 and gateway.line()._write_timer is not None)
         line = gateway.line()
         transport = line._transport
         assert transport is not None

@@ -51,7 +51,7 @@ def _check(client: Dialect, answered: bytes) -> None:
 @pytest.mark.parametrize("path", ROUTES)
 async def test_a_body_that_stops_is_a_408_and_the_connections_end(path: str, lines: bool) -> None:
     config = config_for(NOWHERE, CHAT, timeouts=SHORT)
-    async with gate(config, handler_cancellation=lines) as entrance, asyncio.timeout(5):
+    async with gate(config, handler_cancellation=lines) as entrance, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
         writer.write(_head(path) + HALF)
         _check(ROUTES[path], await reader.read())
@@ -78,7 +78,7 @@ async def test_it_is_told_like_any_other_refusal(caplog: pytest.LogCaptureFixtur
 @pytest.mark.parametrize("client", PATHS)
 async def test_a_drip_does_not_last(client: Dialect) -> None:
     """Between two of its bytes there is never much of a wait."""
-    async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance, asyncio.timeout(5):
+    async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
         writer.write(_head(PATHS[client]) + b"content-length: 100000\r\n\r\n")
 
@@ -101,7 +101,7 @@ async def test_a_drip_does_not_last(client: Dialect) -> None:
 @pytest.mark.parametrize("client", PATHS)
 async def test_chunks_that_end_in_nonsense_later_are_not_waited_for_for_ever(client: Dialect) -> None:
     """aiohttp's parser gives such a body up without telling its reader."""
-    async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance, asyncio.timeout(5):
+    async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance, asyncio.timeout(30):
         assert isinstance(entrance.runner, HijackRunner)
         assert entrance.runner.connections is not None
         manager = entrance.runner.connections.server
@@ -123,7 +123,7 @@ async def test_a_body_in_two_parts_is_answered_and_the_connection_kept() -> None
         assert entrance.runner.connections is not None
         manager = entrance.runner.connections.server
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             for count in (1, 2):
                 writer.write(head + sent[:9])
                 await until(lambda count=count: manager.requests_count == count)  # type: ignore[misc]
@@ -151,7 +151,7 @@ async def test_who_still_sends_when_the_gateway_stops_is_refused_at_once(client:
     runner: web.AppRunner = HijackRunner(app, shutdown_timeout=60.0) if lines else web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
         writer.write(_head(PATHS[client]) + HALF)
         await asked.wait()

@@ -34,7 +34,7 @@ async def test_open_streams_have_the_configured_time(tmp_path: Path, workers: st
             url = (await running.says(r"dragoman listens on (http://\S+)"))[1]
             response = await session.post(url + PATHS[CHAT], json=request(CHAT, model="m", stream=True))
             whole = await response.content.readany()
-            await until(lambda: len(server.requests) == 1, 30)
+            await until(lambda: len(server.requests) == 1)
             running.process.terminate()
             await running.says("dragoman stops")
             if resumed:

@@ -29,7 +29,7 @@ async def test_an_open_stream_may_finish(client: Dialect, upstream: Dialect) -> 
     resume = asyncio.Event()
     script = _paused(upstream, resume, counted=client is not upstream)
     async with ScriptedServer(script) as server, ClientSession() as session:
-        async with served(make_app(config_for(server.url, upstream), drain=3.0)) as (url, _):
+        async with served(make_app(config_for(server.url, upstream), drain=30.0)) as (url, _):
             response = await session.post(url + PATHS[client], data=dump(request(client, stream=True)))
             whole = await response.content.readany()
             asyncio.get_running_loop().call_later(0.1, resume.set)
@@ -61,7 +61,7 @@ async def test_a_reply_that_has_not_begun_is_refused(client: Dialect, upstream: 
         async with served(make_app(config_for(server.url, upstream), drain=0.05)) as (url, _):
             body = dump(request(client, stream=streamed))
             asked = asyncio.create_task(_post(session, url + PATHS[client], body))
-            await asyncio.wait_for(server.arrived.wait(), 2)
+            await asyncio.wait_for(server.arrived.wait(), 30)
         status, raw = await asked
         await until(lambda: not server.open)
     assert status == (503 if client is CHAT else 529)
@@ -97,9 +97,9 @@ async def test_a_reply_that_begins_while_stopping_is_the_last_of_its_connection_
     """So a client that has sent more already, or is about to, knows that nobody reads it (RFC 9112 §9.6)."""
     resume = asyncio.Event()
     replied = stream(text_stream(upstream)) if streamed else answer(200, dump(reply(upstream)))
-    async with asyncio.timeout(5), ScriptedServer([Wait(resume), *replied]) as server:
+    async with asyncio.timeout(30), ScriptedServer([Wait(resume), *replied]) as server:
         config = config_for(server.url, upstream)
-        async with served(make_app(config, gateway=Gateway(config, lines=True), drain=3.0)) as (url, _):
+        async with served(make_app(config, gateway=Gateway(config, lines=True), drain=30.0)) as (url, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             writer.write(_asked(client, streamed=streamed) * 2)
             await server.arrived.wait()
@@ -127,9 +127,9 @@ async def test_a_kept_connection_that_is_used_while_stopping_is_answered_at_once
     """aiohttp would let the request lie until open replies have ended, and then hang up."""
     resume = asyncio.Event()
     script = _paused(CHAT, resume, counted=client is not CHAT)
-    async with asyncio.timeout(5), ScriptedServer(script) as server:
+    async with asyncio.timeout(30), ScriptedServer(script) as server:
         config = config_for(server.url, CHAT)
-        async with served(make_app(config, gateway=Gateway(config, lines=True), drain=3.0)) as (url, runner):
+        async with served(make_app(config, gateway=Gateway(config, lines=True), drain=30.0)) as (url, runner):
             port = int(url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             kept_reader, kept = await asyncio.open_connection("127.0.0.1", port)

@@ -80,7 +80,7 @@ async def test_a_client_that_leaves_during_the_wait_ends_the_request() -> None:
             async with asyncio.timeout(30):
                 await asked.wait()
             response.close()
-        await until(lambda: not len(state.gate.gateway.services.open_requests), 30)
+        await until(lambda: not len(state.gate.gateway.services.open_requests))
 
 
 async def test_a_gateway_that_stops_waits_for_the_store() -> None:

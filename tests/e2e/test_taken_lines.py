@@ -93,7 +93,7 @@ async def scene(client: Dialect, upstream: Dialect, timeouts: Timeouts = SOON) -
         Send(b"".join(chunk(frame) for frame in frames[3:]) + LAST_CHUNK),
     ]
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(30),
         ScriptedServer(first, stream(frames)) as server,
         gate(config_for(server.url, upstream, timeouts=timeouts)) as entrance,
     ):
@@ -256,8 +256,8 @@ async def test_a_client_that_does_not_read_is_dropped_when_the_server_is_gone() 
     flowing = asyncio.Event()
     flood = Send(chunk(frames[1]) * 200)
     script: list[Step] = [Send(sse_head() + chunk(b"".join(frames[:3]))), Wait(flowing), *[flood] * 400, Stall()]
-    async with asyncio.timeout(20), ScriptedServer(script) as server:
-        config = config_for(server.url, CHAT, timeouts=Timeouts(first_byte=0.25))
+    async with asyncio.timeout(30), ScriptedServer(script) as server:
+        config = config_for(server.url, CHAT, timeouts=Timeouts(tool_stall=0.25))
         made = Gateway(config, lines=True)
         async with served(make_app(config, gateway=made, drain=0.0)) as (url, runner):
             assert isinstance(runner, HijackRunner)
@@ -281,7 +281,7 @@ async def test_a_client_that_does_not_read_is_reset_so_that_the_kernel_keeps_not
     flowing = asyncio.Event()
     flood = Send(chunk(frames[1] * 400))
     script: list[Step] = [Send(sse_head() + chunk(b"".join(frames[:3]))), Wait(flowing), *[flood] * 400, Stall()]
-    async with asyncio.timeout(20), ScriptedServer(script) as server:
+    async with asyncio.timeout(30), ScriptedServer(script) as server:
         config = config_for(server.url, CHAT, timeouts=Timeouts(write=0.25))
         made = Gateway(config, lines=True)
         async with served(make_app(config, gateway=made, drain=0.0)) as (url, runner):
@@ -295,7 +295,7 @@ async def test_a_client_that_does_not_read_is_reset_so_that_the_kernel_keeps_not
                 client.sendall(asked(MESSAGES) if taken else chunked)
                 await until(lambda: lines.hijacked if taken else made.services.open_requests)
                 flowing.set()
-                await until(lambda: not made.services.open_requests, seconds=10)
+                await until(lambda: not made.services.open_requests)
                 events = select.poll()
                 events.register(client, select.POLLIN)
                 await until(lambda: events.poll(0)[0][1] & select.POLLERR)
@@ -312,7 +312,7 @@ async def test_a_worker_that_leaves_waits_for_taken_streams_and_their_clients_ma
         Wait(going),
         Send(b"".join(chunk(frame) for frame in frames[3:]) + LAST_CHUNK),
     ]
-    async with asyncio.timeout(10), ScriptedServer(script, stream(frames)) as server:
+    async with asyncio.timeout(30), ScriptedServer(script, stream(frames)) as server:
         config = config_for(server.url, CHAT, timeouts=SOON)
         app = make_app(config, gateway=Gateway(config, lines=True))
         retirement = ConnectionDrain(app, linger=20.0, clock=lambda: now)

@@ -49,7 +49,7 @@ async def left_before_the_counts(upstream: Dialect, file: Path, steps: list[Step
         config = replace(config_for(server.url, upstream), usage=UsageOptions("jsonl", str(file)))
         async with gate(config) as entrance:
             yield entrance
-            await asyncio.wait_for(server.hung_up.wait(), 10)
+            await asyncio.wait_for(server.hung_up.wait(), 30)
     (row,) = rows(file)
     assert row["ended"] == "abandoned"
     assert row["partial"]

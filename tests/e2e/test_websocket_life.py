@@ -51,7 +51,7 @@ async def test_pings_keep_an_idle_connection_alive() -> None:
         speaking(opened.url, autoping=False) as client,
     ):
         for _ in range(3):
-            message = await client.socket.receive(timeout=10)
+            message = await client.socket.receive(timeout=30)
             assert message.type is aiohttp.WSMsgType.PING
             await client.socket.pong(message.data)
 
@@ -63,7 +63,7 @@ async def test_pings_go_out_while_the_upstream_says_nothing() -> None:
             await client.create()
             pings = 0
             while pings < 3:
-                message = await client.socket.receive(timeout=10)
+                message = await client.socket.receive(timeout=30)
                 pings += message.type is aiohttp.WSMsgType.PING
 
 

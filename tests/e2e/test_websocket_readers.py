@@ -30,7 +30,7 @@ async def test_a_close_within_a_stream_cancels_the_upstream(upstream: Dialect, c
             await client.create()
             await client.until("response.output_text.delta")
             await client.socket.close()
-        await asyncio.wait_for(server.hung_up.wait(), 5)
+        await asyncio.wait_for(server.hung_up.wait(), 30)
         await until(lambda: not opened.gateway.services.websockets)
         assert "abandoned" in await metrics(opened)
 
@@ -52,7 +52,7 @@ async def test_a_client_that_disconnects_cancels_the_upstream(cancelling: bool) 
         await client.create()
         await client.until("response.output_text.delta")
         client.abort()
-        await asyncio.wait_for(server.hung_up.wait(), 5)
+        await asyncio.wait_for(server.hung_up.wait(), 30)
         await until(lambda: not opened.gateway.services.websockets)
 
 
@@ -67,8 +67,8 @@ async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_dropped() 
         await client.create()
         await client.until("response.output_text.delta")
         # aiohttp's client pauses the connection when it has 64 KiB that are not received.
-        await asyncio.wait_for(server.stopped_reading.wait(), 10)
-        await asyncio.wait_for(server.hung_up.wait(), 10)
+        await asyncio.wait_for(server.stopped_reading.wait(), 30)
+        await asyncio.wait_for(server.hung_up.wait(), 30)
         await until(lambda: not opened.gateway.services.websockets)
 
 
@@ -77,11 +77,11 @@ async def test_a_client_that_reads_slowly_gets_everything(upstream: Dialect) -> 
     words = ["x" * 65536] * 64
     async with (
         ScriptedServer(stream(text_stream(upstream, words))) as server,
-        gate(config_for(server.url, upstream, timeouts=Timeouts(idle=0.5))) as opened,
+        gate(config_for(server.url, upstream, timeouts=Timeouts(idle=1.0))) as opened,
         speaking(opened.url, max_msg_size=0) as client,
     ):
         await client.create()
-        await asyncio.sleep(0.8)  # longer than `idle`: the upstream is paused, not silent
+        await asyncio.sleep(1.5)  # longer than `idle`: the upstream is paused, not silent
         events = await client.rest()
         assert events[-1]["type"] == "response.completed"
         assert len(text_of(events)) == 64 * 65536

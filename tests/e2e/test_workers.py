@@ -127,7 +127,7 @@ async def test_a_worker_that_is_lost_is_replaced_and_no_counter_goes_down() -> N
         assert total(samples, "dragoman_worker_up") == 2
         # Workers do not outlive their supervisor, however it ends.
         up.signal(signal.SIGKILL)
-        await until(lambda: not any(map(alive, up.pids.values())), 30)
+        await until(lambda: not any(map(alive, up.pids.values())))
 
 
 async def test_a_second_signal_does_not_wait_for_open_replies(tmp_path: Path) -> None:

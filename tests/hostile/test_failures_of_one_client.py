@@ -61,7 +61,7 @@ class Scene:
         if path == "embeddings":
             body = {"model": "m", "input": text}
         url = f"{self.entrance.url}/v1/{path}"
-        async with asyncio.timeout(20), self.entrance.session.post(url, json=body, headers=headers) as response:
+        async with asyncio.timeout(30), self.entrance.session.post(url, json=body, headers=headers) as response:
             await response.read()
             return int(response.status)
 

@@ -93,7 +93,7 @@ async def answered(port: int, request: str, *headers: str, chunked: bool = False
     sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
     received = b""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         writer.write(head.encode() + sent + b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         try:
             received = await reader.readuntil(b"\r\n\r\n")

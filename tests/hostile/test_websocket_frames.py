@@ -34,7 +34,7 @@ async def close_code(*sent: bytes, early: bytes = b"") -> int:
         for data in sent:
             writer.write(data)
             await asyncio.sleep(0)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while (opcode := (await reader.readexactly(2))[0] & 0xF) != 8:
                 raise AssertionError(f"a frame with opcode {opcode}")
             (code,) = struct.unpack("!H", await reader.readexactly(2))
@@ -78,4 +78,4 @@ async def test_text_that_is_not_utf8_cancels_the_turns_of_the_connection() -> No
         await client.until("response.output_text.delta")
         await client.socket.send_frame(b"\xff", 1)  # type: ignore[arg-type]
         assert await client.closed() == 1007
-        await asyncio.wait_for(server.hung_up.wait(), 20)
+        await asyncio.wait_for(server.hung_up.wait(), 30)

@@ -175,7 +175,7 @@ async def test_what_was_refused_fails_the_round(tmp_path: Path) -> None:
         def session(session: Session) -> Outcome:
             request = Request(f"{session.base_url}/v1/chat/completions", body.encode(), JSON)
             with pytest.raises(HTTPError) as refused:
-                urlopen(request, timeout=10)
+                urlopen(request, timeout=30)
             refused.value.close()
             return Outcome(True, True, "", "")
 

@@ -118,7 +118,7 @@ async def _post(entrance: Gate, client: Dialect, body: bytes) -> asyncio.StreamW
     writer.write(f"POST {PATHS[client]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode())
     writer.write(body)
     del body
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await writer.drain()
         assert b" 200 " in await reader.readline()
         await reader.readuntil(b"data: ")
@@ -144,7 +144,7 @@ async def test_T76_connections_are_bounded_where_the_operator_says_so(client: Di
     async with ScriptedServer(stream(frames)) as server:
         config = config_for(server.url, upstream)
         few = replace(config, server=replace(config.server, connections=PoolOptions(limit=2)))
-        async with gate(few) as entrance, asyncio.timeout(8):
+        async with gate(few) as entrance, asyncio.timeout(30):
 
             async def once() -> bytes:
                 async with ask(entrance, client) as response:

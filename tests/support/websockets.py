@@ -39,7 +39,7 @@ class Speaking:
 
     async def event(self) -> Json:
         """The next event. Raises AssertionError if the connection ends."""
-        message = await self.socket.receive(timeout=10)
+        message = await self.socket.receive(timeout=30)
         assert message.type is aiohttp.WSMsgType.TEXT, message
         event: Json = json.loads(message.data)
         return event
@@ -72,7 +72,7 @@ class Speaking:
 
     async def closed(self) -> int | None:
         """The code with which the gateway closes the connection, once it does."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while (message := await self.socket.receive()).type is aiohttp.WSMsgType.TEXT:
                 pass
         if message.type is aiohttp.WSMsgType.CLOSE:

@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the known differences of aiohttp, and limit each test to twenty seconds, which only a defect needs."""
+    """Mark the known differences of aiohttp, and limit each test to half a minute, which only a defect needs."""
     for item in items:
         if item.path.parent == Path(__file__).parent and isinstance(item, pytest.Function):
             if not asyncio.iscoroutinefunction(item.obj):
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _bounded(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
     @functools.wraps(test)
     async def bounded(*args: Any, **kwargs: Any) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             await test(*args, **kwargs)
 
     return bounded

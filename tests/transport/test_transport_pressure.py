@@ -20,7 +20,10 @@ CHUNKED = head(200, [("content-type", "text/event-stream"), ("transfer-encoding"
 BLOCK = bytes(range(256)) * 256
 BLOCKS = 160
 """10 MB: more than the kernel's buffers of both ends take."""
-WHOLE = hashlib.sha256(BLOCK * BLOCKS).hexdigest()
+_digest = hashlib.sha256()
+for _ in range(BLOCKS):
+    _digest.update(BLOCK)
+WHOLE = _digest.hexdigest()
 
 
 class Flood:

@@ -88,7 +88,7 @@ async def test_an_upstream_that_does_not_read_pauses_the_upload(client: Client) 
 async def test_a_response_before_the_end_of_the_body_ends_the_upload(client: Client) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"x"
-        await asyncio.wait_for(asyncio.shield(responded.wait()), 10)
+        await asyncio.wait_for(asyncio.shield(responded.wait()), 30)
         for _ in range(20):  # the response was sent; it arrives within some turns of the loop
             await asyncio.sleep(0.05)
             yield b"x"

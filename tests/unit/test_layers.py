@@ -119,6 +119,8 @@ MODULES = modules(ENGINE) | modules(SERVER)
 def statements(node: ast.AST, *, types: bool) -> Iterator[ast.Import | ast.ImportFrom]:
     """The imports in a module, those in functions too; with `types` also those that only a type checker executes."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         if not types and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         if isinstance(child, (ast.Import, ast.ImportFrom)):

@@ -73,7 +73,7 @@ async def counted(entrance: Gate, **labels: str) -> float:
 
 async def asked(entrance: Gate, client: Dialect) -> tuple[bytes, dict[str, Any]]:
     """A streamed reply, and its receipt."""
-    async with asyncio.timeout(10), entrance.post(client, stream=True) as response:
+    async with asyncio.timeout(30), entrance.post(client, stream=True) as response:
         body = await response.read()
         request_id = response.headers["x-dragoman-request-id"]
     async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{request_id}") as response:

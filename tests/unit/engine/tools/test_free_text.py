@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from dragoman.errors import DragomanError, UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.free_text import FreeTextDecoder
+from support.growth import growth
 
 SPACES = st.text(" \t\r\n", max_size=3)
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('"\\/\n\t{}:,é東👋'), max_size=40)
@@ -169,16 +169,11 @@ def test_what_is_not_whole_is_known(raw: str, told: str) -> None:
 
 
 def test_time_is_linear() -> None:
-    def seconds(size: int) -> float:
+    def decode(size: int) -> None:
         raw = '{"input":"' + "\\u00e9\\n" * size + '"}'
-        best = 9.0
-        for _ in range(3):
-            unwrapper = FreeTextDecoder("patch")
-            began = time.perf_counter()
-            for at in range(0, len(raw), 5):
-                unwrapper.feed(raw[at : at + 5])
-            unwrapper.finish(Losses())
-            best = min(best, time.perf_counter() - began)
-        return best
+        unwrapper = FreeTextDecoder("patch")
+        for at in range(0, len(raw), 5):
+            unwrapper.feed(raw[at : at + 5])
+        unwrapper.finish(Losses())
 
-    assert seconds(20_000) < 40 * seconds(2_000) + 0.05
+    assert growth(decode, 2_000, 20_000) < 40

@@ -104,10 +104,10 @@ async def test_a_store_that_is_away_is_noticed_and_found_again(caplog: pytest.Lo
     async with opened(store, record) as (accounts, totals):
         assert accounts.healthy
         store.away = True
-        await until(lambda: not accounts.healthy, 5)
+        await until(lambda: not accounts.healthy)
         assert totals.read(STORE_UP) == [0]
         store.away = False
-        await until(lambda: accounts.healthy, 5)
+        await until(lambda: accounts.healthy)
         assert totals.read(STORE_UP) == [1]
         assert totals.read(STORE_ERRORS, "keys") == [1]
     texts = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -126,7 +126,7 @@ async def test_requests_during_an_outage_are_counted_after_it() -> None:
         accounts.settle(during, Usage(input_total=4, output_total=5), "m", sent=True)
         assert totals.read(STORE_UNCHECKED, "admitted") == [1]
         store.away = False
-        await until(lambda: accounts.healthy, 5)
+        await until(lambda: accounts.healthy)
         await accounts._settlements.flush(5)
         assert await spent(store, record) == 59
 
@@ -138,7 +138,7 @@ async def test_a_claim_whose_answer_is_late_is_taken_back() -> None:
         claim = await accounts.admit(record, "1", CHAT, "m", 10)
         assert not claim.granted
         store.late = False
-        await until(lambda: accounts.healthy, 5)
+        await until(lambda: accounts.healthy)
         accounts.settle(claim, Usage(input_total=1, output_total=2), "m", sent=True)
         await accounts._settlements.flush(5)
         assert await spent(store, record) == 3
@@ -178,10 +178,10 @@ async def test_open_requests_are_renewed_until_they_end() -> None:
     async with opened(store, record) as (accounts, _):
         first = await accounts.admit(record, "1", CHAT, "m", 10)
         await accounts.admit(record, "2", CHAT, "m", 10)
-        await until(lambda: {"1", "2"} <= set(store.renewed), 5)
+        await until(lambda: {"1", "2"} <= set(store.renewed))
         accounts.settle(first, None, "m", sent=True)
         store.renewed.clear()
-        await until(lambda: len(store.renewed) >= 2, 5)
+        await until(lambda: len(store.renewed) >= 2)
         assert set(store.renewed) == {"2"}
 
 
@@ -214,8 +214,8 @@ async def test_keys_of_the_configuration_are_known_without_the_store() -> None:
         assert caught.value.failure.status == 503
         await store.put_key(of_store)
         store.away = False
-        await until(lambda: accounts.healthy, 5)
-        await until(lambda: accounts._read.is_set(), 5)
+        await until(lambda: accounts.healthy)
+        await until(lambda: accounts._read.is_set())
         assert accounts.find(unknown) == of_store
 
 
@@ -224,7 +224,7 @@ async def test_keys_that_were_read_stay_valid_during_an_outage() -> None:
     await store.put_key(record)
     async with opened(store) as (accounts, _):
         store.away = True
-        await until(lambda: not accounts.healthy, 5)
+        await until(lambda: not accounts.healthy)
         assert accounts.find(key) == record
         assert accounts.find(made()[0]) is None
 
@@ -248,7 +248,7 @@ async def test_what_could_not_be_counted_is_reported_at_the_end(caplog: pytest.L
     async with opened(store, record) as (accounts, totals):
         claim = await accounts.admit(record, "1", CHAT, "m", 10)
         store.away = True
-        await until(lambda: not accounts.healthy, 5)
+        await until(lambda: not accounts.healthy)
         accounts.settle(claim, None, "m", sent=True)
     assert "the end of 1 requests" in caplog.text
     assert totals.read(SETTLEMENTS_DROPPED) == [0]
@@ -281,6 +281,6 @@ async def test_leases_in_memory_are_renewed(monkeypatch: pytest.MonkeyPatch) -> 
     await accounts.open()
     try:
         await accounts.admit(record, "1", CHAT, "m", 10)
-        await until(lambda: renewed == [Lease(record.id, "1")], 5)
+        await until(lambda: renewed == [Lease(record.id, "1")])
     finally:
         await accounts.close()

@@ -47,7 +47,7 @@ async def post(entrance: Gate, **headers: str) -> str:
 async def ids(entrance: Gate, count: int, **headers: str) -> list[str]:
     """The ids in the list, which has as many."""
     found: list[str] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while len(found) != count:
             await asyncio.sleep(0.01)
             status, body = await get(entrance, LIST, **headers)

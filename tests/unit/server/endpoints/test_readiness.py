@@ -118,7 +118,7 @@ async def test_a_store_of_responses_that_fails_is_a_warning() -> None:
         assert total(found, "dragoman_state_up") == 0
         assert total(found, "dragoman_state_errors_total", operation="get") == 1
         store.expire = expire  # it finds out by itself that the store answers
-        await until(lambda: not stored.unavailable, 20)
+        await until(lambda: not stored.unavailable)
         assert (await asked(entrance))[1] == READY
 
 

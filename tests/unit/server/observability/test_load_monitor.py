@@ -113,7 +113,7 @@ async def test_it_measures_until_it_is_stopped() -> None:
     calls: list[int] = []
     monitor.on_tick.append(lambda: calls.append(1))
     monitor.start()
-    await until(lambda: len(calls) >= 2, 20)
+    await until(lambda: len(calls) >= 2)
     monitor.stop()
     count = len(calls)
     await asyncio.sleep(TICK * 2)

@@ -136,7 +136,7 @@ async def test_lines_of_requests_are_written_together_and_in_order(
     assert stream.getvalue() == ""
     log.info("three")
     log_request(logging.INFO, Facts("four"))
-    await until(lambda: "four" in stream.getvalue(), 5)
+    await until(lambda: "four" in stream.getvalue())
     assert [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()] == ["one", "two", "three", "four"]
 
 

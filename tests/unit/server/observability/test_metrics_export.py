@@ -47,7 +47,7 @@ class Exports:
 async def test_snapshots_are_sent_by_another_thread_until_the_end() -> None:
     exports = Exports(0.02)
     exports.task.start()
-    await until(lambda: len(exports.numbers) >= 3, 30)
+    await until(lambda: len(exports.numbers) >= 3)
     await exports.task.close()
     count = len(exports.numbers)
     assert exports.numbers == list(range(1, count + 1))
@@ -66,7 +66,7 @@ async def test_an_error_does_not_end_the_exports(caplog: pytest.LogCaptureFixtur
     exports = Exports(0.02)
     exports.error = RuntimeError("no")
     exports.task.start()
-    await until(lambda: len(exports.numbers) >= 2, 30)
+    await until(lambda: len(exports.numbers) >= 2)
     await exports.task.close()
     assert "the export of metrics failed by a defect" in caplog.text
 

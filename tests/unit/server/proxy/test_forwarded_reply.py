@@ -26,7 +26,7 @@ async def fetched(*script: Step, path: str = "audio/speech", limits: Any = None,
         config = with_limits(config_for(upstream.url, CHAT, **server), **(limits or {}))
         async with (
             gate(config) as entrance,
-            asyncio.timeout(20),
+            asyncio.timeout(30),
             entrance.session.post(f"{entrance.url}/v1/{path}", json={"model": "m"}) as response,
         ):
             return response, await response.read()
@@ -88,7 +88,7 @@ async def test_an_event_about_the_gateways_own_key_is_none_about_the_clients(las
             provider = replace(config.providers["up"], api_key=key, auth=auth)
             async with (
                 gate(replace(config, providers={"up": provider})) as entrance,
-                asyncio.timeout(20),
+                asyncio.timeout(30),
                 entrance.session.post(
                     f"{entrance.url}/v1/completions", json={"model": "m"}, headers={"authorization": "Bearer k"}
                 ) as response,

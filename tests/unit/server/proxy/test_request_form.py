@@ -71,7 +71,7 @@ async def test_a_form_goes_upstream_while_it_arrives() -> None:
 
     async def pieces() -> AsyncIterator[bytes]:
         yield NAMED + FILE[:1000]
-        await asyncio.wait_for(arrived.wait(), 10)
+        await asyncio.wait_for(arrived.wait(), 30)
         yield FILE[1000:] + form()
 
     async with ScriptedServer(OK) as server, gate(renamed(server.url)) as entrance:
@@ -213,7 +213,7 @@ async def test_a_gateway_that_stops_rejects_forms_that_have_not_arrived() -> Non
 
     async def pieces() -> AsyncIterator[bytes]:
         yield NAMED + FILE[:1000]
-        await asyncio.wait_for(arrived.wait(), 10)
+        await asyncio.wait_for(arrived.wait(), 30)
 
     async with ScriptedServer(OK) as server, gate(renamed(server.url)) as entrance:
         sending = asyncio.ensure_future(upload(entrance, pieces()))

@@ -53,7 +53,7 @@ async def test_a_split_stream_is_the_same_bytes(raw: aiohttp.ClientSession, path
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -192,10 +192,10 @@ async def test_it_serves_on_its_own() -> None:
     )
     try:
         assert process.stdout is not None
-        line = (await asyncio.wait_for(process.stdout.readline(), 10)).decode()
+        line = (await asyncio.wait_for(process.stdout.readline(), 30)).decode()
         url = line.split()[-1]
         async with aiohttp.ClientSession() as session, session.get(f"{url}/health") as response:
             assert response.status == 200
     finally:
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 30) == 0

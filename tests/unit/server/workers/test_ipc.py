@@ -45,7 +45,7 @@ async def a_pair() -> AsyncIterator[tuple[Side, Side]]:
     finally:
         for side in sides:
             await side.channel.close()
-        await asyncio.wait_for(asyncio.gather(*reading), 5)
+        await asyncio.wait_for(asyncio.gather(*reading), 30)
 
 
 async def test_both_sides_send_and_ask_at_once() -> None:
@@ -105,7 +105,7 @@ async def test_a_broken_or_endless_frame_ends_the_channel(tail: bytes) -> None:
     with theirs:
         theirs.sendall(tail)
         theirs.shutdown(socket.SHUT_WR)
-        await asyncio.wait_for(side.channel.run(), 5)
+        await asyncio.wait_for(side.channel.run(), 30)
     assert side.messages.empty()
 
 

@@ -29,7 +29,7 @@ def bound(host: str = "127.0.0.1", port: int = 0, *, balanced: bool, shares: int
 
 def answers(port: int) -> bool:
     with socket.socket() as client:
-        client.settimeout(5)
+        client.settimeout(30)
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 

@@ -109,7 +109,7 @@ async def running(monkeypatch: pytest.MonkeyPatch, script: str, count: int = 2) 
         yield run
     finally:
         supervisor.stop()
-        await asyncio.wait_for(run.ended, 10)
+        await asyncio.wait_for(run.ended, 30)
         assert not supervisor._registry.workers
 
 
@@ -125,7 +125,7 @@ async def test_a_worker_that_cannot_start_ends_it_all_with_its_own_words_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, script: str, output: str
 ) -> None:
     async with running(monkeypatch, script, count=3) as run:
-        assert await asyncio.wait_for(run.ended, 10) == 1
+        assert await asyncio.wait_for(run.ended, 30) == 1
     assert not run.announced
     log_lines = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
     assert log_lines == [f"dragoman stops: {output}"]
@@ -136,7 +136,7 @@ async def test_a_worker_that_hangs_at_its_start(
 ) -> None:
     monkeypatch.setattr(worker_process, "START_SECONDS", 0.05)
     async with running(monkeypatch, "frame()") as run:
-        assert await asyncio.wait_for(run.ended, 10) == 1
+        assert await asyncio.wait_for(run.ended, 30) == 1
     assert "stops: a worker was not ready within 0.05 s" in caplog.text
 
 
@@ -144,7 +144,7 @@ async def test_it_stops_when_no_worker_is_left_and_none_can_be_started(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(monkeypatch, SERVES_ONCE, count=1) as run:
-        assert await asyncio.wait_for(run.ended, 10) == 1
+        assert await asyncio.wait_for(run.ended, 30) == 1
     assert run.announced
     assert "was killed by SIGKILL" in caplog.text
     assert caplog.text.count("worker 1 could not start: no luck today") == FAILED_STARTS_MAX
@@ -227,14 +227,14 @@ async def test_it_can_be_stopped_while_workers_start_or_are_awaited(monkeypatch:
     async with running(monkeypatch, "frame()") as run:
         await until(lambda: len(run.supervisor._registry.workers) == 2)
         run.supervisor.stop()
-        assert await asyncio.wait_for(run.ended, 10) == 0
+        assert await asyncio.wait_for(run.ended, 30) == 0
     monkeypatch.setattr(supervisor_module, "_PAUSE", 30)
     async with running(monkeypatch, SERVES) as run:
         await run.up()
         run.supervisor._registry.serving[2].kill()
         await until(lambda: len(run.supervisor._registry.workers) == 1)
         run.supervisor.stop()
-        assert await asyncio.wait_for(run.ended, 10) == 0
+        assert await asyncio.wait_for(run.ended, 30) == 0
 
 
 def test_pauses_grow_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ def test_the_sent_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstrac
     name = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + name[1:] if abstract else name)
-        manager.settimeout(5)
+        manager.settimeout(30)
         monkeypatch.setenv("NOTIFY_SOCKET", "@" + name[1:] if abstract else name)
         notify("READY=1")
         state, clock = manager.recv(1000).decode().split("\n")

@@ -68,9 +68,9 @@ async def test_a_redis_that_hangs_fails_within_the_timeout(redis: RedisServer) -
     redis.freeze()
     try:
         with pytest.raises(StoreError, match=r"did not answer within 0\.3 s"):
-            await asyncio.wait_for(store.put(node("k", "b")), 20)
+            await asyncio.wait_for(store.put(node("k", "b")), 30)
         with pytest.raises(StoreError, match=r"did not answer within 0\.3 s"):
-            await asyncio.wait_for(store.path("k", "a"), 20)
+            await asyncio.wait_for(store.path("k", "a"), 30)
     finally:
         redis.thaw()
     await answers(store)

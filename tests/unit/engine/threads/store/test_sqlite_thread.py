@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.threads import StoreError
 from dragoman.threads.store import sqlite_thread
+from support.waiting import until
 
 
 async def test_a_migration_brings_an_older_file_to_the_current_version(tmp_path: Path) -> None:
@@ -37,14 +38,15 @@ async def test_work_that_waits_shares_a_transaction(tmp_path: Path) -> None:
     thread = sqlite_thread.SqliteThread(str(tmp_path / "x.db"), ("CREATE TABLE a (x)",))
     await thread.open()
     statements: list[str] = []
-    hold = threading.Event()
+    begun, hold = threading.Event(), threading.Event()
 
     def first(db: sqlite3.Connection) -> int:
         db.set_trace_callback(statements.append)
-        return hold.wait(10)
+        begun.set()
+        return hold.wait(30)
 
     waiting = [asyncio.create_task(thread.run(first))]
-    await asyncio.sleep(0.05)
+    await until(begun.is_set)
     waiting += [
         asyncio.create_task(thread.run(lambda db: db.execute("INSERT INTO a VALUES (1)").rowcount)) for _ in range(50)
     ]
@@ -63,7 +65,7 @@ async def test_a_disk_that_is_too_slow_rejects_instead_of_queueing(
     thread = sqlite_thread.SqliteThread(str(tmp_path / "x.db"), ("CREATE TABLE a (x)",))
     await thread.open()
     hold = threading.Event()
-    tasks = [asyncio.create_task(thread.run(lambda _: hold.wait(10))) for _ in range(10)]
+    tasks = [asyncio.create_task(thread.run(lambda _: hold.wait(30))) for _ in range(10)]
     await asyncio.sleep(0.05)
     hold.set()
     results = await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,6 +14,7 @@ from dragoman_server.accounts.store.redis import RedisAccountStore
 from support.claims import claim_on, settlement_on
 from support.named_keys import made
 from support.redis_server import RedisServer, free_port
+from support.waiting import PATIENCE
 
 BUDGET = ("daily_tokens", "2026-11-22", 10**6, 7)
 
@@ -32,10 +32,9 @@ async def store(redis: RedisServer) -> AsyncIterator[RedisAccountStore]:
 async def test_a_server_that_is_away_is_an_error_in_time() -> None:
     store = RedisAccountStore(StoreOptions("redis", url=f"redis://:canary-7f3a@127.0.0.1:{free_port()}/0"))
     await store.open()
-    started = time.monotonic()
-    with pytest.raises(StoreError) as caught:
-        await store.ping()
-    assert time.monotonic() - started < 2
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(StoreError) as caught:
+            await store.ping()
     assert "canary" not in str(caught.value)
     await store.close()
 
@@ -45,10 +44,9 @@ async def test_an_address_that_does_not_answer_is_an_error_in_time() -> None:
         port = server.getsockname()[1]
         store = RedisAccountStore(StoreOptions("redis", url=f"redis://127.0.0.1:{port}/0", timeout=0.1))
         await store.open()
-        started = time.monotonic()
-        with pytest.raises(StoreError, match=r"did not answer within 0\.1 s"):
-            await store.admit(claim_on("alice", "1"))
-        assert time.monotonic() - started < 2
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(StoreError, match=r"did not answer within 0\.1 s"):
+                await store.admit(claim_on("alice", "1"))
         await store.close()
 
 

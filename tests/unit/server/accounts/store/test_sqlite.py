@@ -111,7 +111,7 @@ async def test_a_file_locked_by_another_process_is_an_error_in_time(tmp_path: Pa
     blocker.execute("ROLLBACK")
     blocker.close()
     # The claim that was given up is not granted later.
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         outcome = None
         while outcome is None:
             try:

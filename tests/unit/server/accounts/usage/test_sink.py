@@ -11,6 +11,7 @@ import pytest
 
 from dragoman_server.accounts.usage import sink
 from dragoman_server.accounts.usage.sink import RowSink
+from support.waiting import PATIENCE
 
 
 def row(number: int) -> Any:
@@ -86,7 +87,7 @@ def test_an_unexpected_error_does_not_end_the_thread(monkeypatch: pytest.MonkeyP
     writer = RowSink(file, lambda _: None)
     writer.open()
     writer.add(row(1))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not file.rows and time.monotonic() < deadline:
         time.sleep(0.005)
     assert file.rows == [{"id": 1}]

@@ -44,7 +44,7 @@ async def tracing(*scripts: list[Step], **options: Any) -> AsyncIterator[tuple[G
 
 async def spans_of(collector: OtlpCollector, count: int) -> tuple[list[Any], list[Any]]:
     """The spans of exchanges and of attempts, once so many have arrived."""
-    await until(lambda: len(collector.spans) >= count, 30)
+    await until(lambda: len(collector.spans) >= count)
     assert len(collector.spans) == count
     exchanges = [span for span in collector.spans if span.kind == 2]
     attempts = [span for span in collector.spans if span.kind == 3]
@@ -160,7 +160,7 @@ async def test_a_collector_that_is_away_does_not_touch_requests() -> None:
             async with entrance.post(CHAT) as response:
                 assert response.status == 200
         totals = entrance.gateway.metrics.totals
-    await until(lambda: sum(totals.read(SPANS, word)[0] for word in ("failed", "dropped")) == 6, 30)
+    await until(lambda: sum(totals.read(SPANS, word)[0] for word in ("failed", "dropped")) == 6)
     assert totals.read(SPANS, "exported") == [0]
 
 

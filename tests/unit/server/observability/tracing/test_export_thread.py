@@ -65,9 +65,9 @@ async def test_spans_are_sent_in_order_by_another_thread() -> None:
 async def test_few_spans_are_sent_after_the_interval() -> None:
     collector = Collector()
     collector.thread.put(span("one"))
-    await until(lambda: collector.names == ["one"], 30)
+    await until(lambda: collector.names == ["one"])
     collector.thread.put(span("two"))
-    await until(lambda: collector.names == ["one", "two"], 30)
+    await until(lambda: collector.names == ["one", "two"])
     await collector.thread.close(30)
 
 
@@ -75,7 +75,7 @@ async def test_a_full_queue_drops_what_comes() -> None:
     collector = Collector(queue=3)
     collector.resume.clear()
     collector.thread.put(span("first"))
-    await until(collector.entered.is_set, 30)
+    await until(collector.entered.is_set)
     for number in range(5):
         collector.thread.put(span(str(number)))
     collector.resume.set()
@@ -88,7 +88,7 @@ async def test_a_collector_that_hangs_does_not_keep_the_gateway() -> None:
     collector = Collector()
     collector.resume.clear()
     collector.thread.put(span("first"))
-    await until(collector.entered.is_set, 30)
+    await until(collector.entered.is_set)
     collector.thread.put(span("second"))
     await collector.thread.close(0.05)
     assert collector.stopped == 1
