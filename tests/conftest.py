@@ -1,26 +1,32 @@
-"""Hypothesis profiles, chosen by `DRAGOMAN_HYPOTHESIS`: `fast` for every run, `deep` for the nightly one.
+"""Hypothesis profiles, and the marks of the stages (`support.stages`).
 
-`deep-run` tries as many examples as `deep`, but neither shrinks a failing one nor keeps any, so that its time is known:
+The first stage has the profile `sample`, the second one `whole`; `DRAGOMAN_HYPOTHESIS` chooses another one. `deep` is
+for a whole night. `deep-run` tries as many examples, but neither shrinks a failing one nor keeps any, so that its time
+is known:
 
     DRAGOMAN_HYPOTHESIS=deep-run pytest tests/properties/test_law_grammar.py -n auto
 """
 
 from __future__ import annotations
 
-import os
+import ctypes
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-# Before anybody imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
+from support import stages
+from support.stages import MATRICES, WHOLE
+
+# Before anyone imports them: the judges of `conformance` assert, and the sessions of `real_clients` use some of them.
 _JUDGES = ("arrived", "broken", "judges", "judges_responses", "replies", "rounds", "speaker_chat", "speaker_messages")
 pytest.register_assert_rewrite(*(f"conformance.{name}" for name in (*_JUDGES, "speaker_responses")))
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
-settings.register_profile(
-    "fast", deadline=None, max_examples=50, derandomize=True, database=None, suppress_health_check=_SLOW
-)
+_REPEATABLE: dict[str, Any] = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": _SLOW}
+settings.register_profile("sample", max_examples=8, **_REPEATABLE)
+settings.register_profile("whole", max_examples=50, **_REPEATABLE)
 settings.register_profile("deep", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=_SLOW)
 settings.register_profile(
     "deep-run",
@@ -32,11 +38,26 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=_SLOW,
 )
-settings.load_profile(os.environ.get("DRAGOMAN_HYPOTHESIS", "fast"))
 
 TESTS = Path(__file__).parent
+M_MMAP_THRESHOLD, LARGE = -3, 1 << 18
 FAST = ("unit", "docs", "golden/test_requests.py")
 """Folders and files whose tests are fast, except for their properties."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the stage and its profile, before the modules with laws are imported."""
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # else glibc keeps large blocks that were freed
+        mallopt(M_MMAP_THRESHOLD, LARGE)
+    settings.load_profile(stages.choose(config.getoption("markexpr")))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let a worker without tests take those that wait at another one: a few tests take much longer than the rest."""
+    from xdist.scheduler import WorkStealingScheduling  # type: ignore[import-untyped]
+
+    return WorkStealingScheduling(config, log)
 
 
 def is_fast(path: Path) -> bool:
@@ -45,15 +66,45 @@ def is_fast(path: Path) -> bool:
     return any(path.is_relative_to(fast) or Path(fast).is_relative_to(path) for fast in FAST)
 
 
+def is_law(item: pytest.Item) -> bool:
+    """True for a test that runs in both stages."""
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or bool(item.get_closest_marker("law"))
+
+
+def is_matrix(item: pytest.Item) -> bool:
+    """True for a test of which the first stage runs a sample."""
+    return item.path.relative_to(TESTS).parts[0] in MATRICES or bool(item.get_closest_marker("matrix"))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what `-m "not slow"` leaves out: that takes longer than many of the tests."""
+    """Ignore files that `-m "not slow"` leaves out: their import takes longer than many of the tests."""
     if config.getoption("markexpr") == "not slow" and TESTS in collection_path.parents and not is_fast(collection_path):
         return True
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests as `slow` that the inner loop leaves out: properties, processes, real clients, whole matrices."""
-    for item in items:
-        if not is_fast(item.path) or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Any:
+    """Mark a test's items as `slow` and `whole`, and forget at once those of the other stage."""
+    found = yield
+    if not isinstance(found, list):
+        return found
+    expression = collector.config.getoption("markexpr")
+    items = [item for item in found if isinstance(item, pytest.Function)]
+    mark(items)
+    if expression in (WHOLE, f"not {WHOLE}"):
+        left_out = {id(item) for item in items if bool(item.get_closest_marker(WHOLE)) is not (expression == WHOLE)}
+        return [each for each in found if id(each) not in left_out]
+    return found
+
+
+def mark(items: list[pytest.Function]) -> None:
+    """Mark the items of one test."""
+    first = set(range(len(items)))
+    if len(items) > 1 and is_matrix(items[0]):
+        first = stages.sample([stages.values_of(item.callspec._idlist, item.callspec.params) for item in items])
+    for number, item in enumerate(items):
+        if number not in first or (stages.is_second() and is_law(item)):
+            item.add_marker(WHOLE)
+        if not is_fast(item.path) or is_law(item) or item.get_closest_marker(WHOLE):
             item.add_marker("slow")

@@ -165,6 +165,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     runpy.run_path(str(SCRIPT), run_name="__main__")
 
 
+@pytest.mark.whole
 def test_the_timing_runs_and_checks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ def errors(folder: Path, sources: dict[str, str]) -> list[str]:
     return [line for line in run.stdout.splitlines() if ": error:" in line]
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_the_documented_programs_are_typed(tmp_path: Path) -> None:
     """A program with a mistake is among them, so that a run which checks nothing does not pass."""
     found = programs()

@@ -104,7 +104,7 @@ async def send_mixed(folder: Path, kind: str, count: int) -> tuple[list[dict[str
                 await exchange(entrance.session, entrance.url, client, body, key)
 
         await asyncio.gather(*(one(number) for number in range(count)))
-        await until(lambda: ended.total() >= count, 30)
+        await until(lambda: ended.total() >= count)
     assert ended == Counter(models)
     assert upstream.seen == Counter({model: 1 + model.startswith(RETRIED) for model in models})
     return [*read_rows(UsageOptions(kind, str(folder / "usage")))], upstream
@@ -150,7 +150,7 @@ async def test_mixed_exchanges_are_booked_exactly_once(tmp_path: Path, kind: str
     assert b"sk-dragoman" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 async def test_ten_thousand_mixed_exchanges_are_booked_exactly_once(tmp_path: Path) -> None:
     rows, upstream = await send_mixed(tmp_path, "sqlite", 10_000)
     check(rows, upstream, 10_000)
@@ -274,7 +274,7 @@ async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, 
             await asyncio.gather(*(exchange(session, url, CHAT, body, "any") for body in bodies))
             if number is signal.SIGKILL:  # written within the time of a batch
                 options = UsageOptions("jsonl", str(tmp_path / "usage"))
-                await until(lambda: len([*read_rows(options)]) == 20, 30)
+                await until(lambda: len([*read_rows(options)]) == 20)
             process.process.send_signal(number)
             await process.ends()
     rows = [*read_rows(UsageOptions("jsonl", str(tmp_path / "usage")))]
@@ -308,19 +308,19 @@ async def test_a_killed_worker_loses_open_exchanges_and_leaves_whole_rows(tmp_pa
             before = {f"good-c-{number}" for number in range(40)}
             await asyncio.gather(*map(send, sorted(before)))
             assert answered == before
-            await until(lambda: booked_models() == before, 30)  # without any help: within the time of a batch
+            await until(lambda: booked_models() == before)  # without any help: within the time of a batch
             # Open streams, and rows that wait, when the worker is killed.
             slow = [asyncio.create_task(send(f"slow-c-{number}")) for number in range(100, 120)]
-            await until(lambda: len(upstream.produced) == len(slow), 30)
+            await until(lambda: len(upstream.produced) == len(slow))
             busy = [asyncio.create_task(send(f"good-c-{number}")) for number in range(200, 300)]
-            await until(lambda: len(answered) > len(before) + 20, 30)
+            await until(lambda: len(answered) > len(before) + 20)
             gateway.signal(signal.SIGKILL, 1)
             await gateway.says_ready(1)
             await asyncio.gather(*busy)
             later = {f"good-c-{number}" for number in range(300, 320)}
             await asyncio.gather(*map(send, sorted(later)))
             assert later <= answered
-            await until(lambda: later <= booked_models(), 30)
+            await until(lambda: later <= booked_models())
             found = booked_models()
             assert before | later <= found <= set(upstream.requests)
             assert not any(model.startswith("slow") for model in found)

@@ -29,7 +29,6 @@ from support.browser import axe_source, page
 from support.gateways import served, until
 from support.paths import ROOT
 
-pytestmark = pytest.mark.slow
 PICTURES = ROOT / "docs" / "howto" / "images"
 CANARY, KEY = "canary of a prompt", "canary-key-of-the-gateway"
 CROSS = [(client, upstream) for client, upstream in DIRECTIONS if client is not upstream]
@@ -105,6 +104,7 @@ async def test_live_traffic_filters_and_pause() -> None:
         slow.cancel()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("client", "upstream"), CROSS, ids=str)
 async def test_a_tool_call_in_the_inspector(client: Dialect, upstream: Dialect) -> None:
     async with gateway() as up, page(f"{up.url}/ui") as shown:
@@ -126,6 +126,7 @@ async def test_a_tool_call_in_the_inspector(client: Dialect, upstream: Dialect) 
                 await picture(shown, "exchange", 1000)
 
 
+@pytest.mark.whole
 async def test_the_playground_explains_and_sends() -> None:
     async with gateway() as up, page(f"{up.url}/ui/#playground") as shown:
         changes = shown.get_by_role("region", name="Changes to the request")
@@ -147,6 +148,7 @@ async def test_the_playground_explains_and_sends() -> None:
         await shown.wait_for_selector("h2:has-text('Exchange req_')")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("texts", [True, False])
 async def test_a_captured_exchange(tmp_path: Path, texts: bool) -> None:
     options = CaptureOptions(directory=str(tmp_path / "captures"), texts=texts)
@@ -174,6 +176,7 @@ async def test_a_captured_exchange(tmp_path: Path, texts: bool) -> None:
         assert "dragoman replay req_" in await shown.get_by_label("Commands").inner_text()
 
 
+@pytest.mark.whole
 async def test_the_charts() -> None:
     async with gateway() as up, page(f"{up.url}/ui/#health") as shown:
         await shown.locator("#charts figure").first.wait_for()
@@ -216,6 +219,7 @@ async def test_a_key_is_entered_and_neither_it_nor_a_prompt_is_shown() -> None:
             await shown.get_by_label("Key of this gateway").wait_for()
 
 
+@pytest.mark.whole
 async def test_a_page_of_another_origin_gets_nothing() -> None:
     async def foreign(_: web.Request) -> web.Response:
         return web.Response(text="<!doctype html><title>foreign</title>", content_type="text/html")
@@ -229,6 +233,7 @@ async def test_a_page_of_another_origin_gets_nothing() -> None:
         assert await shown.evaluate(ask.replace("MODE", "no-cors"), target) == "opaque0false"
 
 
+@pytest.mark.whole
 async def test_a_connection_that_fails_is_tried_again() -> None:
     async with gateway() as up, page(f"{up.url}/ui") as shown:
         await shown.wait_for_selector("#connection:has-text('live')")
@@ -239,6 +244,7 @@ async def test_a_connection_that_fails_is_tried_again() -> None:
         await shown.wait_for_selector("text=No exchange fits these filters")
 
 
+@pytest.mark.whole
 async def test_the_keyboard_and_a_narrow_window() -> None:
     async with gateway() as up, page(f"{up.url}/ui", viewport={"width": 320, "height": 640}) as shown:
         await send(up.url, Dialect.MESSAGES, "sim-thinking")
@@ -262,6 +268,7 @@ async def test_the_keyboard_and_a_narrow_window() -> None:
             assert wide <= 320, f"{view} needs {wide} px"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_serious(scheme: str) -> None:
     source = await asyncio.to_thread(axe_source)
@@ -293,6 +300,7 @@ async def violations(shown: Any) -> list[str]:
     return [f"{each['id']} ({each['impact']}): {each['nodes'][0]['html'][:200]}" for each in result["violations"]]
 
 
+@pytest.mark.whole
 async def test_below_a_prefix_of_an_application() -> None:
     config = simulated_config()
     config = replace(config, server=replace(config.server, ui=True))

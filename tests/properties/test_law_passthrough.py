@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Limits
@@ -17,7 +17,7 @@ from dragoman.stages.passthrough import Passthrough
 from dragoman.wire.json_edit import JsonStringRewriter
 from support.directions import DIALECTS, upstream_streams
 from support.mutations import mutated_streams
-from support.strategies import splits
+from support.strategies import examples, splits
 
 DAMAGE = (
     b"data: {\n\n",
@@ -74,7 +74,7 @@ def streams(draw: st.DrawFn, dialect: Dialect) -> bytes:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
-@settings(max_examples=200)
+@examples(4)
 @given(data=st.data())
 def test_any_split_gives_the_same_bytes_and_the_same_outcome(dialect: Dialect, data: st.DataObject) -> None:
     raw = data.draw(streams(dialect))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from dragoman.canonical.events import (
@@ -76,6 +77,11 @@ _json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
+
+
+def examples(times: int) -> settings:
+    """So many times the examples that the loaded profile has."""
+    return settings(max_examples=times * settings().max_examples)
 
 
 @st.composite

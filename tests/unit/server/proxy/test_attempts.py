@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Dialect, DragomanError, translate
@@ -33,6 +33,7 @@ from dragoman_server.routing.routing_state import RoutingState
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.translate import translate_again
 from support.samples import dump, reply, request
+from support.strategies import examples
 from support.waiting import turns, until
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
@@ -144,7 +145,7 @@ class Spans:
         self.found.append(span)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(3)
 @given(st.lists(st.sampled_from(STATUSES), min_size=1, max_size=6), st.integers(1, 3), st.integers(1, 5))
 def test_what_holds_for_every_script(statuses: list[int], providers: int, attempts: int) -> None:
     most = attempts + (providers == 1)  # one attempt at one provider has no plan

@@ -1,0 +1,68 @@
+"""The two stages of the tests: a sample of everything, and the rest.
+
+    pytest -n auto             the first stage
+    pytest -n auto -m whole    the second one
+
+- A test marked `whole` is left to the second stage.
+- A matrix is a test with several `parametrize` that is marked `matrix` or is in a folder of `MATRICES`. The first stage
+  runs as many of its items as are needed for each row of each `parametrize`, and each pair of client and upstream.
+- A law is a Hypothesis test, or one that is marked `law` and uses `some`. It runs in both stages, in the first one with
+  few examples.
+
+`conftest.py` marks the items.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WHOLE = "whole"
+MATRICES = ("conformance", "conversations", "e2e", "hostile", "regressions", "transport")
+DIRECTION = ("client", "upstream")
+"""Parameters that are one value, if they are parametrized apart from each other."""
+
+
+_stage = ""
+
+
+def choose(expression: str) -> str:
+    """Set the stage by pytest's expression of marks, and return the Hypothesis profile for it."""
+    global _stage
+    _stage = WHOLE if expression == WHOLE else "sample"
+    return os.environ.get("DRAGOMAN_HYPOTHESIS", _stage)
+
+
+def is_second() -> bool:
+    """True in the second stage."""
+    return _stage == WHOLE
+
+
+def some(values: Sequence[T], most: int) -> Sequence[T]:
+    """Return all values in the second stage, and in the first one at most so many, spread evenly."""
+    return values if is_second() or len(values) <= most else values[:: -(-len(values) // most)]
+
+
+def sample(cases: Sequence[Iterable[Hashable]]) -> set[int]:
+    """Return the positions of cases in which each value of all cases occurs.
+
+    The case with most values that are still missing is taken next, the first one of several: the result is always the
+    same.
+    """
+    values = [frozenset(case) for case in cases]
+    missing = set().union(*values)
+    taken: set[int] = set()
+    while missing:
+        best = max(range(len(values)), key=lambda position: len(values[position] & missing))
+        taken.add(best)
+        missing -= values[best]
+    return taken
+
+
+def values_of(rows: Sequence[str], parameters: Mapping[str, object]) -> list[Hashable]:
+    """Return the values of an item that a sample must have: the id of each row, with its place, and the direction."""
+    direction = tuple(str(parameters[name]) for name in DIRECTION if name in parameters)
+    return [*enumerate(rows), (DIRECTION, direction)]
