@@ -46,7 +46,7 @@ def test_in_any_span_a_bucket_grants_at_most_its_limit_and_what_flowed_in(
 
 
 @given(limit=st.integers(1, 50), arrivals=ARRIVALS)
-def test_a_client_that_waits_as_it_is_told_is_granted(limit: int, arrivals: list[tuple[int, int]]) -> None:
+def test_a_client_that_waits_as_it_must_is_granted(limit: int, arrivals: list[tuple[int, int]]) -> None:
     state, now = KeyState(), 0
     for wait, wanted in arrivals:
         now += wait
@@ -118,6 +118,20 @@ def test_all_limits_that_reject_are_named() -> None:
         "tokens",
         "daily_tokens",
     )
+
+
+def test_a_limit_that_just_suffices_does_not_reject() -> None:
+    state = KeyState()
+    parts = (("tokens", 5, 5), ("daily_tokens", "d", 5, 6))
+    assert decide(state, claim(*parts), 0, 0).rejected == ("daily_tokens",)
+    assert decide(state, claim(("tokens", 5, 5), ("daily_tokens", "d", 5, 5)), 0, 0).rejected == ()
+
+
+def test_a_budget_is_never_below_nothing() -> None:
+    state = KeyState()
+    assert decide(state, claim(("daily_tokens", "d", 10, 4)), 0, 0).rejected == ()
+    apply(state, settlement_on("k", "lease", True, (), (("daily_tokens", "d", 10, -6),)), 0)
+    assert state.budgets == {"daily_tokens": ("d", 0)}
 
 
 def test_a_request_above_the_bucket_needs_a_full_one_and_leaves_a_debt() -> None:

@@ -11,7 +11,7 @@ from dragoman_server.accounts.limits.claim import Claim, Outcome
 from dragoman_server.accounts.limits.decision import SCALE
 from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.limits.prices import UNITS
-from dragoman_server.accounts.limits.rejection import rejection
+from dragoman_server.accounts.limits.rejection import no_price, rejection
 
 CHAT = Dialect.CHAT
 NOW = datetime(2026, 11, 22, 21, 30, tzinfo=UTC).timestamp()
@@ -33,7 +33,12 @@ def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, 
         (("requests",), 1, "rate_limit_exceeded", "may use 60 requests per minute; try again in 1 s"),
         (("tokens",), 5, "rate_limit_exceeded", "may use 1200 tokens per minute; try again in 5 s"),
         (("requests", "tokens", "concurrent"), 5, "rate_limit_exceeded", "tokens per minute"),
-        (("tokens", "daily_tokens"), 9000, "insufficient_quota", "has used 4950 tokens of 5000 for this day (UTC)"),
+        (
+            ("tokens", "daily_tokens"),
+            9000,
+            "insufficient_quota",
+            "and the request needs about 100; try again in the next day",
+        ),
         (
             ("monthly_cost", "daily_tokens"),
             8 * 86400 + 9000,
@@ -56,3 +61,9 @@ def test_the_limit_that_takes_the_longest_is_named(
 def test_a_debt_is_waited_for() -> None:
     failure = rejection(CLAIM, outcome("tokens", levels=(60, -1200)), CHAT, NOW).failure
     assert failure.headers["retry-after"] == "65"
+
+
+def test_a_model_without_a_price_is_a_403_that_names_it() -> None:
+    failure = no_price("gpt\u20ac").failure
+    assert (failure.status, failure.code) == (403, "model_without_price")
+    assert "the model 'gpt\\u20ac' has no price" in failure.message
