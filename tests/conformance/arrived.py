@@ -1,4 +1,4 @@
-"""What reached the upstream, read from each dialect's own body into one form."""
+"""The requests that reached the upstream, read from each dialect's own body into one form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DATA = "data:image/png;base64,"
 
 
 def tools(upstream: str, body: Any) -> list[tuple[str, str, Any]]:
-    """(name, description, schema) of each tool. Responses must say that they are not strict."""
+    """(name, description, schema) of each tool. Responses must state that they are not strict."""
     match upstream:
         case "chat":
             plain = [tool["function"] for tool in body["tools"]]

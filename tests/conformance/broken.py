@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 import pytest
 
-from conformance.hearing import Trouble
 from conformance.rounds import Round
 from conformance.served import RETRY_AFTER
+from conformance.speaker import Trouble
 
-SAID = "Hello, here"
+ANSWER = "Hello, here"
 HALF = '{"path":"notes'
 
 
-class Told(NamedTuple):
-    """What a client must be told of an error."""
+class ReportedError(NamedTuple):
+    """The error that a client must receive."""
 
     raised: str
     status: int
@@ -28,35 +28,35 @@ class Told(NamedTuple):
     code: str | None = None
 
 
-_OVERLOADED = Told("InternalServerError", 503, "service_unavailable_error", "server_is_overloaded")
-OPENAI: dict[str, Told] = {
-    "sim-error-429": Told("RateLimitError", 429, "rate_limit_error", "rate_limit_exceeded"),
-    "sim-error-401": Told("InternalServerError", 502, "server_error", "upstream_credential"),
-    "sim-error-400-context": Told("BadRequestError", 400, "invalid_request_error", "context_length_exceeded"),
+_OVERLOADED = ReportedError("InternalServerError", 503, "service_unavailable_error", "server_is_overloaded")
+OPENAI: dict[str, ReportedError] = {
+    "sim-error-429": ReportedError("RateLimitError", 429, "rate_limit_error", "rate_limit_exceeded"),
+    "sim-error-401": ReportedError("InternalServerError", 502, "server_error", "upstream_credential"),
+    "sim-error-400-context": ReportedError("BadRequestError", 400, "invalid_request_error", "context_length_exceeded"),
     "sim-error-503": _OVERLOADED,
     "sim-error-529": _OVERLOADED,
 }
-_TOO_MUCH = Told("OverloadedError", 529, "overloaded_error")
-ANTHROPIC: dict[str, Told] = {
-    "sim-error-429": Told("RateLimitError", 429, "rate_limit_error"),
-    "sim-error-401": Told("InternalServerError", 502, "api_error"),
-    "sim-error-400-context": Told("BadRequestError", 400, "invalid_request_error"),
+_TOO_MUCH = ReportedError("OverloadedError", 529, "overloaded_error")
+ANTHROPIC: dict[str, ReportedError] = {
+    "sim-error-429": ReportedError("RateLimitError", 429, "rate_limit_error"),
+    "sim-error-401": ReportedError("InternalServerError", 502, "api_error"),
+    "sim-error-400-context": ReportedError("BadRequestError", 400, "invalid_request_error"),
     "sim-error-503": _TOO_MUCH,
     "sim-error-529": _TOO_MUCH,
 }
 BY_CLIENT = {"chat": OPENAI, "messages": ANTHROPIC, "responses": OPENAI}
 
 
-def _told(trouble: Trouble) -> tuple[str, int | None, str | None, str | None]:
+def _reported(trouble: Trouble) -> tuple[str, int | None, str | None, str | None]:
     return trouble.raised, trouble.status, trouble.type, trouble.code
 
 
 def before(r: Round) -> None:
     """Status, envelope and exception are the client's own; the words, the id and the wait are the upstream's."""
-    trouble = r.heard.trouble
+    trouble = r.received.trouble
     assert trouble is not None
-    assert _told(trouble) == BY_CLIENT[r.client][r.script]
-    assert r.heard.text == ""
+    assert _reported(trouble) == BY_CLIENT[r.client][r.script]
+    assert r.received.text == ""
     assert (trouble.request_id or "").startswith("req_sim")
     waits = r.script in ("sim-error-429", "sim-error-503", "sim-error-529")
     assert trouble.retry_after == (str(RETRY_AFTER) if waits else None), "T-78: without it agents retry for ever"
@@ -68,8 +68,8 @@ def before(r: Round) -> None:
 
 
 def _broken(r: Round, kind: str) -> None:
-    """In the stream: what was said before it stays, the error follows, and nothing ends as if it were whole."""
-    heard, trouble = r.heard, r.heard.trouble
+    """In the stream: what was stated before it stays, the error follows, and nothing ends as if it were whole."""
+    received, trouble = r.received, r.received.trouble
     assert trouble is not None
     assert trouble.status is None
     assert trouble.message
@@ -82,28 +82,28 @@ def _broken(r: Round, kind: str) -> None:
             # The API's schema of a failed response has no code for it; what passes through keeps the upstream's.
             typed = r.client == "responses" and not r.same
             assert trouble.code == ("server_is_overloaded" if kind == "overloaded" and not typed else "server_error")
-    assert heard.finish is None
-    assert heard.text == SAID
+    assert received.finish is None
+    assert received.text == ANSWER
     if "tools" in r.script:
-        [call] = heard.calls
+        [call] = received.calls
         assert call.arguments == HALF, "what the model had said, and no bracket more"
         with pytest.raises(json.JSONDecodeError):
             json.loads(call.arguments)
     else:
-        assert heard.calls == []
+        assert received.calls == []
 
 
 def inside(r: Round) -> None:
-    """The upstream tells of its failure in the middle."""
+    """The upstream reports its failure in the middle."""
     if r.streamed:
         _broken(r, "overloaded")
         return
-    trouble = r.heard.trouble
+    trouble = r.received.trouble
     assert trouble is not None
     if r.client == r.upstream == "responses":
         assert (trouble.raised, trouble.code) == ("failed", "server_is_overloaded")
     else:
-        assert _told(trouble) == (_TOO_MUCH if r.client == "messages" else _OVERLOADED)
+        assert _reported(trouble) == (_TOO_MUCH if r.client == "messages" else _OVERLOADED)
 
 
 def cut(r: Round) -> None:
@@ -115,7 +115,7 @@ def cut(r: Round) -> None:
 
 
 def _bad_gateway(r: Round) -> None:
-    trouble = r.heard.trouble
+    trouble = r.received.trouble
     assert trouble is not None
     assert (trouble.raised, trouble.status) == ("InternalServerError", 502)
     assert trouble.type == ("api_error" if r.client == "messages" else "server_error")
@@ -123,10 +123,10 @@ def _bad_gateway(r: Round) -> None:
 
 def reset(r: Round) -> None:
     """A reset may destroy what was sent before it: then it is a 502 instead of an error in the stream."""
-    assert r.heard.trouble is not None
-    if r.streamed and r.heard.trouble.status is None:
-        assert r.heard.trouble.raised != "APIConnectionError", "told in words, not by a dead socket"
-        assert SAID.startswith(r.heard.text)
-        assert r.heard.finish is None
+    assert r.received.trouble is not None
+    if r.streamed and r.received.trouble.status is None:
+        assert r.received.trouble.raised != "APIConnectionError", "told in words, not by a dead socket"
+        assert ANSWER.startswith(r.received.text)
+        assert r.received.finish is None
     else:
         _bad_gateway(r)

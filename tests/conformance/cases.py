@@ -1,7 +1,7 @@
-"""The table of cases: what is asked, which script the upstream plays, and what every client must have heard.
+"""The table of cases: what is asked, which script the upstream plays, and what every client must have read.
 
 One judge per case serves all nine directions, streamed and whole. Where the dialects legitimately differ, `differs`
-says how; where a case has no meaning, `absent` says why; and the printed matrix carries both as footnotes.
+states how; where a case has no meaning, `absent` states why; and the printed matrix carries both as footnotes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conformance import broken, replies
-from conformance.hearing import Ask
 from conformance.rounds import DIALECTS, City, Round
 from conformance.samples import PNG
+from conformance.speaker import Ask
 
 NO_STOPS = "Responses has no stop sequences, so its clients cannot ask for one."
 NO_TERMINAL = "A whole reply has no terminal event that could be missing."
@@ -32,9 +32,9 @@ class Case:
     judge: Callable[[Round], None]
     ask: Ask = field(default_factory=Ask)
     absent: Callable[[str, str, str], str | None] = _never
-    """Why a cell is empty (client, upstream, mode), or None."""
+    """The reason why a cell is empty (client, upstream, mode), or None."""
     differs: Callable[[str, str, str], str | None] = _never
-    """What is legitimately different in a cell, or None."""
+    """The legitimate difference in a cell, or None."""
     reports: str = ""
     """The reports of other gateways' users that it holds against (T-nn), for the tests' names."""
     answered: bool = False
@@ -49,11 +49,11 @@ def _stops_differ(client: str, upstream: str, mode: str) -> str | None:
     if client == "responses":
         return None
     if upstream == "responses":
-        told = "The upstream cannot stop on a sequence: the gateway cuts the text itself."
+        noted = "The upstream cannot stop on a sequence: the gateway cuts the text itself."
         if mode == "whole":
-            return told
+            return noted
         what = "are estimated" if client == "messages" else "are left out"
-        return f"{told} The stream is ended there, so the upstream's token counts never arrive: they {what}."
+        return f"{noted} The stream is ended there, so the upstream's token counts never arrive: they {what}."
     if (client, upstream) == ("messages", "chat"):
         return "Chat reports neither that a sequence matched nor which: the stop reason is `end_turn`."
     return None

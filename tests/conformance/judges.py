@@ -28,8 +28,8 @@ CHAT_TOOLS: list[Any] = [
     {"type": "function", "function": {"name": "get_time", "description": "The time", "parameters": TIME}},
 ]
 HI: list[Any] = [{"role": "user", "content": "Hi"}]
-SAID = "You said: Hi. Grüße 👋🏽 aus 東京\u2028— done."
-THOUGHT = "The user needs a look-up – naïvely, one call. 🤔"
+ANSWER = "You said: Hi. Grüße 👋🏽 aus 東京\u2028— done."
+REASONING = "The user needs a look-up – naïvely, one call. 🤔"
 REFUSED = "I can't help with that."
 
 _RAW: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)

@@ -9,7 +9,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 _UNION = get_args(get_args(ResponseStreamEvent)[0])
 EVENTS: dict[str, Any] = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in _UNION}
-"""The SDK's type of each event by its name: one type tells more of what is wrong than their union does."""
+"""The SDK's type of each event by its name: one type reports more of what is wrong than their union does."""
 
 UNTYPED = frozenset({"server_is_overloaded"})
 """Codes of `response.failed` that the upstream sends, though the SDK's type does not list them: they pass through."""
@@ -38,14 +38,14 @@ async def responses_events(stream: AsyncIterator[Any], into: list[Any]) -> None:
     """Read a stream to its end, each event validated strictly and put `into`; raises what the SDK raises."""
     async for event in stream:
         into.append(event)
-        told = event.to_dict(warnings=False)
-        if event.type == "response.failed" and told["response"]["error"]["code"] in UNTYPED:
-            told["response"]["error"]["code"] = "server_error"
-        EVENTS[event.type].model_validate(told, strict=True)
+        noted = event.to_dict(warnings=False)
+        if event.type == "response.failed" and noted["response"]["error"]["code"] in UNTYPED:
+            noted["response"]["error"]["code"] = "server_error"
+        EVENTS[event.type].model_validate(noted, strict=True)
 
 
 def words_of(item: Any) -> tuple[str, str]:
-    """What an output item says, and as which kind of thing."""
+    """Return what an output item states, and as which kind of thing."""
     match item.type:
         case "message":
             [part] = item.content
@@ -79,16 +79,16 @@ def judge_responses(events: list[Any]) -> Response:
     assert list(added) == list(range(len(added))), "an index of its own for each item, from 0"
     assert all(item.id.startswith(_PREFIX[item.type]) for item in added.values())
     done = {e.output_index: e.item for e in events if e.type == "response.output_item.done"}
-    said: dict[int, str] = dict.fromkeys(added, "")
+    stated: dict[int, str] = dict.fromkeys(added, "")
     for event in events:
         if event.type in _WORDS:
             assert event.item_id == added[event.output_index].id
-            said[event.output_index] += event.delta
+            stated[event.output_index] += event.delta
     for index, item in done.items():
         assert (item.id, item.type) == (added[index].id, added[index].type)
         kind, words = words_of(item)
         if kind:
-            assert said[index] == words, f"item {index}"
+            assert stated[index] == words, f"item {index}"
     output = {item.id: item for item in final.output}
     if final.status != "failed":
         # Codex runs a free-text call that is done, also an incomplete one: only such a call may be left open by a cut.
@@ -104,15 +104,15 @@ def judge_responses(events: list[Any]) -> Response:
 
 def plain(item: Any) -> Any:
     """The item without what the SDK's helper adds."""
-    told = item.to_dict(warnings=False)
-    told.pop("parsed_arguments", None)
-    for part in told.get("content") or ():
+    noted = item.to_dict(warnings=False)
+    noted.pop("parsed_arguments", None)
+    for part in noted.get("content") or ():
         part.pop("parsed", None)
-    return told
+    return noted
 
 
 def fragments(events: list[Any]) -> list[int]:
-    """Which call each fragment of arguments was for: calls numbered from 0 as they began."""
+    """Return which call each fragment of arguments was for: calls numbered from 0 as they began."""
     calls: dict[int, int] = {}
     for event in events:
         if event.type == "response.output_item.added" and event.item.type in ("function_call", "custom_tool_call"):

@@ -1,6 +1,6 @@
 """`python tests/conformance/matrix.py`: play every case in every direction and print the matrix as Markdown.
 
-A cell that fails is a ✗ with its reason below the table, and the exit status is 1. `--plan` prints what the table says
+A cell that fails is a ✗ with its reason below the table, and the exit status is 1. `--plan` prints the table of
 without playing anything: that is docs/reference/test-matrix.md, and `--write` writes it there.
 """
 
@@ -51,9 +51,9 @@ def page(seen: Mapping[Cell, str | None] | None = None) -> str:
         ]
         rows.append([case.name, *columns])
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    told = "\n".join(f"{number}. {note}" for note, number in notes.items())
+    noted = "\n".join(f"{number}. {note}" for note, number in notes.items())
     failed = "\n".join(f"- {' · '.join(cell)}: {why}" for cell, why in (seen or {}).items() if why)
-    return f"{_HEAD}{table}\n\n{told}\n" + (f"\n## Failed\n\n{failed}\n" if failed else "")
+    return f"{_HEAD}{table}\n\n{noted}\n" + (f"\n## Failed\n\n{failed}\n" if failed else "")
 
 
 def _mark(

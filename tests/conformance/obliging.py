@@ -31,7 +31,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 
 def obliging(turn: RequestTurn) -> Scenario:
     """Return a call if tools are offered and no results wait for an answer, else JSON if asked for, else a text."""
-    thought = (Reasoning("15 times 37"), Reasoning(" is 555.")) if _asked_to_think(turn.body) else ()
+    reasoned = (Reasoning("15 times 37"), Reasoning(" is 555.")) if _asked_to_think(turn.body) else ()
     must = turn.forced is not None or turn.body.get("tool_choice") in ("required", {"type": "any"})
     if turn.offers and turn.may_call and (must or not turn.results):
         tool = next((offer for offer in turn.offers if offer.name == turn.forced), turn.offers[0])
@@ -39,12 +39,12 @@ def obliging(turn: RequestTurn) -> Scenario:
         arguments = json.dumps(_filled(example_value(everything), turn), ensure_ascii=False)
         half = len(arguments) // 2
         call: tuple[Step, ...] = (ToolStart(0, tool), ToolArgs(0, arguments[:half]), ToolArgs(0, arguments[half:]))
-        return Scenario((*thought, *call, ToolEnd(0), Finish("tool_calls")))
+        return Scenario((*reasoned, *call, ToolEnd(0), Finish("tool_calls")))
     if turn.schema is not None or "as a JSON" in turn.last_user:
         value = example_value(turn.schema) if turn.schema else _JOKE if "'setup'" in turn.last_user else _PERSON
-        return Scenario((*thought, Text(json.dumps(_filled(value, turn), ensure_ascii=False)), Finish("stop")))
+        return Scenario((*reasoned, Text(json.dumps(_filled(value, turn), ensure_ascii=False)), Finish("stop")))
     quoted = " and ".join(turn.results) or turn.last_user or "nothing"
-    return Scenario((*thought, Text("As you say: "), Text(quoted[:200]), Text("."), Finish("stop")))
+    return Scenario((*reasoned, Text("As you say: "), Text(quoted[:200]), Text("."), Finish("stop")))
 
 
 def _asked_to_think(body: Any) -> bool:

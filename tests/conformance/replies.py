@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from conformance import arrived
-from conformance.hearing import Spent
-from conformance.judges import CHAT_TOOLS, REFUSED, SAID, THOUGHT
+from conformance.judges import ANSWER, CHAT_TOOLS, REASONING, REFUSED
 from conformance.rounds import RESULTS, City, Round
 from conformance.samples import PNG
+from conformance.speaker import Spent
 
 LATE = "The answer was stopped by a safety classifier."
 OSLO = ("get_weather", {"city": "Oslo"})
@@ -24,23 +24,23 @@ FINISH: dict[str, dict[str, str]] = {
     "refusal": {"chat": "stop", "messages": "refusal", "responses": "completed"},
     "filtered": {"chat": "content_filter", "messages": "refusal", "responses": "incomplete/content_filter"},
 }
-"""How each client is told why a reply ended (mapping §9.2)."""
+"""The reason for the end of a reply in each client's words (mapping §9.2)."""
 _PREFIX = {"chat": "chatcmpl-", "messages": "msg_", "responses": "resp_"}
 
 
 def _check(r: Round, finish: str, *, text: str = "", reasoning: str = "", calls: tuple[Any, ...] = ()) -> None:
-    """What every reply has: the name asked for, an id of the client's dialect, the words, the calls and the end."""
-    heard = r.heard
-    assert heard.trouble is None
-    assert heard.model == r.model
+    """Check what every reply has: the model's name, an id of the client's dialect, the text, the calls and the end."""
+    received = r.received
+    assert received.trouble is None
+    assert received.model == r.model
     prefix = _PREFIX[r.client]
-    assert heard.id.startswith(prefix)
-    assert not heard.id.removeprefix(prefix).startswith(tuple(_PREFIX.values())), "one prefix in place of the other"
-    assert len(heard.id) > 20
-    assert (heard.text, heard.reasoning) == (text, reasoning)
-    assert [(call.name, json.loads(call.arguments)) for call in heard.calls] == list(calls)
-    assert len({call.id for call in heard.calls}) == len(calls)
-    assert heard.finish == FINISH[finish][r.client]
+    assert received.id.startswith(prefix)
+    assert not received.id.removeprefix(prefix).startswith(tuple(_PREFIX.values())), "one prefix in place of the other"
+    assert len(received.id) > 20
+    assert (received.text, received.reasoning) == (text, reasoning)
+    assert [(call.name, json.loads(call.arguments)) for call in received.calls] == list(calls)
+    assert len({call.id for call in received.calls}) == len(calls)
+    assert received.finish == FINISH[finish][r.client]
     for body in r.bodies:
         assert body["model"] == r.script
         assert bool(body.get("stream")) is r.streamed
@@ -49,7 +49,7 @@ def _check(r: Round, finish: str, *, text: str = "", reasoning: str = "", calls:
 
 
 def _check_cross(r: Round, body: Any) -> None:
-    """What the gateway owes an upstream of another dialect, whatever was asked."""
+    """Return what the gateway owes an upstream of another dialect, whatever was asked."""
     match r.upstream:
         case "chat":
             assert (body.get("stream_options") or {}).get("include_usage") is (True if r.streamed else None)
@@ -61,18 +61,18 @@ def _check_cross(r: Round, body: Any) -> None:
 
 def _tokens(r: Round, output: int, *, reasoning: int = 0, written: int = 0) -> None:
     """The prompt has 12 tokens, 4 of them from a cache (mapping §9.4; T-31)."""
-    assert r.heard.spent == Spent(12, 4, written, output, reasoning)
+    assert r.received.spent == Spent(12, 4, written, output, reasoning)
 
 
 def _order(r: Round, *kinds: str) -> None:
-    """Of a whole Chat reply nothing tells it."""
+    """Of a whole Chat reply nothing reports it."""
     if r.client != "chat" or r.streamed:
-        assert r.heard.order == list(kinds)
+        assert r.received.order == list(kinds)
 
 
 def text(r: Round) -> None:
     """Words, and the cap that was asked for."""
-    _check(r, "end", text=SAID)
+    _check(r, "end", text=ANSWER)
     _tokens(r, 7)
     _order(r, "text")
     assert arrived.cap(r.upstream, r.sent) == r.ask.cap
@@ -84,7 +84,7 @@ def one_call(r: Round) -> None:
     _tokens(r, 6)
     _order(r, "text", "call")
     _declared(r)
-    [call] = r.heard.calls
+    [call] = r.received.calls
     assert call.id.startswith("toolu_" if r.upstream == "messages" else "call_")
 
 
@@ -98,13 +98,13 @@ def two_calls(r: Round) -> None:
     """T-01, T-02, T-03: each fragment lands in its own call, and none is closed by the other's start.
 
     Messages clients may know one open block only, and OpenAI's Chat helper takes a call for done when another one
-    speaks: they get them one after the other, the second as far as it had come in one piece.
+    uses: they get them one after the other, the second as far as it had come in one piece.
     """
     _check(r, "tool_calls", text="Looking up both.", calls=(OSLO, CET))
     _tokens(r, 9)
     _order(r, "text", "call", "call")
     if r.streamed:
-        order = r.heard.fragments
+        order = r.received.fragments
         assert set(order) == {0, 1}
         in_turn = r.client != "responses" and not r.same
         assert order.count(0) >= 3
@@ -124,40 +124,40 @@ def no_parallel(r: Round) -> None:
 
 def thinking(r: Round) -> None:
     """T-12, T-14: reasoning is neither lost nor shown as the answer; only the upstream's own proof is passed on."""
-    _check(r, "tool_calls", text="I will look it up.", reasoning=THOUGHT, calls=(OSLO,))
+    _check(r, "tool_calls", text="I will look it up.", reasoning=REASONING, calls=(OSLO,))
     _tokens(r, 9, reasoning=3)
     _order(r, "reasoning", "text", "call")
     assert arrived.effort(r.upstream, r.sent) == "high"
     # T-10: an invented proof would be refused on replay, a foreign one must be known as such.
     if r.client == "chat" or r.upstream == "chat":
-        assert r.heard.proof == ""
+        assert r.received.proof == ""
     else:
-        assert r.heard.proof.startswith(TAG) is not r.same
-        assert r.heard.proof
+        assert r.received.proof.startswith(TAG) is not r.same
+        assert r.received.proof
 
 
 def not_thinking(r: Round) -> None:
     """Switched off explicitly, in the upstream's own words."""
     _check(r, "tool_calls", text="I will look it up.", calls=(OSLO,))
     assert arrived.effort(r.upstream, r.sent) == "none"
-    assert r.heard.proof == ""
+    assert r.received.proof == ""
 
 
 def replayed(r: Round) -> None:
     """The upstream refuses every proof that it did not make, and checks its own: it got it back untouched, or not."""
-    _check(r, "end", text=f"The tool says: {RESULTS[0]}.", reasoning=THOUGHT)
+    _check(r, "end", text=f"The tool says: {RESULTS[0]}.", reasoning=REASONING)
     assert r.first is not None
     assert arrived.results(r.upstream, r.sent) == [(r.first.calls[0].id, RESULTS[0])]
     replay = arrived.reasoning(r.upstream, r.sent)
     if "chat" in (r.client, r.upstream):
-        assert replay == ([THOUGHT] if r.same else [])
+        assert replay == ([REASONING] if r.same else [])
         return
     [block] = replay
     if r.upstream == "messages":
-        assert (block["type"], block["thinking"]) == ("thinking", THOUGHT)
+        assert (block["type"], block["thinking"]) == ("thinking", REASONING)
         assert block["signature"]
     else:
-        assert block["summary"] == [{"type": "summary_text", "text": THOUGHT}]
+        assert block["summary"] == [{"type": "summary_text", "text": REASONING}]
         assert block["encrypted_content"]
         assert not block.get("content"), "the API takes no plain reasoning"
 
@@ -176,59 +176,59 @@ def refusal(r: Round) -> None:
     wording = REFUSED if r.client == "messages" != r.upstream else ""
     _check(r, "refusal", text=wording)
     _tokens(r, 0 if r.upstream == "messages" else 2)
-    assert r.heard.refusal == REFUSED
+    assert r.received.refusal == REFUSED
 
 
 def late_refusal(r: Round) -> None:
     """A filter that stopped an answer is never a clean end."""
     _check(r, "filtered", text="Step one is to")
     _tokens(r, 2)
-    told = LATE if r.upstream == "messages" else ""
+    noted = LATE if r.upstream == "messages" else ""
     if r.client == "chat" and r.streamed:
-        told = ""
-    assert r.heard.refusal == told
+        noted = ""
+    assert r.received.refusal == noted
 
 
 def truncated(r: Round) -> None:
-    """The cap ended it, and says so."""
+    """The cap ended it, and states it."""
     _check(r, "length", text="This answer is too long and ends in the mid")
     _tokens(r, 2)
     assert arrived.cap(r.upstream, r.sent) == r.ask.cap
 
 
 def truncated_call(r: Round) -> None:
-    """T-05: what the model had said of the call, and no bracket more."""
-    heard = r.heard
-    assert heard.trouble is None
-    assert heard.finish == FINISH["length"][r.client]
-    assert heard.text == "Writing. "
+    """T-05: what the model had stated of the call, and no bracket more."""
+    received = r.received
+    assert received.trouble is None
+    assert received.finish == FINISH["length"][r.client]
+    assert received.text == "Writing. "
     if not r.streamed and not r.same and r.client == "messages":
-        assert heard.calls == []
+        assert received.calls == []
         return
-    [call] = heard.calls
+    [call] = received.calls
     assert call.name == "get_weather"
-    # A whole Messages reply has an object, so the simulated model loses what it had said; none are made up.
+    # A whole Messages reply has an object, so the simulated model loses what it had stated; none are made up.
     lost = "{}" if r.same else ""
     assert call.arguments == (lost if not r.streamed and r.upstream == "messages" else '{"path":"notes')
     _tokens(r, 3)
 
 
 def stopped(r: Round) -> None:
-    """The text before the sequence, of which not a character shows; Messages tells which one it was if it is known."""
-    told = not (r.client == "messages" and r.upstream == "chat")
-    _check(r, "stop_sequence" if told else "end", text="one, two, three")
-    assert r.heard.stop == ("###" if r.client == "messages" and told else None)
+    """The text before the sequence, of which no character shows; Messages reports the sequence if it is known."""
+    noted = not (r.client == "messages" and r.upstream == "chat")
+    _check(r, "stop_sequence" if noted else "end", text="one, two, three")
+    assert r.received.stop == ("###" if r.client == "messages" and noted else None)
     assert arrived.stops(r.upstream, r.sent) == ([] if r.upstream == "responses" else list(r.ask.stops))
     if r.upstream != "responses":
         _tokens(r, 3)
     elif not r.streamed:
         _tokens(r, 5)
     elif r.client == "chat":
-        assert r.heard.spent is None
+        assert r.received.spent is None
     else:
-        assert r.heard.spent is not None
-        assert r.heard.spent.input > 0
-        assert r.heard.spent.output > 0
+        assert r.received.spent is not None
+        assert r.received.spent.input > 0
+        assert r.received.spent.output > 0
 
 
 def usage(r: Round) -> None:
@@ -245,14 +245,14 @@ def empty(r: Round) -> None:
 
 def image(r: Round) -> None:
     """The very picture arrives."""
-    _check(r, "end", text=SAID)
+    _check(r, "end", text=ANSWER)
     assert arrived.images(r.upstream, r.sent) == [PNG]
 
 
 def structured(r: Round) -> None:
     """The schema arrives in the upstream's form, and the SDK parses the answer."""
     _check(r, "end", text='{"city":"Oslo","population":1}')
-    assert r.heard.parsed == City(city="Oslo", population=1)
+    assert r.received.parsed == City(city="Oslo", population=1)
     for body in r.bodies:
         asked = arrived.schema(r.upstream, body)
         assert set(asked["properties"]) == {"city", "population"}

@@ -1,4 +1,4 @@
-"""One round: a question asked in one direction and one mode, what was heard, and what reached the upstream."""
+"""One round: a question asked in one direction and one mode, what was read, and what reached the upstream."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conformance.hearing import Ask, Call, Heard, Speaker
 from conformance.served import PATHS, Served, model_at
+from conformance.speaker import Ask, Call, Received, Speaker
 
 DIALECTS = ("chat", "messages", "responses")
 OVERLOADED = {"chat": 503, "messages": 529, "responses": 503}
-"""The status by which each vendor says that it is overloaded."""
+"""The status by which each vendor states that it is overloaded."""
 RESULTS = ("-3 °C, sunny ☀", "09:30")
 
 
@@ -34,14 +34,14 @@ class Round:
     script: str
     model: str
     ask: Ask
-    heard: Heard
+    received: Received
     bodies: Sequence[Any]
-    first: Heard | None = None
+    first: Received | None = None
     """Of a case with two requests: the first reply."""
 
     @property
     def same(self) -> bool:
-        """Is it a passthrough."""
+        """True for a passthrough."""
         return self.client == self.upstream
 
     @property
@@ -58,36 +58,41 @@ async def play(
     model = model_at(upstream, script)
     first = None
     if answered:
-        first = await _hear(speaker, mode, model, ask)
+        first = await _receive(speaker, mode, model, ask)
         ask = replace(ask, after=first, results=RESULTS[: len(first.calls)])
     served.requests.clear()
-    heard = await _hear(speaker, mode, model, ask)
+    received = await _receive(speaker, mode, model, ask)
     assert {request.path for request in served.requests} == {PATHS[upstream]}
     bodies = [request.body for request in served.requests]
     assert all(body == bodies[0] or _but_usage(body) == _but_usage(bodies[0]) for body in bodies)
-    return Round(speaker.dialect, upstream, mode == "stream", script, model, ask, heard, bodies, first)
+    return Round(speaker.dialect, upstream, mode == "stream", script, model, ask, received, bodies, first)
 
 
 def _but_usage(body: Any) -> Any:
     return {key: value for key, value in body.items() if key not in ("stream_options", "response_format", "text")}
 
 
-async def _hear(speaker: Speaker, mode: str, model: str, ask: Ask) -> Heard:
+async def _receive(speaker: Speaker, mode: str, model: str, ask: Ask) -> Received:
     if mode == "whole":
         return await speaker.whole(model, ask)
     plain = await speaker.raw(model, ask)
-    heard = await speaker.stream(model, ask)
+    received = await speaker.stream(model, ask)
     reset = model.endswith("sim-cut-reset")  # How much of it arrives is chance.
     if not reset:
-        assert _essence(plain) == _essence(heard)
-    return heard
+        assert _essence(plain) == _essence(received)
+    return received
 
 
-def _essence(heard: Heard) -> tuple[object, ...]:
-    """What both ways of reading a stream must agree on. Ids are the upstream's, which are fresh each time."""
-    trouble = heard.trouble and (heard.trouble.raised, heard.trouble.status, heard.trouble.type, heard.trouble.code)
-    return heard.text, heard.reasoning, _spelled(heard.calls), heard.finish, trouble
+def _essence(received: Received) -> tuple[object, ...]:
+    """Return what both ways of reading a stream must agree on. Ids are the upstream's, which are fresh each time."""
+    trouble = received.trouble and (
+        received.trouble.raised,
+        received.trouble.status,
+        received.trouble.type,
+        received.trouble.code,
+    )
+    return received.text, received.reasoning, _written(received.calls), received.finish, trouble
 
 
-def _spelled(calls: list[Call]) -> list[tuple[str, str]]:
+def _written(calls: list[Call]) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in calls]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import anthropic
 import openai
 
-from conformance.hearing import Speaker
+from conformance.speaker import Speaker
 from conformance.speaker_chat import ChatSpeaker
 from conformance.speaker_messages import MessagesSpeaker
 from conformance.speaker_responses import ResponsesSpeaker
@@ -31,7 +31,7 @@ Upstream = Literal["chat", "messages"]
 UPSTREAMS: tuple[Upstream, ...] = ("chat", "messages")
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 RETRY_AFTER = 7
-"""Seconds that the simulator's errors name: not a number that anybody would come to by themselves."""
+"""Seconds that the simulator's errors name: not a number that anyone would come to by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def model_at(upstream: str, script: str) -> str:
 
 
 def everything_to(upstream: str, script: str) -> Config:
-    """A configuration that sends any model name to one script: the upstream never hears the client's name."""
+    """A configuration that sends any model name to one script: the upstream never receives the client's name."""
     provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     return Config({"simulated": provider}, (Route("*", "simulated", upstream_model=script),))
 
@@ -83,7 +83,7 @@ async def serving(config: Config | None = None, *, verify: bool = False, pause: 
 
 @cache
 def _trust() -> ssl.SSLContext:
-    # No TLS is spoken here, but each SDK client would load the machine's certificates anew: 0.1 s apiece.
+    # No TLS is used here, but each SDK client would load the machine's certificates again: 0.1 s apiece.
     return ssl.create_default_context()
 
 

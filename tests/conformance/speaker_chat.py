@@ -8,14 +8,14 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from conformance.hearing import Ask, Call, Heard, Spent, blamed, closed
 from conformance.judges import CHAT_TOOLS, chat_events, judge_chat
+from conformance.speaker import Ask, Call, Received, Spent, blamed, closed
 
 _CUT: dict[str, type[openai.OpenAIError]] = {
     "length": openai.LengthFinishReasonError,
     "content_filter": openai.ContentFilterFinishReasonError,
 }
-"""What the helper raises for a reply that was cut, by design."""
+"""The exceptions that the helper raises for a reply that was cut, by design."""
 
 
 class ChatSpeaker:
@@ -53,7 +53,7 @@ class ChatSpeaker:
             asked["response_format"] = ask.schema
         return asked
 
-    async def whole(self, model: str, ask: Ask) -> Heard:
+    async def whole(self, model: str, ask: Ask) -> Received:
         """Not streamed."""
         try:
             if ask.schema:
@@ -61,11 +61,11 @@ class ChatSpeaker:
             else:
                 reply = await self._create.create(model=model, **self._asked(ask))
         except openai.APIError as error:
-            return Heard(trouble=blamed(error))
+            return Received(trouble=blamed(error))
         ChatCompletion.model_validate(reply.to_dict(warnings=False), strict=True)
-        return _chat_heard(reply)
+        return _chat_read(reply)
 
-    async def stream(self, model: str, ask: Ask) -> Heard:
+    async def stream(self, model: str, ask: Ask) -> Received:
         """By the helper, with usage."""
         events: list[Any] = []
         try:
@@ -74,28 +74,28 @@ class ChatSpeaker:
                 try:
                     await chat_events(stream, events)
                 except openai.APIError as error:
-                    heard = _chat_heard(stream.current_completion_snapshot)
-                    heard.trouble = blamed(error)
-                    assert heard.finish is None
+                    received = _chat_read(stream.current_completion_snapshot)
+                    received.trouble = blamed(error)
+                    assert received.finish is None
                     assert not [e for e in events if e.type == "tool_calls.function.arguments.done"]
-                    return heard
+                    return received
                 final = stream.current_completion_snapshot
                 if not ask.tools and final.choices[0].finish_reason in _CUT:
                     with pytest.raises(_CUT[final.choices[0].finish_reason]):
                         await stream.get_final_completion()
         except openai.APIError as error:
-            return Heard(trouble=blamed(error))
+            return Received(trouble=blamed(error))
         chunks = [event.chunk for event in events if event.type == "chunk"]
-        # Whoever cuts the text at a stop sequence does not hear the upstream's counts (mapping §9.4: none is invented).
+        # A text cut at a stop sequence comes without the upstream's counts (mapping §9.4: none is invented).
         judge_chat(chunks, final, counted=final.usage is not None or not ask.stops)
-        heard = _chat_heard(final)
-        heard.order = _chat_order(chunks)
-        heard.fragments = [e.index for e in events if e.type == "tool_calls.function.arguments.delta"]
-        return heard
+        received = _chat_read(final)
+        received.order = _chat_order(chunks)
+        received.fragments = [e.index for e in events if e.type == "tool_calls.function.arguments.delta"]
+        return received
 
-    async def raw(self, model: str, ask: Ask) -> Heard:
+    async def raw(self, model: str, ask: Ask) -> Received:
         """By the plain iterator, without usage."""
-        heard = Heard()
+        received = Received()
         asked = self._asked(ask)
         if ask.schema:
             schema = {"name": "City", "schema": closed(ask.schema), "strict": True}
@@ -106,22 +106,22 @@ class ChatSpeaker:
                 ChatCompletionChunk.model_validate(chunk.to_dict(warnings=False), strict=True)
                 [choice] = chunk.choices  # A usage chunk is for those who ask.
                 assert chunk.usage is None
-                heard.text += choice.delta.content or ""
-                heard.refusal += choice.delta.refusal or ""
-                heard.reasoning += getattr(choice.delta, "reasoning_content", None) or ""
-                heard.finish = choice.finish_reason
+                received.text += choice.delta.content or ""
+                received.refusal += choice.delta.refusal or ""
+                received.reasoning += getattr(choice.delta, "reasoning_content", None) or ""
+                received.finish = choice.finish_reason
                 for call in choice.delta.tool_calls or ():
                     assert call.function is not None
                     calls.setdefault(call.index, [call.id or "", call.function.name or "", ""])[2] += (
                         call.function.arguments or ""
                     )
         except openai.APIError as error:
-            heard.trouble = blamed(error)
-        heard.calls = [Call(*parts) for parts in calls.values()]
-        return heard
+            received.trouble = blamed(error)
+        received.calls = [Call(*parts) for parts in calls.values()]
+        return received
 
 
-def _chat_heard(reply: ChatCompletion) -> Heard:
+def _chat_read(reply: ChatCompletion) -> Received:
     [choice] = reply.choices
     message: Any = choice.message
     usage = reply.usage
@@ -142,7 +142,7 @@ def _chat_heard(reply: ChatCompletion) -> Heard:
         call.pop("index", None)  # What only the SDK's helper adds.
         call["function"].pop("parsed_arguments", None)
         calls.append(Call(call["id"], call["function"]["name"], call["function"]["arguments"]))
-    return Heard(
+    return Received(
         id=reply.id,
         model=reply.model,
         text=message.content or "",

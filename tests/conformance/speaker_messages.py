@@ -9,8 +9,8 @@ import anthropic
 from anthropic.types import Message
 from pydantic import TypeAdapter
 
-from conformance.hearing import Ask, Call, Heard, Spent, blamed, closed
 from conformance.judges import MESSAGES_TOOLS, judge_messages, messages_events
+from conformance.speaker import Ask, Call, Received, Spent, blamed, closed
 
 
 class MessagesSpeaker:
@@ -51,7 +51,7 @@ class MessagesSpeaker:
             asked["output_format"] = ask.schema
         return asked
 
-    async def whole(self, model: str, ask: Ask) -> Heard:
+    async def whole(self, model: str, ask: Ask) -> Received:
         """Not streamed."""
         try:
             if ask.schema:
@@ -59,11 +59,11 @@ class MessagesSpeaker:
             else:
                 reply = await self._create.create(model=model, **self._asked(ask))
         except anthropic.APIError as error:
-            return Heard(trouble=blamed(error))
+            return Received(trouble=blamed(error))
         Message.model_validate(reply.to_dict(warnings=False), strict=True)
-        return _messages_heard(reply)
+        return _messages_read(reply)
 
-    async def stream(self, model: str, ask: Ask) -> Heard:
+    async def stream(self, model: str, ask: Ask) -> Received:
         """By the helper."""
         events: list[Any] = []
         try:
@@ -71,25 +71,25 @@ class MessagesSpeaker:
                 try:
                     await messages_events(stream, events)
                 except anthropic.APIError as error:
-                    heard = _messages_heard(stream.current_message_snapshot, events)
-                    heard.trouble = blamed(error)
+                    received = _messages_read(stream.current_message_snapshot, events)
+                    received.trouble = blamed(error)
                     kinds = [event.type for event in events]
                     assert "message_delta" not in kinds
                     assert "message_stop" not in kinds
                     open_calls = {e.index for e in events if _starts_call(e)}
                     assert open_calls.isdisjoint(e.index for e in events if e.type == "content_block_stop")
-                    return heard
+                    return received
                 final: Message = await stream.get_final_message()
         except anthropic.APIError as error:
-            return Heard(trouble=blamed(error))
+            return Received(trouble=blamed(error))
         judge_messages(events, final)
-        heard = _messages_heard(final, events)
+        received = _messages_read(final, events)
         assert events[0].message.usage.input_tokens > 0, "T-30: 0 reads as a dead context meter"
-        return heard
+        return received
 
-    async def raw(self, model: str, ask: Ask) -> Heard:
+    async def raw(self, model: str, ask: Ask) -> Received:
         """By the plain iterator."""
-        heard = Heard()
+        received = Received()
         calls: dict[int, list[str]] = {}
         adapter: TypeAdapter[Any] = TypeAdapter(anthropic.types.RawMessageStreamEvent)
         try:
@@ -98,28 +98,28 @@ class MessagesSpeaker:
                 if event.type == "content_block_start" and event.content_block.type == "tool_use":
                     calls[event.index] = [event.content_block.id, event.content_block.name, ""]
                 elif event.type == "content_block_delta":
-                    heard.text += getattr(event.delta, "text", "")
-                    heard.reasoning += getattr(event.delta, "thinking", "")
+                    received.text += getattr(event.delta, "text", "")
+                    received.reasoning += getattr(event.delta, "thinking", "")
                     if event.delta.type == "input_json_delta":
                         calls[event.index][2] += event.delta.partial_json
                 elif event.type == "message_delta":
-                    heard.finish = event.delta.stop_reason
+                    received.finish = event.delta.stop_reason
         except anthropic.APIError as error:
-            heard.trouble = blamed(error)
-        heard.calls = [Call(*parts) for parts in calls.values()]
-        return heard
+            received.trouble = blamed(error)
+        received.calls = [Call(*parts) for parts in calls.values()]
+        return received
 
 
 def _starts_call(event: Any) -> bool:
     return bool(event.type == "content_block_start" and event.content_block.type == "tool_use")
 
 
-def _messages_heard(reply: Message, events: list[Any] | None = None) -> Heard:
+def _messages_read(reply: Message, events: list[Any] | None = None) -> Received:
     usage = reply.usage
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     made = usage.output_tokens_details
     total = usage.input_tokens + cached + written
-    heard = Heard(
+    received = Received(
         id=reply.id,
         model=reply.model,
         finish=reply.stop_reason,
@@ -129,27 +129,27 @@ def _messages_heard(reply: Message, events: list[Any] | None = None) -> Heard:
         replay=list(reply.content),
     )
     if reply.stop_details is not None:
-        heard.refusal = reply.stop_details.explanation or ""
-    spelled: dict[int, str] = {}
+        received.refusal = reply.stop_details.explanation or ""
+    formatted: dict[int, str] = {}
     calls: list[int] = []
     for event in events or ():
         if _starts_call(event):
-            spelled[event.index] = ""
+            formatted[event.index] = ""
             calls.append(event.index)
         elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-            spelled[event.index] += event.delta.partial_json
+            formatted[event.index] += event.delta.partial_json
             if event.delta.partial_json:
-                heard.fragments.append(calls.index(event.index))
+                received.fragments.append(calls.index(event.index))
     for index, block in enumerate(reply.content):
         if block.type == "text":
-            heard.order.append("text")
-            heard.text += block.text
+            received.order.append("text")
+            received.text += block.text
         elif block.type == "thinking":
-            heard.order.append("reasoning")
-            heard.reasoning += block.thinking
-            heard.proof = block.signature
+            received.order.append("reasoning")
+            received.reasoning += block.thinking
+            received.proof = block.signature
         elif block.type == "tool_use":
-            heard.order.append("call")
-            spelling = spelled[index] if events is not None else json.dumps(block.input)
-            heard.calls.append(Call(block.id, block.name, spelling))
-    return heard
+            received.order.append("call")
+            form = formatted[index] if events is not None else json.dumps(block.input)
+            received.calls.append(Call(block.id, block.name, form))
+    return received

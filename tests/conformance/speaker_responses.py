@@ -7,7 +7,6 @@ from typing import Any
 import openai
 from openai.types.responses import Response
 
-from conformance.hearing import Ask, Call, Heard, Spent, Trouble, blamed, closed
 from conformance.judges import CHAT_TOOLS
 from conformance.judges_responses import (
     TERMINALS,
@@ -18,6 +17,7 @@ from conformance.judges_responses import (
     responses_events,
     words_of,
 )
+from conformance.speaker import Ask, Call, Received, Spent, Trouble, blamed, closed
 
 RESPONSES_TOOLS: list[Any] = [{"type": "function", "strict": False, **tool["function"]} for tool in CHAT_TOOLS]
 
@@ -62,7 +62,7 @@ class ResponsesSpeaker:
             asked["text_format"] = ask.schema
         return asked
 
-    async def whole(self, model: str, ask: Ask) -> Heard:
+    async def whole(self, model: str, ask: Ask) -> Received:
         """Not streamed."""
         try:
             if ask.schema:
@@ -70,14 +70,14 @@ class ResponsesSpeaker:
             else:
                 reply = await self._create.create(model=model, **self._asked(ask))
         except openai.APIError as error:
-            return Heard(trouble=blamed(error))
-        told: Any = reply.to_dict(warnings=False)
-        if told["error"] and told["error"]["code"] in UNTYPED:
-            told["error"]["code"] = "server_error"
-        Response.model_validate(told, strict=True)
-        return _responses_heard(reply)
+            return Received(trouble=blamed(error))
+        noted: Any = reply.to_dict(warnings=False)
+        if noted["error"] and noted["error"]["code"] in UNTYPED:
+            noted["error"]["code"] = "server_error"
+        Response.model_validate(noted, strict=True)
+        return _responses_read(reply)
 
-    async def stream(self, model: str, ask: Ask) -> Heard:
+    async def stream(self, model: str, ask: Ask) -> Received:
         """By the helper; what it holds at the end must be the terminal event's."""
         events: list[Any] = []
         try:
@@ -92,11 +92,11 @@ class ResponsesSpeaker:
             assert final.error is not None
             failed = Trouble("response.failed", None, None, final.error.code, final.error.message)
             return _responses_partial(events, failed)
-        heard = _responses_heard(final)
-        heard.fragments = fragments(events)
-        return heard
+        received = _responses_read(final)
+        received.fragments = fragments(events)
+        return received
 
-    async def raw(self, model: str, ask: Ask) -> Heard:
+    async def raw(self, model: str, ask: Ask) -> Received:
         """By the plain iterator."""
         events: list[Any] = []
         try:
@@ -109,17 +109,17 @@ class ResponsesSpeaker:
             assert final.error is not None
             failed = Trouble("response.failed", None, None, final.error.code, final.error.message)
             return _responses_partial(events, failed)
-        return _responses_heard(final)
+        return _responses_read(final)
 
 
-def _responses_partial(events: list[Any], trouble: Trouble) -> Heard:
-    """What a program had that followed the deltas. Items that are done are what Codex acts upon."""
-    heard = Heard(trouble=trouble)
+def _responses_partial(events: list[Any], trouble: Trouble) -> Received:
+    """Return what a program had that followed the deltas. Items that are done are what Codex acts upon."""
+    received = Received(trouble=trouble)
     calls: dict[int, list[str]] = {}
     for event in events:
         match event.type:
             case "response.output_text.delta":
-                heard.text += event.delta
+                received.text += event.delta
             case "response.output_item.added" if event.item.type == "function_call":
                 calls[event.output_index] = [event.item.call_id, event.item.name, ""]
             case "response.function_call_arguments.delta":
@@ -128,13 +128,13 @@ def _responses_partial(events: list[Any], trouble: Trouble) -> Heard:
                 raise AssertionError("the arguments of a call that was cut are told as whole")
             case "response.output_item.done" if event.item.type == "function_call":
                 assert event.item.status == "incomplete"
-    heard.calls = [Call(*parts) for parts in calls.values()]
+    received.calls = [Call(*parts) for parts in calls.values()]
     if events and events[-1].type in TERMINALS:
         assert all(item.status != "in_progress" for item in events[-1].response.output if hasattr(item, "status"))
-    return heard
+    return received
 
 
-def _responses_heard(reply: Response) -> Heard:
+def _responses_read(reply: Response) -> Received:
     usage = reply.usage
     spent = None
     if usage is not None:
@@ -142,24 +142,24 @@ def _responses_heard(reply: Response) -> Heard:
         given, made = usage.input_tokens_details, usage.output_tokens_details
         cached, written = given.cached_tokens, given.cache_write_tokens
         spent = Spent(usage.input_tokens, cached, written, usage.output_tokens, made.reasoning_tokens)
-    heard = Heard(id=reply.id, model=reply.model, finish=reply.status, spent=spent)
-    heard.parsed = getattr(reply, "output_parsed", None)
+    received = Received(id=reply.id, model=reply.model, finish=reply.status, spent=spent)
+    received.parsed = getattr(reply, "output_parsed", None)
     if reply.status == "failed":
         assert reply.error is not None
-        heard.trouble = Trouble("failed", None, None, reply.error.code, reply.error.message)
+        received.trouble = Trouble("failed", None, None, reply.error.code, reply.error.message)
     elif reply.incomplete_details is not None:
-        heard.finish = f"{reply.status}/{reply.incomplete_details.reason}"
+        received.finish = f"{reply.status}/{reply.incomplete_details.reason}"
     for item in reply.output:
         kind, words = words_of(item)
         if kind == "text":
-            heard.text += words
+            received.text += words
         elif kind == "refusal":
-            heard.refusal += words
+            received.refusal += words
         elif item.type == "reasoning":
-            heard.reasoning += words
-            heard.proof = item.encrypted_content or ""
+            received.reasoning += words
+            received.proof = item.encrypted_content or ""
         elif item.type == "function_call":
-            heard.calls.append(Call(item.call_id, item.name, item.arguments))
-        heard.order.append("call" if kind == "arguments" else kind)
-        heard.replay.append(plain(item))
-    return heard
+            received.calls.append(Call(item.call_id, item.name, item.arguments))
+        received.order.append("call" if kind == "arguments" else kind)
+        received.replay.append(plain(item))
+    return received

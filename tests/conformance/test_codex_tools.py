@@ -79,21 +79,21 @@ async def test_T50_a_call_comes_back_as_what_was_declared(tool: Tool, upstream: 
     assert final.status == "completed"
     [item] = final.output
     assert item.type == tool.kind
-    told: dict[str, Any] = item.to_dict()
-    assert told["call_id"]
+    noted: dict[str, Any] = item.to_dict()
+    assert noted["call_id"]
     if tool.kind == "tool_search_call":
-        assert told["execution"] == "client"
-        assert type(told["arguments"]) is dict
-        assert set(told["arguments"]) >= {"query"}
+        assert noted["execution"] == "client"
+        assert type(noted["arguments"]) is dict
+        assert set(noted["arguments"]) >= {"query"}
         return
-    assert (told["name"], told.get("namespace")) == (tool.name, tool.namespace)
+    assert (noted["name"], noted.get("namespace")) == (tool.name, tool.namespace)
     if tool.kind == "custom_tool_call":
-        assert told["input"] == PATCH
+        assert noted["input"] == PATCH
     else:
-        assert type(json.loads(told["arguments"])) is dict
+        assert type(json.loads(noted["arguments"])) is dict
     if streamed:
         deltas = [event.delta for event in events if event.type.endswith(".delta")]
-        assert "".join(deltas) == told.get("input", told.get("arguments"))
+        assert "".join(deltas) == noted.get("input", noted.get("arguments"))
         if tool.kind == "custom_tool_call":
             assert len(deltas) > 1, "it is shown while it comes"
 

@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 
 from conformance.cases import Case, cells
-from conformance.hearing import Speaker
 from conformance.rounds import play
 from conformance.served import Served, serving, speaking
+from conformance.speaker import Speaker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -31,7 +31,7 @@ class Case(NamedTuple):
     item: str = "message"
 
 
-def said(role: str, content: Any, **more: Any) -> Json:
+def stated(role: str, content: Any, **more: Any) -> Json:
     return {"type": "message", "role": role, "content": content, **more}
 
 
@@ -45,22 +45,24 @@ PICTURE = [
     {"type": "input_text", "text": "What is this?"},
     {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
 ]
-BASIC = Case({"input": [said("user", "Greet me in three words.")]})
+BASIC = Case({"input": [stated("user", "Greet me in three words.")]})
 CASES = {
     "basic": BASIC,
-    "system-prompt": Case({"input": [said("system", "You are a sailor."), said("user", "Greet me.")]}),
-    "tool-call": Case({"input": [said("user", "Weather in Oslo?")], "tools": [WEATHER]}, "sim-tools", "function_call"),
-    "image": Case({"input": [said("user", PICTURE)]}),
+    "system-prompt": Case({"input": [stated("system", "You are a sailor."), stated("user", "Greet me.")]}),
+    "tool-call": Case(
+        {"input": [stated("user", "Weather in Oslo?")], "tools": [WEATHER]}, "sim-tools", "function_call"
+    ),
+    "image": Case({"input": [stated("user", PICTURE)]}),
     "multi-turn": Case(
-        {"input": [said("user", "I am Kim."), said("assistant", "Hello Kim."), said("user", "Who am I?")]}
+        {"input": [stated("user", "I am Kim."), stated("assistant", "Hello Kim."), stated("user", "Who am I?")]}
     ),
     "assistant-phase": Case(
         {
             "input": [
-                said("user", "Two and two?"),
-                said("assistant", "I add them up.", phase="commentary"),
-                said("assistant", "It is four.", phase="final_answer"),
-                said("user", "Only the number."),
+                stated("user", "Two and two?"),
+                stated("assistant", "I add them up.", phase="commentary"),
+                stated("assistant", "It is four.", phase="final_answer"),
+                stated("user", "Only the number."),
             ]
         }
     ),
@@ -98,13 +100,13 @@ async def test_a_stream_satisfies_the_specification(served: Served, upstream: Up
     for event in events:
         open_responses.check_event(event)
     assert stream_grammar.check(stream).finish == "completed"
-    told = {event["type"] for event in events}
+    noted = {event["type"] for event in events}
     items = [event["item"]["type"] for event in events if event["type"] == "response.output_item.done"]
     assert case.item in items
     if case.item == "function_call":
-        assert {"response.function_call_arguments.delta", "response.function_call_arguments.done"} <= told
+        assert {"response.function_call_arguments.delta", "response.function_call_arguments.done"} <= noted
     else:
-        assert {"response.content_part.added", "response.output_text.delta", "response.output_text.done"} <= told
+        assert {"response.content_part.added", "response.output_text.delta", "response.output_text.done"} <= noted
     seen: list[Any] = []
     async with openai_sdk(served.url, strict=True) as gpt:
         await responses_events(await gpt.responses.create(**body), seen)
@@ -125,11 +127,11 @@ async def test_the_requests_reach_the_upstream(served: Served, upstream: Upstrea
 
 
 HISTORY: Any = [
-    said("user", "I am Kim. Look at the harbour."),
+    stated("user", "I am Kim. Look at the harbour."),
     {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": '{"city":"Oslo"}'},
     {"type": "function_call_output", "call_id": "call_1", "output": "rain " * 800},
-    said("assistant", "It rains."),
-    said("user", "Who am I?"),
+    stated("assistant", "It rains."),
+    stated("user", "Who am I?"),
 ]
 
 
@@ -144,7 +146,7 @@ async def test_a_conversation_is_compacted(served: Served, upstream: Upstream) -
     assert isinstance(compacted, CompactedResponse)
     item = ResponseCompactionItem.model_validate(compacted.output[-1].to_dict(), strict=True)
     assert item.encrypted_content == reply["output"][-1]["encrypted_content"]
-    again = {"model": model, "input": [*reply["output"], said("user", "And where?")]}
+    again = {"model": model, "input": [*reply["output"], stated("user", "And where?")]}
     open_responses.check_response(json.loads(await post(served, again)))
     sent = json.dumps(served.received(upstream))
     assert all(words in sent for words in ("I am Kim.", "Who am I?", "And where?", "Summary of the earlier"))
@@ -177,7 +179,7 @@ async def test_a_response_with_a_compaction(served: Served, upstream: Upstream, 
     open_responses.check_response(reply)
     kinds = [item["type"] for item in reply["output"]]
     assert kinds == (["compaction"] if trigger else ["compaction", "message"])
-    again = {"model": body["model"], "input": [*HISTORY, *reply["output"], said("user", "And where?")]}
+    again = {"model": body["model"], "input": [*HISTORY, *reply["output"], stated("user", "And where?")]}
     open_responses.check_response(json.loads(await post(served, again)))
     sent = json.dumps(served.received(upstream))
     assert all(words in sent for words in ("I am Kim.", "Who am I?", "And where?", "Summary of the earlier"))
@@ -185,7 +187,7 @@ async def test_a_response_with_a_compaction(served: Served, upstream: Upstream, 
 
 
 async def test_a_request_to_compact_without_a_model_is_refused(served: Served) -> None:
-    body = {"input": [said("user", "Compact this conversation.")]}
+    body = {"input": [stated("user", "Compact this conversation.")]}
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{served.url}/v1/responses/compact", json=body) as response,
@@ -207,7 +209,7 @@ async def test_turns_over_a_websocket(served: Served, upstream: Upstream) -> Non
     """One, two on one connection, and one that continues another by its id."""
     model = model_at(upstream, "sim-text")
     async with speaking(served.url) as client:
-        completed(await client.turn(model=model, input=[said("user", "Count from 1 to 3.")]))
+        completed(await client.turn(model=model, input=[stated("user", "Count from 1 to 3.")]))
         first = completed(await client.turn(model=model, input="The word is cobalt.", store=False))
         second = {"input": "What is the word?", "previous_response_id": first["id"], "store": False}
         completed(await client.turn(model=model, **second))
@@ -223,7 +225,7 @@ async def test_a_websocket_without_the_response_that_is_continued(served: Served
         for previous in (first["id"], "resp_openresponses_missing_1"):
             (error,) = await client.turn(model=model, input="And?", previous_response_id=previous, store=False)
             assert error["error"]["code"] == "previous_response_not_found"
-            completed(await client.turn(model=model, input=[said("user", "Begin again.")], store=False))
+            completed(await client.turn(model=model, input=[stated("user", "Begin again.")], store=False))
 
 
 async def test_a_continuation_that_fails_ends_what_it_continued(served: Served, upstream: Upstream) -> None:
@@ -243,7 +245,7 @@ async def test_a_compacted_conversation_begins_a_chain_on_a_websocket(served: Se
     model = model_at(upstream, "sim-text")
     reply = json.loads(await post(served, {"model": model, "input": HISTORY}, "responses/compact"))
     async with speaking(served.url) as client:
-        again = [*reply["output"], said("user", "And where?")]
+        again = [*reply["output"], stated("user", "And where?")]
         completed(await client.turn(model=model, input=again, tools=[], store=False))
 
 

@@ -1,4 +1,4 @@
-"""What real clients sent, posted verbatim: across and passed through, to a strict upstream, judged byte by byte.
+"""Requests of real clients, posted verbatim: across and passed through, to a strict upstream, judged byte by byte.
 
 Claude Code, Codex, opencode, Qwen Code, the Agents SDKs, LangChain, Pydantic AI, the AI SDK and others sent them.
 Any model name leads to one script here, so the reply's model also shows that the client's own name comes back.
@@ -109,7 +109,7 @@ def _tools(listed: list[Any], namespace: str | None = None) -> set[Tool]:
 
 
 def offered(recorded: Recorded) -> set[Tool]:
-    """The tools that the client can run; the script calls one of its own if there are none."""
+    """The tools that the client can run; the script calls one of its own if there are not."""
     tools = _tools(recorded.body.get("tools") or [])
     for item in history(recorded):
         tools |= _tools(item.get("tools") or [])
@@ -197,7 +197,7 @@ async def test_it_is_answered(live: dict[str, Served], recorded: Recorded, upstr
 
 
 async def test_a_prefill_is_the_clients_own_affair(live: dict[str, Served]) -> None:
-    """What the upstream refuses of a body that is passed through comes back in its own words, to the byte."""
+    """An upstream's refusal of a body that is passed through comes back in its own words, to the byte."""
     [recorded] = [r for r in RECORDED if r.client == "messages" and ends_on_assistant(r)]
     status, _, answer = await post(live["messages"], recorded)
     assert status == 400
@@ -210,8 +210,8 @@ async def test_a_prefill_is_the_clients_own_affair(live: dict[str, Served]) -> N
 @pytest.mark.parametrize(
     "recorded", [r for r in RECORDED if not ends_on_assistant(r)], ids=lambda recorded: recorded.name
 )
-async def test_all_ways_say_the_same(live: dict[str, Served], recorded: Recorded) -> None:
-    """The same script behind each dialect: equal words and calls, for the client cannot tell what answers."""
+async def test_all_ways_state_the_same(live: dict[str, Served], recorded: Recorded) -> None:
+    """One script behind each dialect gives equal texts and calls: the client cannot know which upstream answers."""
     first, *others = [await play(live[upstream], recorded) for upstream in DIALECTS]
     for other in others:
         if not ends_on_more_than_text(recorded):
@@ -222,7 +222,7 @@ async def test_all_ways_say_the_same(live: dict[str, Served], recorded: Recorded
 
 
 @by_name
-async def test_translating_again_gives_the_same_bytes(live: dict[str, Served], recorded: Recorded) -> None:
+async def test_translating_again_makes_the_same_bytes(live: dict[str, Served], recorded: Recorded) -> None:
     """T-81: upstream caches live on equal prefixes, so nothing random or timed may get into a request."""
     for cross in DIALECTS:
         if cross != recorded.client:

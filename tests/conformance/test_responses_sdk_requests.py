@@ -1,4 +1,4 @@
-"""What a Responses client's requests become on their way, and what its reply repeats of them."""
+"""The requests of a Responses client as the upstream receives them, and the fields that its reply repeats."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_an_image_in_a_tool_result(gpt: AsyncOpenAI, served: Served, upstr
 
 @over_each
 async def test_the_reply_repeats_the_request(gpt: AsyncOpenAI, served: Served, upstream: str, streamed: bool) -> None:
-    """What the upstream never saw is repeated too: `metadata` has no place in Messages (mapping §7.4, §9.1)."""
+    """Fields that were not sent upstream are repeated too: `metadata` has no place in Messages (mapping §7.4, §9.1)."""
     asked: dict[str, Any] = {
         "model": model_at(upstream, "sim-text"),
         "input": "Hi",
@@ -88,12 +88,12 @@ async def test_the_reply_repeats_the_request(gpt: AsyncOpenAI, served: Served, u
             reply: Any = await stream.get_final_response()
     else:
         reply = await gpt.responses.create(**asked)
-    told = reply.to_dict(warnings=False)
-    assert {name: told[name] for name in asked if name not in ("input", "tools")} == {
+    noted = reply.to_dict(warnings=False)
+    assert {name: noted[name] for name in asked if name not in ("input", "tools")} == {
         name: value for name, value in asked.items() if name not in ("input", "tools")
     }
-    assert [tool["name"] for tool in told["tools"]] == [tool["name"] for tool in RESPONSES_TOOLS]
-    assert told["previous_response_id"] is None
+    assert [tool["name"] for tool in noted["tools"]] == [tool["name"] for tool in RESPONSES_TOOLS]
+    assert noted["previous_response_id"] is None
 
 
 @across

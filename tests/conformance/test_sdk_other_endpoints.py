@@ -94,9 +94,9 @@ async def test_audio_is_transcribed(size: int, transport: str) -> None:
 async def test_speech_is_streamed_as_bytes(transport: str) -> None:
     async with forwarding(transport=transport) as there:
         speech = there.sdk.audio.speech
-        async with speech.with_streaming_response.create(model=ALIAS, voice="alloy", input="Hello") as spoken:
-            assert spoken.headers["content-type"] == "audio/mpeg"
-            assert b"".join([piece async for piece in spoken.iter_bytes(1000)]) == AUDIO
+        async with speech.with_streaming_response.create(model=ALIAS, voice="alloy", input="Hello") as assistant_turn:
+            assert assistant_turn.headers["content-type"] == "audio/mpeg"
+            assert b"".join([piece async for piece in assistant_turn.iter_bytes(1000)]) == AUDIO
         whole = await speech.create(model=ALIAS, voice="alloy", input="Hello", stream_format="sse")
         assert b"speech.audio.done" in whole.content
 

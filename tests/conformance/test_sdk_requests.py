@@ -1,4 +1,4 @@
-"""What SDK requests become on their way: attachments, instructions, stops, output formats, in the upstream's form."""
+"""The SDKs' requests as the upstream receives them: attachments, instructions, stops, output formats."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_what_cannot_be_carried_is_refused_by_name(
 # Instructions
 
 
-async def test_claude_gives_a_system_prompt(claude: AsyncAnthropic, served: Served, upstream: Upstream) -> None:
+async def test_claude_sends_a_system_prompt(claude: AsyncAnthropic, served: Served, upstream: Upstream) -> None:
     await ask_claude(claude, streamed=True, model=model_at(upstream, "sim-text"), system="Be kind.")
     sent = served.received(upstream)
     if upstream == "chat":
@@ -126,7 +126,7 @@ async def test_claude_gives_a_system_prompt(claude: AsyncAnthropic, served: Serv
         assert (sent["system"], sent["messages"]) == ("Be kind.", HI)
 
 
-async def test_T46_claude_gives_instructions_on_the_way(
+async def test_T46_claude_sends_instructions_on_the_way(
     claude: AsyncAnthropic, served: Served, upstream: Upstream
 ) -> None:
     """T-46: `role: system` inside `messages` stays at its place."""
@@ -145,7 +145,7 @@ async def test_T46_claude_gives_instructions_on_the_way(
         assert (sent["system"], sent["messages"]) == (blocks, asked)
 
 
-async def test_gpt_gives_instructions(gpt: AsyncOpenAI, served: Served, upstream: Upstream) -> None:
+async def test_gpt_sends_instructions(gpt: AsyncOpenAI, served: Served, upstream: Upstream) -> None:
     """The leading ones are Messages' `system`, one block each; a later one stands where it stood (mapping §3)."""
     asked: list[Any] = [
         {"role": "system", "content": "Be kind."},
@@ -161,7 +161,7 @@ async def test_gpt_gives_instructions(gpt: AsyncOpenAI, served: Served, upstream
     if upstream == "chat":
         assert sent["messages"] == asked
         return
-    # The model is none that takes instructions in mid-conversation.
+    # The model is not one that takes instructions in mid-conversation.
     texts = ("Be kind.", "Be brief.", "The time is 9:30.")
     assert sent["system"] == [{"type": "text", "text": text} for text in texts]
     assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "user"]
@@ -173,7 +173,7 @@ async def test_gpt_gives_instructions(gpt: AsyncOpenAI, served: Served, upstream
 async def test_claude_stops_at_a_sequence(
     claude: AsyncAnthropic, served: Served, upstream: Upstream, streamed: bool
 ) -> None:
-    """OpenAI never tells which stop matched, nor that one did (mapping §7.2)."""
+    """OpenAI never reports which stop matched, nor that one did (mapping §7.2)."""
     reply = await ask_claude(
         claude, streamed=streamed, model=model_at(upstream, "sim-stop"), stop_sequences=["###", "never"]
     )
@@ -247,8 +247,8 @@ async def test_gpt_asks_for_a_schema(gpt: AsyncOpenAI, served: Served, upstream:
         assert sent["response_format"]["json_schema"]["name"] == "City"
 
 
-async def test_losses_are_told_in_a_header(claude: AsyncAnthropic, gpt: AsyncOpenAI) -> None:
-    """What had no place upstream is a row and not a secret (design: losses are data)."""
+async def test_losses_are_reported_in_a_header(claude: AsyncAnthropic, gpt: AsyncOpenAI) -> None:
+    """A field without a place upstream is a row and not a secret (design: losses are data)."""
     of_claude = await claude.messages.with_raw_response.create(
         model="chat/sim-text", max_tokens=64, messages=HI, extra_body={"top_k": 5}
     )

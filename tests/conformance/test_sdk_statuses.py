@@ -10,18 +10,18 @@ import openai
 import pytest
 import pytest_asyncio
 
-from conformance.hearing import Ask, Speaker
 from conformance.rounds import DIALECTS
 from conformance.served import RETRY_AFTER, Served, Upstream, everything_to, model_at, serving, speaking
+from conformance.speaker import Ask, Speaker
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Told = tuple[int, str, str, str | None]
+ReportedError = tuple[int, str, str, str | None]
 """Status, exception, `type` and `code`."""
 
-CLAUDE: dict[int, Told] = {
+CLAUDE: dict[int, ReportedError] = {
     400: (400, "BadRequestError", "invalid_request_error", None),
     401: (401, "AuthenticationError", "authentication_error", None),
     402: (402, "PaymentRequiredError", "billing_error", None),
@@ -33,9 +33,9 @@ CLAUDE: dict[int, Told] = {
     503: (529, "OverloadedError", "overloaded_error", None),
     529: (529, "OverloadedError", "overloaded_error", None),
 }
-"""Upstream status → what a Messages client is told (mapping §10.2)."""
+"""Upstream status → what a Messages client is reported (mapping §10.2)."""
 
-GPT: dict[int, Told] = {
+GPT: dict[int, ReportedError] = {
     400: (400, "BadRequestError", "invalid_request_error", None),
     401: (401, "AuthenticationError", "invalid_request_error", "invalid_api_key"),
     402: (402, "APIStatusError", "insufficient_quota", "insufficient_quota"),
@@ -47,9 +47,9 @@ GPT: dict[int, Told] = {
     503: (503, "InternalServerError", "service_unavailable_error", "server_is_overloaded"),
     529: (503, "InternalServerError", "service_unavailable_error", "server_is_overloaded"),
 }
-"""Upstream status → what a client of OpenAI's is told (mapping §10.1)."""
+"""Upstream status → what a client of OpenAI's is reported (mapping §10.1)."""
 
-OPENAIS: dict[int, Told] = {
+OPENAIS: dict[int, ReportedError] = {
     402: (402, "APIStatusError", "insufficient_quota", "billing_not_active"),
     413: (413, "APIStatusError", "invalid_request_error", "request_too_large"),
 }
@@ -63,17 +63,17 @@ KEYS = (401, 403)
 """Statuses about the key, which is the gateway's own unless it is passed through."""
 
 
-def expected(client: str, upstream: str, status: int) -> Told:
+def expected(client: str, upstream: str, status: int) -> ReportedError:
     """The exception of an SDK for an upstream's status about the client's own request and its own key."""
     if client == "messages":
         if (upstream, status) == ("messages", 503):
-            # Anthropic sends no 503: what the simulator says then is passed through.
+            # Anthropic sends no 503: what the simulator states then is passed through.
             return 503, "ServiceUnavailableError", "api_error", None
         return CLAUDE[status]
-    told = GPT[status] if upstream == "messages" else OPENAIS.get(status, GPT[status])
+    noted = GPT[status] if upstream == "messages" else OPENAIS.get(status, GPT[status])
     if client == upstream:
-        return SPENT if status == 402 else (status, *told[1:])
-    return told
+        return SPENT if status == 402 else (status, *noted[1:])
+    return noted
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -96,14 +96,14 @@ async def test_each_sdk_sees_its_own_exceptions(
 ) -> None:
     live.requests.clear()
     speaker, model = speakers[client], model_at(upstream, f"sim-error-{status}")
-    heard = await (speaker.stream(model, Ask()) if streamed else speaker.whole(model, Ask()))
-    trouble = heard.trouble
+    received = await (speaker.stream(model, Ask()) if streamed else speaker.whole(model, Ask()))
+    trouble = received.trouble
     assert trouble is not None
-    told = expected(client, upstream, status)
+    noted = expected(client, upstream, status)
     if status in KEYS:
         type_and_code = ("api_error", None) if client == "messages" else ("server_error", "upstream_credential")
-        told = (502, "InternalServerError", *type_and_code)
-    assert (trouble.status, trouble.raised, trouble.type, trouble.code) == told
+        noted = (502, "InternalServerError", *type_and_code)
+    assert (trouble.status, trouble.raised, trouble.type, trouble.code) == noted
     assert (trouble.request_id or "").startswith("req_sim")
     assert (f"simulated-{upstream}" in trouble.message) == (status in KEYS)
     # T-78: without it Claude Code retries for ever.
@@ -120,8 +120,8 @@ async def test_a_key_that_is_passed_through_is_the_clients(
     config = everything_to(upstream, f"sim-error-{status}")
     theirs = {name: replace(provider, auth=Auth.PASSTHROUGH) for name, provider in config.providers.items()}
     async with serving(Config(theirs, config.routes)) as served, speaking(served.url) as speakers:
-        heard = await (speakers[client].stream("m", Ask()) if streamed else speakers[client].whole("m", Ask()))
-    trouble = heard.trouble
+        received = await (speakers[client].stream("m", Ask()) if streamed else speakers[client].whole("m", Ask()))
+    trouble = received.trouble
     assert trouble is not None
     assert (trouble.status, trouble.raised, trouble.type, trouble.code) == expected(client, upstream, status)
 
@@ -148,7 +148,7 @@ async def test_a_spent_quota_is_not_to_be_retried(live: Served, speakers: dict[s
     assert caught.value.response.headers["x-should-retry"] == "false"
 
 
-async def test_a_model_nobody_has(live: Served, speakers: dict[str, Speaker]) -> None:
+async def test_a_model_no_one_has(live: Served, speakers: dict[str, Speaker]) -> None:
     """The gateway's own errors are in the client's form too."""
     by_claude = (await speakers["messages"].whole("x" * 600, Ask())).trouble
     assert by_claude is not None

@@ -26,7 +26,7 @@ RESULTS = ["-3 °C, sunny ☀", "09:30"]
 
 
 def claude_results(reply: Message, *, extra: list[Any] | None = None) -> list[Any]:
-    """The conversation so far, with a result for each call. The reply goes back as the SDK gave it."""
+    """The conversation so far, with a result for each call. The reply goes back as the SDK returned it."""
     results = [
         {"type": "tool_result", "tool_use_id": call_id, "content": result}
         for (call_id, _, _), result in zip(messages_calls(reply), RESULTS, strict=False)
@@ -35,7 +35,7 @@ def claude_results(reply: Message, *, extra: list[Any] | None = None) -> list[An
 
 
 def gpt_results(reply: ChatCompletion) -> list[Any]:
-    """The same for Chat: the message as the SDK writes it, less what only its streaming helper adds."""
+    """Return the same for Chat: the message as the SDK writes it, less what only its streaming helper adds."""
     message: Any = reply.choices[0].message.to_dict()
     message.pop("parsed", None)
     for call in message["tool_calls"]:
@@ -113,7 +113,7 @@ async def test_claude_replays_thinking(claude: AsyncAnthropic, served: Served, u
         assert called["content"] == "I will look it up."
 
 
-async def test_a_failed_call_is_told(claude: AsyncAnthropic, served: Served, upstream: Upstream) -> None:
+async def test_a_failed_call_is_reported(claude: AsyncAnthropic, served: Served, upstream: Upstream) -> None:
     """Chat has no error flag: the wording goes on, and an empty failure is put into words (mapping §6.4)."""
     model = model_at(upstream, "sim-parallel")
     reply = await ask_claude(claude, streamed=True, model=model, tools=MESSAGES_TOOLS)
@@ -135,8 +135,8 @@ async def test_T41_a_call_without_a_result_is_repaired(
     claude: AsyncAnthropic, gpt: AsyncOpenAI, served: Served
 ) -> None:
     """T-41: a cancelled call must not poison the conversation. Only across: a passthrough is the client's own."""
-    said = await ask_claude(claude, streamed=True, model="chat/sim-parallel", tools=MESSAGES_TOOLS)
-    history = claude_results(said)
+    stated = await ask_claude(claude, streamed=True, model="chat/sim-parallel", tools=MESSAGES_TOOLS)
+    history = claude_results(stated)
     del history[2]["content"][1]
     await ask_claude(claude, streamed=True, model="chat/sim-parallel", tools=MESSAGES_TOOLS, messages=history)
     sent = served.received("chat")["messages"]
@@ -218,7 +218,7 @@ async def test_a_forced_tool(
 
 
 async def test_T42_tool_names_that_the_upstream_would_refuse(claude: AsyncAnthropic, served: Served) -> None:
-    """T-42: Messages takes 128 characters and Chat 64. The client gets back the name it gave, in each turn."""
+    """T-42: Messages takes 128 characters and Chat 64. The client gets back the name it returned, in each turn."""
     name = "mcp__files__" + "read_" * 15
     tools: list[Any] = [{"name": name, "input_schema": {"type": "object", "properties": {}}}]
     reply = await ask_claude(claude, streamed=True, model="chat/sim-tools", tools=tools)

@@ -1,6 +1,6 @@
-"""What Claude Code, Codex and opencode send in the session: their recorded requests, with another history.
+"""The requests of Claude Code, Codex and opencode in the session: their recorded requests, with another history.
 
-A client brings back what it was given as it was given, and tells results, remarks and instructions in its own way.
+A client brings back what it was given as it was given, and reports results, remarks and instructions in its own way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Client:
     """`recorded` is its fixture, `opening` how many of its messages come before the model's first answer.
 
     `call` is a call as the model makes it for this client's tools; `kept` the history's entries of a reply; `said`
-    those of what the client says next; `moving` gives the newest entries what only they have.
+    those of what the client states next; `moving` gives the newest entries what only they have.
     """
 
     dialect: str
@@ -36,7 +36,7 @@ class Client:
     opening: Callable[[Json], bool]
     call: Callable[[Act], Call]
     kept: Callable[[Json], list[Json]]
-    said: Callable[[Step, list[Call]], list[Json]]
+    stated: Callable[[Step, list[Call]], list[Json]]
     moving: Callable[[list[Json]], list[Json]]
 
     @property
@@ -85,7 +85,7 @@ def _claude_kept(reply: Json) -> list[Json]:
     return [{"role": "assistant", "content": reply["content"]}]
 
 
-def _claude_said(step: Step, calls: list[Call]) -> list[Json]:
+def _claude_stated(step: Step, calls: list[Call]) -> list[Json]:
     content: list[Json] = []
     for act, call in zip(step.acts, calls, strict=True):
         result: Json = {"tool_use_id": call.id, "type": "tool_result", "content": act.result}
@@ -97,8 +97,8 @@ def _claude_said(step: Step, calls: list[Call]) -> list[Json]:
         content.append(result)
     if step.remark:
         content.append({"type": "text", "text": step.remark})
-    said: list[Json] = [{"role": "user", "content": content}]
-    return [*said, {"role": "system", "content": step.instruction}] if step.instruction else said
+    stated: list[Json] = [{"role": "user", "content": content}]
+    return [*stated, {"role": "system", "content": step.instruction}] if step.instruction else stated
 
 
 def _claude_moving(history: list[Json]) -> list[Json]:
@@ -129,21 +129,21 @@ def _codex_kept(reply: Json) -> list[Json]:
     return list(reply["output"])
 
 
-def _codex_said(step: Step, calls: list[Call]) -> list[Json]:
-    said: list[Json] = []
+def _codex_stated(step: Step, calls: list[Call]) -> list[Json]:
+    stated: list[Json] = []
     for act, call in zip(step.acts, calls, strict=True):
-        told = f"Process exited with code {int(act.failed)}\nOutput:\n{act.result}"
-        output: Any = told
+        noted = f"Process exited with code {int(act.failed)}\nOutput:\n{act.result}"
+        output: Any = noted
         if act.kind == "look":
             image = {"type": "input_image", "image_url": _PICTURE, "detail": "high"}
             output = [{"type": "input_text", "text": act.result}, image]
         kind = "custom_tool_call_output" if call.custom else "function_call_output"
-        said.append({"type": kind, "id": f"fco_{call.id}", "call_id": call.id, "output": output})
+        stated.append({"type": kind, "id": f"fco_{call.id}", "call_id": call.id, "output": output})
     if step.remark:
-        said.append(_codex_message(f"msg_r{step.number}", "user", step.remark))
+        stated.append(_codex_message(f"msg_r{step.number}", "user", step.remark))
     if step.instruction:
-        said.append(_codex_message(f"msg_i{step.number}", "developer", step.instruction))
-    return said
+        stated.append(_codex_message(f"msg_i{step.number}", "developer", step.instruction))
+    return stated
 
 
 def _codex_message(name: str, role: str, text: str) -> Json:
@@ -171,27 +171,27 @@ def _opencode_kept(reply: Json) -> list[Json]:
     return [{"role": "assistant", "content": message["content"] or "", **kept}]
 
 
-def _opencode_said(step: Step, calls: list[Call]) -> list[Json]:
+def _opencode_stated(step: Step, calls: list[Call]) -> list[Json]:
     """A Chat result is a text: pictures follow the results, in a message of the user's."""
-    said: list[Json] = []
+    stated: list[Json] = []
     for act, call in zip(step.acts, calls, strict=True):
-        said.append({"role": "tool", "tool_call_id": call.id, "content": act.result})
+        stated.append({"role": "tool", "tool_call_id": call.id, "content": act.result})
     pictures = [{"type": "image_url", "image_url": {"url": _PICTURE}} for act in step.acts if act.kind == "look"]
     if pictures:
-        told = {"type": "text", "text": "Attached media from tool result:"}
-        said.append({"role": "user", "content": [told, *pictures]})
+        noted = {"type": "text", "text": "Attached media from tool result:"}
+        stated.append({"role": "user", "content": [noted, *pictures]})
     if step.remark:
-        said.append({"role": "user", "content": step.remark})
+        stated.append({"role": "user", "content": step.remark})
     if step.instruction:
-        said.append({"role": "system", "content": step.instruction})
-    return said
+        stated.append({"role": "system", "content": step.instruction})
+    return stated
 
 
 CLIENTS = {
     "messages": Client(
-        "messages", "claude-code_tool_2", _given, _claude_call, _claude_kept, _claude_said, _claude_moving
+        "messages", "claude-code_tool_2", _given, _claude_call, _claude_kept, _claude_stated, _claude_moving
     ),
-    "responses": Client("responses", "codex_patch-tool_2", _given, _codex_call, _codex_kept, _codex_said, _still),
-    "chat": Client("chat", "opencode-chat_tool_3", _given, _opencode_call, _opencode_kept, _opencode_said, _still),
+    "responses": Client("responses", "codex_patch-tool_2", _given, _codex_call, _codex_kept, _codex_stated, _still),
+    "chat": Client("chat", "opencode-chat_tool_3", _given, _opencode_call, _opencode_kept, _opencode_stated, _still),
 }
 """By dialect."""

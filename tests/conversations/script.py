@@ -1,6 +1,6 @@
-"""What happens in a long session of a coding agent, told without any dialect: the same each time.
+"""The events of a long session of a coding agent, in no dialect, and equal each time.
 
-Every text holds a mark of its own, so that a test can tell from the bytes of a request what is there, in which order.
+Every text holds a mark of its own, so that a test can report from the bytes of a request what is there, in which order.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One answer of the model, and what the client says next.
+    """One answer of the model, and what the client states next.
 
-    `thought` is what it thought, `sealed` the proof of it; a thought that is `hidden` has a proof only. `remark` is the
+    `reasoned` is its reasoning, `wrapped` the proof of it; reasoning that is `hidden` has a proof only. `remark` is the
     user's, behind the results; `instruction` comes from the client's program, in mid-conversation.
     """
 
     number: int
-    thought: str
+    reasoned: str
     hidden: bool
-    sealed: str
-    said: str
+    wrapped: str
+    stated: str
     acts: tuple[Act, ...]
     remark: str
     instruction: str
@@ -61,10 +61,10 @@ def _step(n: int) -> Step:
     thinks = n % 3 != 2
     return Step(
         number=n,
-        thought=f"[#thought-{n}] The rows are joined by hand – “quoting” is missing, 東京." if thinks else "",
+        reasoned=f"[#thought-{n}] The rows are joined by hand – “quoting” is missing, 東京." if thinks else "",
         hidden=thinks and n % 17 == 9,
-        sealed=_proof(n) if thinks else "",
-        said=f"[#said-{n}] I'll look at how the rows are written.\n\nThen I change it." if asks or n % 4 != 1 else "",
+        wrapped=_proof(n) if thinks else "",
+        stated=f"[#said-{n}] I'll look at how the rows are written.\n\nThen I change it." if asks or n % 4 != 1 else "",
         acts=tuple(_act(n, place) for place in range(count)),
         remark=_remark(n, asks),
         instruction=f"[#instruction-{n}] The mode is now “plan”: change no files." if n % 12 == 7 else "",
@@ -83,8 +83,8 @@ def _act(n: int, place: int) -> Act:
     kind = "look" if number % 7 == 3 else "edit" if number % 5 == 2 else "run"
     failed = kind == "run" and number % 11 == 6
     listing = "\n".join(f"{line:5}\tdef field_{line}(row: Row) -> str:  # “{line}”\\n" for line in range(number % 9))
-    told = f"[#result-{name}] " + (f"rg: part_{number}: No such file" if failed else f"{listing}\nok ✓ \U0001f44d")
-    return Act(name, kind, f"[#call-{name}] part_{number}/rows.py", told, failed)
+    noted = f"[#result-{name}] " + (f"rg: part_{number}: No such file" if failed else f"{listing}\nok ✓ \U0001f44d")
+    return Act(name, kind, f"[#call-{name}] part_{number}/rows.py", noted, failed)
 
 
 def _proof(n: int) -> str:
@@ -93,10 +93,10 @@ def _proof(n: int) -> str:
 
 
 def marks(steps: list[Step]) -> list[str]:
-    """The marks of everything but thoughts, in the order of the session."""
+    """The marks of everything but reasoning, in the order of the session."""
     out = []
     for step in steps:
-        texts = [step.said, *(act.text for act in step.acts), *(act.result for act in step.acts)]
+        texts = [step.stated, *(act.text for act in step.acts), *(act.result for act in step.acts)]
         out += [_mark(text) for text in [*texts, step.remark, step.instruction] if text]
     return out
 
@@ -106,5 +106,5 @@ def _mark(text: str) -> str:
 
 
 def pictures(steps: list[Step]) -> int:
-    """How many results are pictures."""
+    """Return the number of results that are pictures."""
     return sum(act.kind == "look" for step in steps for act in step.acts)

@@ -44,7 +44,7 @@ def play(client: str, upstream: str, profile: str | None = None) -> Iterator[Tur
         calls = [by.call(act) for act in step.acts]
         if step.number < NATIVE:
             # Before the session moved here: the client's own vendor answered.
-            history += by.kept(answer(client, step, calls)) + by.said(step, calls)
+            history += by.kept(answer(client, step, calls)) + by.stated(step, calls)
             continue
         turn = _turn(row, {**fields, by.history: by.moving(history)}, profile, step, lost)
         yield turn
@@ -53,7 +53,7 @@ def play(client: str, upstream: str, profile: str | None = None) -> Iterator[Tur
         sent = [_made(call, turn.translation) for call in calls]
         reply = turn.translation.reply(orjson.dumps(answer(upstream, step, sent)))
         lost = Counter({code.value: count for code, count in (Counter(losses.counts) - before).items()})
-        history += by.kept(orjson.loads(reply)) + by.said(step, calls)
+        history += by.kept(orjson.loads(reply)) + by.stated(step, calls)
     last = _turn(row, {**fields, by.history: by.moving(history)}, profile, step, lost)
     last.last = True
     yield last

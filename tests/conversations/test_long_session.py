@@ -1,4 +1,4 @@
-"""Two hundred answers of an agent with tools, pictures, thoughts, failures and instructions, in every cross direction:
+"""Two hundred answers of an agent with tools, pictures, reasoning, failures and instructions, in every cross direction:
 what was sent stays as it was sent, everything is there, and nothing is lost that need not be."""
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ PLAYED = [
 ]
 """(client, upstream, profile): all six cross directions, and a model of one's own behind a Chat server."""
 
-THOUGHTS = sum(bool(step.thought) for step in script())
-OWN = sum(bool(step.thought) for step in script() if step.number >= NATIVE)
-"""Thoughts of the upstream's own; those before are another vendor's."""
+REASONINGS = sum(bool(step.reasoned) for step in script())
+OWN = sum(bool(step.reasoned) for step in script() if step.number >= NATIVE)
+"""Reasoning of the upstream's own; those before are another vendor's."""
 HIDDEN = sum(step.hidden for step in script())
 PICTURES = pictures(script())
 FAILED = sum(act.failed for step in script() for act in step.acts)
 
-FOREIGN = THOUGHTS - OWN
+FOREIGN = REASONINGS - OWN
 CLAUDE = {"context_management": 1, "reasoning_mode": 1, "request_noise": 1, "tool_search": 1, "is_error": FAILED}
-"""What any other upstream has no place for in Claude Code's requests."""
+"""Losses of Claude Code's requests at any other upstream."""
 
 LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
-    ("chat", "messages", None): {"reasoning_unsigned": THOUGHTS - HIDDEN},
-    ("chat", "responses", None): {"reasoning_unsigned": THOUGHTS - HIDDEN},
+    ("chat", "messages", None): {"reasoning_unsigned": REASONINGS - HIDDEN},
+    ("chat", "responses", None): {"reasoning_unsigned": REASONINGS - HIDDEN},
     ("messages", "chat", None): CLAUDE
-    | {"reasoning_foreign": THOUGHTS - HIDDEN, "reasoning_encrypted": 1, "result_media_moved": PICTURES},
+    | {"reasoning_foreign": REASONINGS - HIDDEN, "reasoning_encrypted": 1, "result_media_moved": PICTURES},
     ("messages", "chat", "compatible"): CLAUDE
     | {"cache_hint": 3, "reasoning_signature": FOREIGN - 1, "reasoning_encrypted": 1, "result_media_moved": PICTURES},
     ("messages", "responses", None): CLAUDE | {"reasoning_foreign": FOREIGN},
     ("responses", "chat", None): {
         "hosted_tool": 1,
-        "reasoning_foreign": THOUGHTS - HIDDEN,
+        "reasoning_foreign": REASONINGS - HIDDEN,
         "reasoning_encrypted": 1,
         "result_media_moved": PICTURES,
     },
@@ -77,12 +77,12 @@ LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
         "cap_added": 1,
     },
 }
-"""What the last request loses, by code. One foreign thought is all proof, and a Chat server never made a hidden one."""
+"""Losses of the last request, by code. One foreign block is all proof, and a Chat server never made a hidden one."""
 LOST_IN_REPLIES = {
     ("chat", "messages"): {"reasoning_signature": OWN - HIDDEN + 1, "reasoning_encrypted": HIDDEN - 1},
     ("chat", "responses"): {"reasoning_encrypted": OWN},
 }
-"""What all replies together lose: Chat has no place for proofs."""
+"""Losses of all replies together: Chat has no place for proofs."""
 
 every = pytest.mark.parametrize(("client", "upstream", "profile"), PLAYED)
 
@@ -135,11 +135,11 @@ def span(body: bytes, key: str) -> tuple[int, int]:
 
 @every
 def test_a_long_session_is_carried_whole(client: str, upstream: str, profile: str | None) -> None:
-    """One test, as playing a session takes its time; what it asserts is told below."""
+    """One test, as playing a session takes its time; what it asserts is reported below."""
     played = record(client, upstream, profile)
     begins_as_before(played)
     everything_arrives(played)
-    own_thoughts_return(played, upstream, client == "chat" or (upstream == "chat" and profile is None))
+    own_reasoning_returns(played, upstream, client == "chat" or (upstream == "chat" and profile is None))
     assert dict(played.requests) == LOST[client, upstream, profile]
     assert dict(played.replies) == LOST_IN_REPLIES.get((client, upstream), {})
 
@@ -158,14 +158,14 @@ def everything_arrives(played: Record) -> None:
     assert played.sent.count(PNG.encode()) == PICTURES
 
 
-def own_thoughts_return(played: Record, upstream: str, none: bool) -> None:
-    """An upstream gets its own thoughts back with the very proofs that it made, through clients that know nothing of
+def own_reasoning_returns(played: Record, upstream: str, none: bool) -> None:
+    """An upstream gets its own reasoning back with the very proofs that it made, through clients that know nothing of
     them. Chat clients have no place for them, and OpenAI's Chat models take none (`none`)."""
     sent = played.sent.decode()
-    made = [] if none else [step for step in script() if step.thought and step.number >= NATIVE]
-    told = {int(number) for number in re.findall(r"\[#thought-([0-9]+)\]", sent)}
-    assert {number for number in told if number >= NATIVE} == {step.number for step in made if not step.hidden}
-    proofs = [step.number for step in script() if step.sealed and f'"{step.sealed}"' in sent]
+    made = [] if none else [step for step in script() if step.reasoned and step.number >= NATIVE]
+    noted = {int(number) for number in re.findall(r"\[#thought-([0-9]+)\]", sent)}
+    assert {number for number in noted if number >= NATIVE} == {step.number for step in made if not step.hidden}
+    proofs = [step.number for step in script() if step.wrapped and f'"{step.wrapped}"' in sent]
     assert proofs == ([] if upstream == "chat" else [step.number for step in made])
 
 
@@ -176,4 +176,4 @@ def test_the_session_is_the_same_each_time_and_of_its_length(client: str) -> Non
     first, second = (list(islice(play(client, upstream), 3)) for _ in range(2))
     assert [turn.body for turn in first] == [turn.body for turn in second]
     assert len({turn.body for turn in first}) == 3
-    assert min(THOUGHTS, PICTURES, FAILED, HIDDEN) > 5
+    assert min(REASONINGS, PICTURES, FAILED, HIDDEN) > 5

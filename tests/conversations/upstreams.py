@@ -1,4 +1,4 @@
-"""What an upstream of each dialect answers with in one step of the session: a whole reply."""
+"""The reply of an upstream of each dialect in one step of the session: a whole one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def answer(dialect: str, step: Step, calls: list[Call]) -> Json:
 
 
 def _chat(step: Step, calls: list[Call]) -> Json:
-    message: Json = {"role": "assistant", "content": step.said or None, "refusal": None}
-    if step.thought and not step.hidden:
-        message["reasoning_content"] = step.thought
+    message: Json = {"role": "assistant", "content": step.stated or None, "refusal": None}
+    if step.reasoned and not step.hidden:
+        message["reasoning_content"] = step.reasoned
     if calls:
         message["tool_calls"] = [_chat_call(call) for call in calls]
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop", "logprobs": None}
@@ -48,11 +48,11 @@ def _chat_call(call: Call) -> Json:
 def _messages(step: Step, calls: list[Call]) -> Json:
     content: list[Json] = []
     if step.hidden:
-        content.append({"type": "redacted_thinking", "data": step.sealed})
-    elif step.thought:
-        content.append({"type": "thinking", "thinking": step.thought, "signature": step.sealed})
-    if step.said:
-        content.append({"type": "text", "text": step.said})
+        content.append({"type": "redacted_thinking", "data": step.wrapped})
+    elif step.reasoned:
+        content.append({"type": "thinking", "thinking": step.reasoned, "signature": step.wrapped})
+    if step.stated:
+        content.append({"type": "text", "text": step.stated})
     content += [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)} for call in calls
     ]
@@ -70,12 +70,12 @@ def _messages(step: Step, calls: list[Call]) -> Json:
 
 def _responses(step: Step, calls: list[Call]) -> Json:
     output: list[Json] = []
-    if step.thought:
-        summary = [] if step.hidden else [{"type": "summary_text", "text": step.thought}]
-        thought = {"type": "reasoning", "id": f"rs_{step.number:024}", "summary": summary}
-        output.append({**thought, "encrypted_content": step.sealed})
-    if step.said:
-        part = {"type": "output_text", "text": step.said, "annotations": [], "logprobs": []}
+    if step.reasoned:
+        summary = [] if step.hidden else [{"type": "summary_text", "text": step.reasoned}]
+        reasoned = {"type": "reasoning", "id": f"rs_{step.number:024}", "summary": summary}
+        output.append({**reasoned, "encrypted_content": step.wrapped})
+    if step.stated:
+        part = {"type": "output_text", "text": step.stated, "annotations": [], "logprobs": []}
         item = {"type": "message", "id": f"msg_{step.number:024}", "role": "assistant", "status": "completed"}
         output.append({**item, "content": [part]})
     output += [_responses_call(call) for call in calls]

@@ -41,7 +41,7 @@ MINUTES = 30
 QUIET = 3
 """Minutes before the traffic begins."""
 OF_THE_MACHINE = ("dragoman_event_loop_lag", "dragoman_process_")
-"""What depends on how busy the machine is."""
+"""Metrics that depend on the load of the machine."""
 FIRED = "count by (alertname, severity, provider) (ALERTS{alertstate='firing'})"
 
 Alerts = frozenset[tuple[str, str, str]]
@@ -117,7 +117,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 def asking(times: int = 5, path: str = "/v1/chat/completions", **fields: Any) -> Traffic:
-    """The same request several times, with the client's key."""
+    """Return the same request several times, with the client's key."""
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **fields}
 
     async def send(entrance: Gate, key: str) -> None:

@@ -33,7 +33,7 @@ _LINE_BREAK = re.compile(r"\s*\n\s*(?:# ?|> )?")
 """Citations may be wrapped, in comments too."""
 _SIGN = re.compile("§")
 _NO_CITATION = ROOT / "tests/conformance/cases.py"
-"""Has the sign in a stop sequence."""
+"""A file with the sign in a stop sequence."""
 
 
 class Citation(NamedTuple):

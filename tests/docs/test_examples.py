@@ -1,4 +1,4 @@
-"""What the pages tell a reader to paste works: Python runs, TOML is a configuration, commands parse, links lead on."""
+"""The examples of the pages work: Python runs, TOML is a configuration, commands parse, links lead on."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _blocks(page: Path, language: str) -> list[str]:
 
 FIXTURES = ROOT / "tests/fixtures"
 _CODEX = "# ~/.codex/config.toml\n"
-"""What a block of the configuration of Codex begins with; other TOML is the gateway's."""
+"""The beginning of a block of the configuration of Codex; other TOML is the gateway's."""
 
 
 def _name(value: object) -> str | None:
@@ -110,7 +110,7 @@ def test_the_offline_example_runs() -> None:
     assert "message_stop" not in text
 
 
-def test_the_offline_commands_print_what_the_page_says(
+def test_the_offline_commands_print_what_the_page_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = DOCS / "howto/translate-offline.md"
@@ -123,8 +123,8 @@ def test_the_offline_commands_print_what_the_page_says(
         args = command_line().parse_args(shlex.split(command)[1:])
         with contextlib.redirect_stdout(_Bytes()) as out:
             status = main(shlex.split(command)[1:])
-        told = out.buffer.getvalue().decode() + capsys.readouterr().err
-        assert told == text, command
+        noted = out.buffer.getvalue().decode() + capsys.readouterr().err
+        assert noted == text, command
         assert status == (1 if "on_loss=reject" in args.knob else 0)
 
 
@@ -176,7 +176,7 @@ async def test_what_the_page_lets_codex_send_is_served() -> None:
     assert (receipt["upstream_model"], receipt["ended"]) == ("sim-call-apply_patch", "completed")
 
 
-def test_the_explained_request_is_what_the_page_says(
+def test_the_explained_request_is_what_the_page_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     (tmp_path / "request.json").write_text(_blocks(CODEX, "json")[0])
@@ -192,8 +192,8 @@ def test_codex_is_given_the_gateway_s_default_port(page: str) -> None:
     lines = [line for block in _blocks(DOCS / page, "sh") for line in block.splitlines() if line.startswith("codex -m")]
     for line in lines:
         options = [option for option in shlex.split(line) if "=" in option]
-        told = tomllib.loads("\n".join(option.replace("=gw", '="gw"') for option in options))
-        url = told["model_providers"][told["model_provider"]]["base_url"]
+        noted = tomllib.loads("\n".join(option.replace("=gw", '="gw"') for option in options))
+        url = noted["model_providers"][noted["model_provider"]]["base_url"]
         assert url == f"http://127.0.0.1:{Server().port}/v1"
     assert len(lines) == 1
 

@@ -1,4 +1,4 @@
-"""What the README tells a reader to paste works, as it stands."""
+"""The examples of the README work as they stand."""
 
 from __future__ import annotations
 

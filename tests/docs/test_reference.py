@@ -64,7 +64,7 @@ def _part(sentence: str) -> str:
 
 
 def _options(table: str) -> dict[str, list[str]]:
-    """The rows of a table of two columns beside the key."""
+    """The rows of a table of two columns next to the key."""
     return {name: [value, _part(meaning)] for name, (value, meaning) in _rows(f"`[{table}]`").items()}
 
 

@@ -47,7 +47,7 @@ def programs() -> dict[str, str]:
 
 
 def errors(folder: Path, sources: dict[str, str]) -> list[str]:
-    """What mypy reports of these modules, with the project's own settings switched off."""
+    """Return what mypy reports of these modules, with the project's own settings switched off."""
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     options = ["--strict", "--python-version=3.11", f"--config-file={os.devnull}", f"--cache-dir={CACHE}"]

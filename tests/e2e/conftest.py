@@ -1,6 +1,6 @@
-"""Modules of this folder that say `BOTH_LOOPS = True` run on asyncio's own loop and on uvloop, the rest on uvloop.
+"""Modules of this folder with `BOTH_LOOPS = True` run on asyncio's own loop and on uvloop, the rest on uvloop.
 
-Where a module says `TAKEN = True`, each of its streams is in one run taken from aiohttp as soon as it has begun, in the
+Where a module has `TAKEN = True`, each of its streams is in one run taken from aiohttp as soon as it has begun, in the
 other one it ends before that (`dragoman.aio.downstream.hijack`).
 """
 
@@ -36,7 +36,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def taken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Is each stream taken from aiohttp at its beginning."""
+    """Return whether each stream is taken from aiohttp at its beginning."""
     at_once = bool(getattr(request, "param", False))
     if at_once:
         flush = DownstreamResponse.flush

@@ -1,4 +1,4 @@
-"""What a wrong request gets: its client's own envelope, the field's own path, and nothing is sent upstream."""
+"""The reply to a wrong request: its client's own envelope, the field's own path, and nothing is sent upstream."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ MESSAGES_CASES = [
 CASES = [(client, case) for client, cases in ((CHAT, CHAT_CASES), (MESSAGES, MESSAGES_CASES)) for case in cases]
 
 
-def _names(told: Any, client: Dialect, path: str) -> bool:
-    """Whether the error names exactly this path, in the client's way."""
-    return bool(told.message.startswith(f"{path}: ")) and (client is MESSAGES or told.param == path)
+def _names(noted: Any, client: Dialect, path: str) -> bool:
+    """Return whether the error names exactly this path, in the client's way."""
+    return bool(noted.message.startswith(f"{path}: ")) and (client is MESSAGES or noted.param == path)
 
 
 async def test_wrong_fields_answer_400_naming_the_path(stage: Stage) -> None:
@@ -137,11 +137,11 @@ async def test_wrong_fields_answer_400_naming_the_path(stage: Stage) -> None:
     for client, case in CASES:
         other = MESSAGES if client is CHAT else CHAT
         fields = {"model": f"{other}/m", **case.fields}
-        status, told, headers = await stage.gate.refusal(client, **fields)
+        status, noted, headers = await stage.gate.refusal(client, **fields)
         kept = headers.get("x-request-id" if client is CHAT else "request-id", "").startswith("req_")
-        right = status == 400 and told.type == "invalid_request_error" and _names(told, client, case.path) and kept
+        right = status == 400 and noted.type == "invalid_request_error" and _names(noted, client, case.path) and kept
         if not right or not stage.untouched():
-            failed.append((client, case, status, told))
+            failed.append((client, case, status, noted))
     assert not failed, "\n".join(map(str, failed))
 
 
@@ -150,20 +150,20 @@ async def test_wrong_fields_answer_400_naming_the_path(stage: Stage) -> None:
     "body", [b"", b"{", b"[1, 2]", b'"Hi"', b"null", b'{"model": "m",}', b'{"model": NaN}', b"\xff\xfe{}", b"a=1&b=2"]
 )
 async def test_a_body_that_is_no_json_object_is_refused(stage: Stage, client: Dialect, body: bytes) -> None:
-    status, told, _ = await stage.gate.refusal(client, body)
-    assert (status, told.type) == (400, "invalid_request_error")
-    assert "JSON" in told.message
+    status, noted, _ = await stage.gate.refusal(client, body)
+    assert (status, noted.type) == (400, "invalid_request_error")
+    assert "JSON" in noted.message
     assert stage.untouched()
 
 
 @pytest.mark.parametrize("client", [CHAT, MESSAGES])
 async def test_an_unknown_model_answers_404_with_the_known_ones(stage: Stage, client: Dialect) -> None:
-    status, told, _ = await stage.gate.refusal(client, model="nobody")
+    status, noted, _ = await stage.gate.refusal(client, model="nobody")
     assert status == 404
-    assert "'nobody'" in told.message
-    assert "known models: only" in told.message
-    assert told.type == ("invalid_request_error" if client is CHAT else "not_found_error")
-    assert (told.param, told.code) == (("model", "model_not_found") if client is CHAT else (None, None))
+    assert "'nobody'" in noted.message
+    assert "known models: only" in noted.message
+    assert noted.type == ("invalid_request_error" if client is CHAT else "not_found_error")
+    assert (noted.param, noted.code) == (("model", "model_not_found") if client is CHAT else (None, None))
     assert stage.untouched()
 
 
@@ -180,18 +180,18 @@ async def test_an_oversized_body_answers_413_before_it_is_read(stage: Stage, cli
         sent = head + b"transfer-encoding: chunked\r\n\r\n" + piece * 3  # and the end never comes
     answered = await raw_exchange(stage.gate.port, sent)
     assert answered.startswith(b"HTTP/1.1 413 ")
-    told = read_error(client, answered.partition(b"\r\n\r\n")[2])
-    assert "request_body = 4096" in told.message
-    assert told.type == ("invalid_request_error" if client is CHAT else "request_too_large")
+    noted = read_error(client, answered.partition(b"\r\n\r\n")[2])
+    assert "request_body = 4096" in noted.message
+    assert noted.type == ("invalid_request_error" if client is CHAT else "request_too_large")
     assert stage.untouched()
 
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
 async def test_too_many_messages_answer_400(stage: Stage, client: Dialect, upstream: Dialect) -> None:
     many = [{"role": "user", "content": "x"}] * 51
-    status, told, _ = await stage.gate.refusal(client, model=f"{upstream}/m", messages=many)
+    status, noted, _ = await stage.gate.refusal(client, model=f"{upstream}/m", messages=many)
     assert status == 400
-    assert told.message == "messages: holds 51 messages; the limit messages is 50"
+    assert noted.message == "messages: holds 51 messages; the limit messages is 50"
     assert stage.untouched()
 
 
@@ -207,13 +207,13 @@ STRICT = [
 
 
 @pytest.mark.parametrize(("client", "path", "fields"), STRICT)
-async def test_strict_mode_makes_a_loss_a_400_and_otherwise_it_is_told(
+async def test_strict_mode_makes_a_loss_a_400_and_otherwise_it_is_reported(
     stage: Stage, client: Dialect, path: str, fields: dict[str, Any]
 ) -> None:
     other = MESSAGES if client is CHAT else CHAT
-    status, told, _ = await stage.gate.refusal(client, model=f"strict/{other}/m", **fields)
+    status, noted, _ = await stage.gate.refusal(client, model=f"strict/{other}/m", **fields)
     assert status == 400
-    assert _names(told, client, path), told
+    assert _names(noted, client, path), noted
     assert stage.untouched()
     async with stage.gate.post(client, model=f"{other}/m", **fields) as response:
         assert response.status == 200
@@ -231,7 +231,7 @@ async def test_strict_mode_lets_a_lossless_request_through(stage: Stage, client:
 
 
 @pytest.mark.parametrize("content", ["assistant text", [{"type": "text", "text": "assistant text"}]])
-async def test_a_prefill_is_refused_where_the_knob_says_so(content: Any) -> None:
+async def test_a_prefill_is_refused_where_the_knob_demands_it(content: Any) -> None:
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
         config = config_for(server.url, CHAT)
@@ -243,9 +243,9 @@ async def test_a_prefill_is_refused_where_the_knob_says_so(content: Any) -> None
                     async with entrance.post(MESSAGES, messages=turns) as response:
                         assert response.status == 200
                 else:
-                    status, told, _ = await entrance.refusal(MESSAGES, messages=turns)
+                    status, noted, _ = await entrance.refusal(MESSAGES, messages=turns)
                     assert status == 400
-                    assert _names(told, MESSAGES, "messages[1]")
+                    assert _names(noted, MESSAGES, "messages[1]")
             assert len(server.requests) == asked
 
 
@@ -253,8 +253,8 @@ async def test_a_prefill_is_refused_where_the_knob_says_so(content: Any) -> None
 async def test_a_body_compressed_wrongly_is_the_clients_fault(
     stage: Stage, client: Dialect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    status, told, _ = await stage.gate.refusal(client, b"no gzip at all", headers={"content-encoding": "gzip"})
-    assert (status, told.message) == (400, "the body cannot be read: Can not decode content-encoding: gzip")
+    status, noted, _ = await stage.gate.refusal(client, b"no gzip at all", headers={"content-encoding": "gzip"})
+    assert (status, noted.message) == (400, "the body cannot be read: Can not decode content-encoding: gzip")
     async with stage.gate.post(client, model="only") as response:
         assert response.status == 200
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

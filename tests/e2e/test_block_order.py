@@ -30,7 +30,7 @@ def more(index: int, text: str) -> bytes:
     return chat_frame({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
 
 
-SAID = chat_frame({"role": "assistant", "content": "Looking."})
+ANSWER = chat_frame({"role": "assistant", "content": "Looking."})
 FIRST = [opening(0), more(0, '{"city": '), more(0, '"Oslo"}')]
 SECOND = [opening(1), more(1, '{"city": '), more(1, '"Rome"}')]
 END = [chat_frame({}, "tool_calls"), DONE]
@@ -56,7 +56,7 @@ async def streamed(entrance: Gate) -> Any:
 
 async def test_two_calls_one_after_the_other_arrive_whole() -> None:
     for calls in ([*FIRST, *SECOND], OVERLAPPING):
-        script = stream([SAID, *calls, *END])
+        script = stream([ANSWER, *calls, *END])
         async with ScriptedServer(script) as server, gate(config_for(server.url, CHAT)) as entrance:
             final = await streamed(entrance)
             assert [block.type for block in final.content] == ["text", "tool_use", "tool_use"]
@@ -64,7 +64,7 @@ async def test_two_calls_one_after_the_other_arrive_whole() -> None:
             assert final.stop_reason == "tool_use"
             data = await entrance.stream(MESSAGES)
             for blocks in (by_open_block(data), by_last_block(data)):
-                assert [json.loads(said) for kind, _, said in blocks if kind == "tool_use"] == INPUTS
+                assert [json.loads(stated) for kind, _, stated in blocks if kind == "tool_use"] == INPUTS
 
 
 async def test_the_first_call_is_closed_before_the_upstream_ends_its_reply() -> None:
@@ -85,7 +85,7 @@ async def test_the_first_call_is_closed_before_the_upstream_ends_its_reply() -> 
 async def test_a_responses_client_may_run_the_first_call_while_the_second_is_written() -> None:
     released = asyncio.Event()
     tail: list[Step] = [Wait(released), Send(chunk(b"".join([*SECOND[1:], *END]))), Send(LAST_CHUNK)]
-    script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in [SAID, *FIRST, SECOND[0]]), *tail]
+    script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in [ANSWER, *FIRST, SECOND[0]]), *tail]
     async with (
         asyncio.timeout(30),
         ScriptedServer(script) as server,

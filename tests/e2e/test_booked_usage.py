@@ -269,7 +269,7 @@ async def test_a_process_that_ends_has_booked_what_ended_before(tmp_path: Path, 
         text = FILE.format(kind="jsonl", folder=tmp_path, url=str(server.make_url("")).rstrip("/"))
         await asyncio.to_thread(path.write_text, text)
         async with command("serve", "--port", "0", str(path)) as process, ClientSession() as session:
-            url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await process.writes(r"dragoman listens on (http://\S+)"))[1]
             bodies = [request(CHAT, f"good-c-{each}", stream=False, usage=True) for each in range(20)]
             await asyncio.gather(*(exchange(session, url, CHAT, body, "any") for body in bodies))
             if number is signal.SIGKILL:  # written within the time of a batch
@@ -315,7 +315,7 @@ async def test_a_killed_worker_loses_open_exchanges_and_leaves_whole_rows(tmp_pa
             busy = [asyncio.create_task(send(f"good-c-{number}")) for number in range(200, 300)]
             await until(lambda: len(answered) > len(before) + 20)
             gateway.signal(signal.SIGKILL, 1)
-            await gateway.says_ready(1)
+            await gateway.reports_ready(1)
             await asyncio.gather(*busy)
             later = {f"good-c-{number}" for number in range(300, 320)}
             await asyncio.gather(*map(send, sorted(later)))

@@ -182,7 +182,7 @@ async def running(folder: Path, *, texts: bool, log_format: str) -> AsyncIterato
             yield setting
             up.signal(signal.SIGTERM)
             assert await up.command.ends() == 0
-            setting.sinks["log"] = up.command.said
+            setting.sinks["log"] = up.command.stated
         for name in ("usage.jsonl", "store.db"):
             setting.sinks[name] = (await asyncio.to_thread((folder / name).read_bytes)).decode("utf-8", "replace")
         for number, file in enumerate(sorted((folder / "captures").iterdir())):

@@ -57,13 +57,13 @@ WHOLE = ("sim-text", "sim-tools", "sim-parallel", "sim-thinking", "sim-echo", "s
 
 
 def request(client: Dialect, model: str, *, stream: bool) -> dict[str, Any]:
-    said = [{"role": "user", "content": f'{CANARY} "Grüße" 👋🏽\n'}]
+    stated = [{"role": "user", "content": f'{CANARY} "Grüße" 👋🏽\n'}]
     body: dict[str, Any] = {"model": model, "stream": stream, "tools": TOOLS[client]}
     if client is Dialect.RESPONSES:
-        return {**body, "instructions": CANARY, "input": said}
+        return {**body, "instructions": CANARY, "input": stated}
     if client is Dialect.MESSAGES:
-        return {**body, "system": CANARY, "messages": said, "max_tokens": 1000}
-    return {**body, "messages": said}
+        return {**body, "system": CANARY, "messages": stated, "max_tokens": 1000}
+    return {**body, "messages": stated}
 
 
 OFF = StateOptions(kind="off")
@@ -281,8 +281,8 @@ async def test_the_application_s_own_provider_has_its_key_masked(tmp_path: Path)
     async def choose(*_: Any) -> Target:
         return Target(Provider("own", Dialect.CHAT, server.url, api_key=Secret(key)), "m")
 
-    told = json.dumps(reply(Dialect.CHAT) | {"system_fingerprint": key}).encode()
-    async with ScriptedServer(answer(200, told)) as server:
+    noted = json.dumps(reply(Dialect.CHAT) | {"system_fingerprint": key}).encode()
+    async with ScriptedServer(answer(200, noted)) as server:
         capture = CaptureOptions(str(tmp_path / "captures"), share=1.0, texts=True)
         config = replace(config_for(server.url, Dialect.CHAT), capture=capture)
         async with gate(config, hooks=Hooks(choose=choose)) as entrance:

@@ -97,7 +97,7 @@ async def test_a_client_of_http_1_0_gets_the_stream_without_chunks_and_the_conne
 
 @pytest.mark.parametrize("cut", [0, 2, 5])
 async def test_a_connection_ends_behind_a_body_that_cannot_be_read(cut: int) -> None:
-    """Nobody finds the next request on it: a client that sent one would wait for ever."""
+    """No one finds the next request on it: a client that sent one would wait for ever."""
     head = f"POST {PATHS[Dialect.CHAT]} HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\n"
     async with gate(config_for("http://127.0.0.1:9", Dialect.CHAT)) as entrance, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", entrance.port)
@@ -109,7 +109,7 @@ async def test_a_connection_ends_behind_a_body_that_cannot_be_read(cut: int) -> 
             assert entrance.runner.connections is not None
             manager = entrance.runner.connections.server
             await until(lambda: manager.requests_count == 1)
-        if cut != 2:  # two bytes are enough to tell; what came behind them would reset the closed socket
+        if cut != 2:  # two bytes are enough to report; what came behind them would reset the closed socket
             writer.write(rest + _asked(Dialect.CHAT))
         answered = await reader.read()
         assert answered.startswith(b"HTTP/1.1 400")
@@ -142,7 +142,7 @@ async def test_each_read_of_the_upstream_is_one_chunk_of_the_client(client: Dial
 
 
 class Accesses(AbstractAccessLogger):
-    """Keeps the size of each response, as an access log would tell it."""
+    """Keeps the size of each response, as an access log would report it."""
 
     sizes: list[int]
 
@@ -151,7 +151,7 @@ class Accesses(AbstractAccessLogger):
 
 
 @DIRECTIONS
-async def test_the_access_log_tells_the_size(client: Dialect, upstream: Dialect) -> None:
+async def test_the_access_log_reports_the_size(client: Dialect, upstream: Dialect) -> None:
     Accesses.sizes = []
     frames = text_stream(upstream, counted=client is not upstream)
     async with ScriptedServer(stream(frames, pause=0.001)) as server:
@@ -182,7 +182,7 @@ async def _compressed(request: web.Request, response: web.StreamResponse) -> Non
 
 @DIRECTIONS
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
-async def test_middlewares_and_signals_have_their_say(client: Dialect, upstream: Dialect, packed: bool) -> None:
+async def test_middlewares_and_signals_take_part(client: Dialect, upstream: Dialect, packed: bool) -> None:
     frames = text_stream(upstream, counted=client is not upstream)
     async with ScriptedServer(stream(frames, pause=0.001)) as server:
         app = make_app(config_for(server.url, upstream))
@@ -213,7 +213,7 @@ async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstrea
         await response.content.readany()
         assert isinstance(entrance.runner, HijackRunner)
         assert entrance.runner.connections is not None
-        await until(lambda: bool(_handlers()) is not taken)  # one that is left hears of it some turns later
+        await until(lambda: bool(_handlers()) is not taken)  # one that is left receives of it some turns later
         handlers = _handlers()
         assert len(entrance.runner.connections.hijacked) == taken
         roots = [entrance.gateway, entrance.runner.connections.hijacked, *handlers]
@@ -223,7 +223,7 @@ async def test_an_open_stream_does_not_keep_its_request(client: Dialect, upstrea
 
 
 def _handlers() -> list[object]:
-    """What aiohttp runs for connections."""
+    """Return what aiohttp runs for connections."""
     return [task.get_coro() for task in asyncio.all_tasks() if "RequestHandler" in str(task.get_coro())]
 
 

@@ -97,8 +97,8 @@ async def test_a_named_key_that_is_not_valid_is_never_a_login() -> None:
             CHAT, headers={"x-dragoman-key": key, "authorization": f"Bearer {unknown}"}
         ) as response:
             assert response.status == 200
-        status, told, _ = await entrance.refusal(CHAT, headers={"authorization": f"Bearer {unknown}"})
-    assert (status, told.message) == (401, "invalid API key")
+        status, shown, _ = await entrance.refusal(CHAT, headers={"authorization": f"Bearer {unknown}"})
+    assert (status, shown.message) == (401, "invalid API key")
     assert "authorization" not in host.arrived[0].headers
 
 
@@ -108,10 +108,10 @@ async def test_an_upstreams_401_is_the_clients_own(client: Dialect) -> None:
         host.tokens.add("another")
         async with gate(config_of(host.url, CHAT, OURS)) as entrance:
             sent = {"x-dragoman-key": OURS, "authorization": f"Bearer {LOGIN}"}
-            status, told, _ = await entrance.refusal(client, headers=sent)
+            status, shown, _ = await entrance.refusal(client, headers=sent)
     assert status == 401
-    assert "wrong token" in told.message
-    assert LOGIN not in str(told)
+    assert "wrong token" in shown.message
+    assert LOGIN not in str(shown)
 
 
 async def test_codex_with_its_own_login() -> None:

@@ -31,8 +31,8 @@ MODULES_OF_HELP = 440
 
 async def announced(process: Command) -> str:
     """Return the URL of the gateway, after it has also printed its upstreams."""
-    url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
-    await process.says(r"model |provider ")
+    url = (await process.writes(r"dragoman listens on (http://\S+)"))[1]
+    await process.writes(r"model |provider ")
     return url
 
 
@@ -40,7 +40,7 @@ async def announced(process: Command) -> str:
 async def test_serve_simulate_marks_each_reply(how: signal.Signals) -> None:
     async with command("serve", "--simulate", "--port", "0") as process:
         url = await announced(process)
-        assert "simulated upstream" in process.said
+        assert "simulated upstream" in process.stated
         assert process.children() == [], "one worker is one process"
         async with aiohttp.ClientSession() as session:
             for client in (CHAT, MESSAGES):
@@ -56,8 +56,8 @@ async def test_serve_simulate_marks_each_reply(how: signal.Signals) -> None:
                     assert (response.status, response.headers["x-dragoman-simulated"]) == (status, "1")
         process.process.send_signal(how)
         assert await process.ends() == 0
-        assert "dragoman stops" in process.said
-        assert "Traceback" not in process.said
+        assert "dragoman stops" in process.stated
+        assert "Traceback" not in process.stated
 
 
 async def test_serve_without_any_configuration_names_the_ways_out(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ async def test_serve_without_any_configuration_names_the_ways_out(tmp_path: Path
             "--base-url",
             "--simulate",
         ):
-            assert way in process.said, way
-        assert "listens" not in process.said
+            assert way in process.stated, way
+        assert "listens" not in process.stated
 
 
 async def test_serve_finds_the_configuration_of_its_directory(tmp_path: Path) -> None:
@@ -82,17 +82,17 @@ async def test_serve_finds_the_configuration_of_its_directory(tmp_path: Path) ->
     path.write_text('[providers.here]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n')
     async with command("serve", "--port", "0", cwd=tmp_path, OPENAI_API_KEY=SECRET) as process:
         await announced(process)
-        assert str(path) in process.said
-        assert "provider here: chat" in process.said
-        assert "openai" not in process.said
+        assert str(path) in process.stated
+        assert "provider here: chat" in process.stated
+        assert "openai" not in process.stated
     async with command("serve", "--port", "0", "--base-url", "http://127.0.0.1:8/v1", cwd=tmp_path) as process:
         await announced(process)
-        assert "provider upstream: chat at http://127.0.0.1:8/v1" in process.said
-        assert "dragoman.toml" not in process.said
+        assert "provider upstream: chat at http://127.0.0.1:8/v1" in process.stated
+        assert "dragoman.toml" not in process.stated
     path.write_text("[providers\n")
     async with command("serve", "--port", "0", cwd=tmp_path, OPENAI_API_KEY=SECRET) as process:
         assert await process.ends() == 2
-    assert "dragoman.toml: is not TOML" in process.said
+    assert "dragoman.toml: is not TOML" in process.stated
 
 
 async def test_a_configured_gateway_marks_nothing() -> None:
@@ -107,10 +107,10 @@ async def test_serve_announces_its_upstreams_without_keys() -> None:
         "serve", "--port", "0", OPENAI_API_KEY=SECRET, OPENAI_BASE_URL="http://127.0.0.1:9/v1"
     ) as process:
         await announced(process)
-        assert "provider openai: chat at http://127.0.0.1:9/v1, with a key" in process.said
+        assert "provider openai: chat at http://127.0.0.1:9/v1, with a key" in process.stated
         process.process.terminate()
         await process.ends()
-    assert SECRET not in process.said
+    assert SECRET not in process.stated
 
 
 async def test_serve_refuses_a_wrong_configuration(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_serve_refuses_a_wrong_configuration(tmp_path: Path) -> None:
     path.write_text('[server]\nport = "eighty"\n[providers.x]\ndialect = "klingon"\nbase_url = "http://x"\n')
     async with command("serve", str(path)) as process:
         assert await process.ends() == 2
-    lines = process.said.splitlines()
+    lines = process.stated.splitlines()
     assert any(line.startswith("server.port: expected an integer") for line in lines)
     assert any(line.startswith("providers.x.dialect: expected one of chat, messages") for line in lines)
 
@@ -129,8 +129,8 @@ async def test_serve_on_a_port_in_use_is_no_traceback() -> None:
         port = taken.sockets[0].getsockname()[1]
         async with command("serve", "--simulate", "--port", str(port)) as process:
             assert await process.ends() == 1
-    assert "Traceback" not in process.said
-    assert str(port) in process.said
+    assert "Traceback" not in process.stated
+    assert str(port) in process.stated
 
 
 # --- in this process -------------------------------------------------------------------------------------------------

@@ -124,9 +124,9 @@ async def test_check_connect(tmp_path: Path, status: int, fine: bool, expected: 
         async with command("check", "--connect", name) as process:
             assert await process.ends() == (0 if fine else 1)
         (asked,) = server.requests
-    assert f"provider up: {expected}" in process.said
-    assert f"messages at {server.url}?key=***, with a key" in process.said
-    assert KEY not in process.said
+    assert f"provider up: {expected}" in process.stated
+    assert f"messages at {server.url}?key=***, with a key" in process.stated
+    assert KEY not in process.stated
     assert asked.head.startswith(b"POST /v1/messages?")
     assert (asked.body, asked.headers["x-api-key"]) == (b"{}", KEY)
 

@@ -47,8 +47,8 @@ async def test_the_flag_serves_it() -> None:
         command("serve", "--simulate", "--ui", "--port", "0", cwd=None) as up,
         aiohttp.ClientSession() as session,
     ):
-        url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
-        await up.says(rf"console: {url}/ui/")
+        url = (await up.writes(r"dragoman listens on (http://\S+)"))[1]
+        await up.writes(rf"console: {url}/ui/")
         async with session.get(f"{url}/ui") as response:
             assert "Dragoman console" in await response.text()
         assert (await get(session, f"{url}/ui/api/exchanges"))["rows"] == []
@@ -92,7 +92,7 @@ async def test_no_text_and_no_key_is_shown(tmp_path: Path, recorded: bool) -> No
             command("serve", str(path), "--port", "0", cwd=None) as up,
             aiohttp.ClientSession(headers=key) as session,
         ):
-            url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await up.writes(r"dragoman listens on (http://\S+)"))[1]
             if recorded:
                 async with session.post(f"{url}/ui/api/record") as response:
                     assert response.status == 200

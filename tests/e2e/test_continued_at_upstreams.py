@@ -143,8 +143,8 @@ async def test_the_error_of_the_issuer_is_returned(status: int, stream: bool) ->
         issuer, other = it.upstreams
         asked = len(other.asked)
         issuer.fails[:] = [status] * 3
-        told = 502 if status == 401 else status  # about a key of the gateway's
-        assert (await it.ask("more", stream=stream, previous_response_id=first))[0] == told
+        noted = 502 if status == 401 else status  # about a key of the gateway's
+        assert (await it.ask("more", stream=stream, previous_response_id=first))[0] == noted
         assert len(other.asked) == asked
 
 

@@ -44,7 +44,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def asked_upstream(there: Served, upstream: Dialect) -> Any:
-    """What the upstream was asked: its endpoint's fields only, or nothing where there is no endpoint."""
+    """Return what the upstream was asked: its endpoint's fields only, or nothing where there is no endpoint."""
     if upstream is CHAT:
         assert not there.requests
         return None
@@ -118,7 +118,7 @@ async def test_recorded_counts_of_claude_code_are_answered(upstream: Dialect, nu
             assert there.requests[-1].query == {"beta": "true"}
 
 
-async def test_what_is_sent_is_counted_and_what_is_lost_is_told() -> None:
+async def test_what_is_sent_is_counted_and_what_is_lost_is_reported() -> None:
     async with serving() as there, anthropic_sdk(there.url) as sdk:
         marked: Any = [{"type": "text", "text": "Be exact.", "cache_control": {"type": "ephemeral"}}]
         hosted: Any = {"type": "web_search_20250305", "name": "web_search"}
@@ -135,9 +135,9 @@ async def test_what_is_sent_is_counted_and_what_is_lost_is_told() -> None:
 
 async def test_errors_come_in_the_clients_envelope() -> None:
     async with serving() as there, anthropic_sdk(there.url) as claude, openai_sdk(there.url) as gpt:
-        nobody: list[Any] = [{"role": "nobody", "content": "x"}]
+        no_one: list[Any] = [{"role": "nobody", "content": "x"}]
         with pytest.raises(anthropic.BadRequestError) as bad:
-            await claude.messages.count_tokens(model="chat/sim-text", messages=nobody)
+            await claude.messages.count_tokens(model="chat/sim-text", messages=no_one)
         assert "messages[0].role" in str(bad.value)
         with pytest.raises(openai.BadRequestError) as missing:
             await gpt.responses.input_tokens.count(input="x")

@@ -1,4 +1,4 @@
-"""An upstream that cannot count, or not now: the estimate stands in, says so, and is not asked for again and again."""
+"""An upstream that cannot count, or not now: the estimate replaces it, marked as one, and it is not asked each time."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Client:
 
     async def count(self, body: Any = BODY, **headers: str) -> tuple[int, str | None]:
         """The tokens, and what made the estimate."""
-        status, told, how = await self.ask(body, **headers)
-        assert status == 200, told
-        return told["input_tokens"], how
+        status, noted, how = await self.ask(body, **headers)
+        assert status == 200, noted
+        return noted["input_tokens"], how
 
     async def ask(self, body: Any = BODY, **headers: str) -> tuple[int, Any, str | None]:
         async with (
@@ -114,7 +114,7 @@ async def test_an_upstream_that_cannot_count_now_is_asked_again_at_once(upstream
         assert await client.count() == (4711, None)
 
 
-async def test_an_upstream_that_says_nothing_is_not_waited_for_long() -> None:
+async def test_an_upstream_that_is_silent_is_not_waited_for_long() -> None:
     config = config_for("", MESSAGES, timeouts=Timeouts(first_byte=0.05))
     async with ScriptedServer([Stall()]) as server:
         (provider,) = config.providers.values()
@@ -124,10 +124,10 @@ async def test_an_upstream_that_says_nothing_is_not_waited_for_long() -> None:
 
 
 @pytest.mark.parametrize("upstream", COUNTING_UPSTREAMS)
-@pytest.mark.parametrize("said", [b'{"input_tokens": 0}', b'{"input_tokens": "many"}', b"{}", b"[]", b"nothing"])
-async def test_T60_an_answer_without_a_count_is_none(upstream: Dialect, said: bytes) -> None:
+@pytest.mark.parametrize("stated", [b'{"input_tokens": 0}', b'{"input_tokens": "many"}', b"{}", b"[]", b"nothing"])
+async def test_T60_an_answer_without_a_count_is_none(upstream: Dialect, stated: bytes) -> None:
     """Claude Code believes a 0, and then never compacts."""
-    async with ScriptedServer(answer(200, said)) as server, counting(config_for(server.url, upstream)) as client:
+    async with ScriptedServer(answer(200, stated)) as server, counting(config_for(server.url, upstream)) as client:
         tokens, how = await client.count()
         assert tokens > 0
         assert how
@@ -135,13 +135,13 @@ async def test_T60_an_answer_without_a_count_is_none(upstream: Dialect, said: by
 
 @pytest.mark.parametrize("status", [400, 413])
 @pytest.mark.parametrize("upstream", COUNTING_UPSTREAMS)
-async def test_a_refusal_is_told(status: int, upstream: Dialect) -> None:
+async def test_a_refusal_is_reported(status: int, upstream: Dialect) -> None:
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no such thing"}}
     script = answer(status, dump(error), headers=[("retry-after", "7")])
     async with ScriptedServer(script) as server, counting(config_for(server.url, upstream)) as client:
-        answered, told, how = await client.ask()
+        answered, noted, how = await client.ask()
         assert answered == status
-        assert "no such thing" in read_error(MESSAGES, dump(told)).message
+        assert "no such thing" in read_error(MESSAGES, dump(noted)).message
         assert how is None
 
 
@@ -180,14 +180,14 @@ class Arrivals:
 
 
 @pytest.mark.parametrize("upstream", COUNTING_UPSTREAMS)
-@pytest.mark.parametrize("told", [COUNTED, MISSING, answer(500, b"{}"), answer(200, b"{}")])
+@pytest.mark.parametrize("noted", [COUNTED, MISSING, answer(500, b"{}"), answer(200, b"{}")])
 async def test_fifty_at_once_ask_the_same_question_once(
-    monkeypatch: pytest.MonkeyPatch, upstream: Dialect, told: list[Step]
+    monkeypatch: pytest.MonkeyPatch, upstream: Dialect, noted: list[Step]
 ) -> None:
     """A meter that asks for fifty counts in a second (T-60)."""
     arrivals, go = Arrivals(monkeypatch), asyncio.Event()
     async with (
-        ScriptedServer([Wait(go), *told]) as server,
+        ScriptedServer([Wait(go), *noted]) as server,
         counting(config_for(server.url, upstream)) as client,
         asyncio.TaskGroup() as group,
     ):
@@ -196,10 +196,10 @@ async def test_fifty_at_once_ask_the_same_question_once(
         go.set()
         counts = {await task for task in asking}
         assert len(server.requests) == len(counts) == 1
-        assert (counts == {(4711, None)}) is (told is COUNTED)
+        assert (counts == {(4711, None)}) is (noted is COUNTED)
 
 
-async def test_whoever_waits_asks_anew_where_the_first_to_ask_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_waits_asks_again_where_the_first_to_ask_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
     arrivals = Arrivals(monkeypatch)
     async with (
         ScriptedServer([Stall()], COUNTED) as server,
@@ -225,12 +225,12 @@ async def test_an_answer_is_remembered_for_clients_of_its_dialect_only() -> None
             ("/v1/responses/input_tokens", {"model": "m", "input": "hi"}),
         ):
             async with entrance.session.post(entrance.url + path, data=dumps(body)) as response:
-                told = await response.json()
-            assert told.get("object") == (None if "messages" in path else "response.input_tokens")
+                noted = await response.json()
+            assert noted.get("object") == (None if "messages" in path else "response.input_tokens")
         assert len({request.body for request in server.requests}) == 1
 
 
-async def test_the_count_of_one_clients_key_is_not_told_to_another() -> None:
+async def test_the_count_of_one_clients_key_is_not_shown_to_another() -> None:
     config = config_for("", MESSAGES)
     async with ScriptedServer(COUNTED, answer(401, b"{}")) as server:
         (provider,) = config.providers.values()
@@ -276,9 +276,9 @@ async def test_the_knob_exact_estimates_nothing(upstream: Dialect, word: str) ->
     knobs = {"count_tokens": "exact"}
     script = answer(404, b'{"error": {"message": "Not Found"}}')
     async with ScriptedServer(script) as server, counting(config_for(server.url, upstream, knobs=knobs)) as client:
-        status, told, _ = await client.ask()
+        status, noted, _ = await client.ask()
         assert status == 404
-        assert word in read_error(MESSAGES, dump(told)).message
+        assert word in read_error(MESSAGES, dump(noted)).message
 
 
 async def test_a_profile_without_counting_is_not_asked() -> None:
@@ -296,10 +296,10 @@ async def test_a_profile_without_counting_is_not_asked() -> None:
 
 async def test_the_clients_own_bytes_go_on_with_its_betas_and_the_answer_comes_back_as_it_was() -> None:
     body = {**BODY, "novelty": {"x": 1}}
-    said = b'{"input_tokens": 4711, "context_management": {"original_input_tokens": 9000}}'
-    async with ScriptedServer(answer(200, said)) as server, counting(config_for(server.url, MESSAGES)) as client:
-        status, told, _ = await client.ask(body, **{"anthropic-beta": "token-counting-2024-11-01"})
-        assert (status, told["context_management"]) == (200, {"original_input_tokens": 9000})
+    stated = b'{"input_tokens": 4711, "context_management": {"original_input_tokens": 9000}}'
+    async with ScriptedServer(answer(200, stated)) as server, counting(config_for(server.url, MESSAGES)) as client:
+        status, noted, _ = await client.ask(body, **{"anthropic-beta": "token-counting-2024-11-01"})
+        assert (status, noted["context_management"]) == (200, {"original_input_tokens": 9000})
         (request,) = server.requests
         assert request.body == dump(body)
         assert request.headers["anthropic-beta"] == "token-counting-2024-11-01"
@@ -327,15 +327,15 @@ async def test_what_is_nested_too_deeply_to_be_read_is_estimated_by_its_size() -
 
 def test_what_lasts_is_gone_after_its_time_and_beyond_its_number() -> None:
     clock = Clock()
-    lasting: TTLCache[str, int] = TTLCache(2, 10.0, clock)
-    lasting.put("a", 1)
+    kept: TTLCache[str, int] = TTLCache(2, 10.0, clock)
+    kept.put("a", 1)
     clock.now = 5.0
-    lasting.put("b", 2)
-    assert (lasting.get("a"), "b" in lasting) == (1, True)
+    kept.put("b", 2)
+    assert (kept.get("a"), "b" in kept) == (1, True)
     clock.now = 10.0
-    assert (lasting.get("a"), lasting.get("b")) == (None, 2)
-    lasting.put("c", 3)
-    lasting.put("b", 4)
-    lasting.put("d", 5)
-    assert (lasting.get("c"), lasting.get("b"), lasting.get("d")) == (None, 4, 5)
-    assert len(lasting) == 2
+    assert (kept.get("a"), kept.get("b")) == (None, 2)
+    kept.put("c", 3)
+    kept.put("b", 4)
+    kept.put("d", 5)
+    assert (kept.get("c"), kept.get("b"), kept.get("d")) == (None, 4, 5)
+    assert len(kept) == 2

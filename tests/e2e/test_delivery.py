@@ -210,9 +210,9 @@ async def test_a_gateway_as_its_own_upstream_answers_an_error(client: Dialect, u
     async with gate(config, new_id=lambda: f"req_{next(ids)}") as entrance:
         _looped(entrance, upstream)
         async with asyncio.timeout(30):
-            status, told, _ = await entrance.refusal(client, stream=True)
+            status, noted, _ = await entrance.refusal(client, stream=True)
     assert status == 502
-    assert "its own upstream" in told.message
+    assert "its own upstream" in noted.message
 
 
 async def test_two_gateways_in_a_row_are_no_loop() -> None:

@@ -22,7 +22,7 @@ from support.deploy_files import DEPLOY, instructions
 from support.paths import ROOT
 from support.redis_server import free_port
 
-NOBODY = 65534
+NO_ONE = 65534
 PATHS = ("/opt/dragoman", "/src", "/tmp/", "/data", "/etc/dragoman", "/run/secrets")
 """Paths of the image, which are below the clean folder here."""
 
@@ -120,7 +120,7 @@ def test_the_installed_gateway_serves_as_another_user(image: Path) -> None:
         secret = f"redis://127.0.0.1:{free_port()}/0" if name == "redis_url" else f"canary-{name}"
         (image / "run/secrets" / name).write_text(f"{secret}\n")
     env = {**variables(-1, image), "DRAGOMAN_HOST": "127.0.0.1", "DRAGOMAN_PORT": str(port)}
-    user: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    user: dict[str, Any] = {"user": NO_ONE, "group": NO_ONE, "extra_groups": []} if os.geteuid() == 0 else {}
     command = [json.loads(rest) for word, rest in instructions() if word in ("ENTRYPOINT", "CMD")]
     words = [moved(word, image) for part in command for word in part]
     check = json.loads(next(rest for word, rest in instructions() if word == "HEALTHCHECK").partition("CMD ")[2])
@@ -135,23 +135,23 @@ def test_the_installed_gateway_serves_as_another_user(image: Path) -> None:
     ) as process:
         assert process.stderr is not None
         try:
-            said = b""
-            while b"dragoman listens on" not in said:
+            stated = b""
+            while b"dragoman listens on" not in stated:
                 line = process.stderr.readline()
-                assert line, said.decode()
-                said += line
-            assert f"http://127.0.0.1:{port}" in said.decode()
+                assert line, stated.decode()
+                stated += line
+            assert f"http://127.0.0.1:{port}" in stated.decode()
             assert healthy()
             models = f"http://127.0.0.1:{port}/v1/models"
             assert status(models, x_api_key="canary-metrics_key") == 200
             assert status(models) == 401
             process.terminate()
-            said += process.stderr.read()
+            stated += process.stderr.read()
             assert process.wait() == 0
         finally:
             process.kill()
-    assert b"canary" not in said
-    assert b"Traceback" not in said
+    assert b"canary" not in stated
+    assert b"Traceback" not in stated
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_the_installed_files_are_not_the_processs_own(image: Path) -> None:
         pytest.skip("needs root, to run as another user")
     words = ["find", str(image / "opt"), "-writable", "-not", "-type", "l"]
     found = subprocess.run(
-        words, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True, check=True
+        words, user=NO_ONE, group=NO_ONE, extra_groups=[], capture_output=True, text=True, check=True
     )
     assert found.stdout == ""
     version = subprocess.run([image / "opt/dragoman/bin/dragoman", "-V"], capture_output=True, text=True, check=True)

@@ -143,12 +143,12 @@ async def test_a_proxy_of_the_provider(form: str) -> None:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", int(host.url.rpartition(":")[2]))
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
-            async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
                 while data := await source.read(65536):
                     target.write(data)
                 target.close()
 
-            await asyncio.gather(pump(reader, up_writer), pump(up_reader, writer), return_exceptions=True)
+            await asyncio.gather(copy(reader, up_writer), copy(up_reader, writer), return_exceptions=True)
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:

@@ -1,4 +1,4 @@
-"""What fails before the first event keeps a real status in the client's envelope, and the headers for retries."""
+"""A failure before the first event keeps a real status in the client's envelope, and the headers for retries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CROSSING = pytest.mark.parametrize(("client", "upstream"), CROSS)
 
 @contextmanager
 def deaf_port() -> Iterator[int]:
-    """A port that answers no handshake: its queue of connections is full and nobody takes them."""
+    """A port that answers no handshake: its queue of connections is full and no one takes them."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -68,9 +68,9 @@ async def test_a_refused_connection_is_502(client: Dialect, upstream: Dialect, s
     async with ScriptedServer([Stall()]) as server:
         url = server.url
     async with gate(config_for(url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client, stream=streamed)
-    assert (status, told.type) == (502, BROKEN[client])
-    assert "connect" in told.message
+        status, noted, _ = await entrance.refusal(client, stream=streamed)
+    assert (status, noted.type) == (502, BROKEN[client])
+    assert "connect" in noted.message
 
 
 @DIRECTIONS
@@ -78,9 +78,9 @@ async def test_a_connection_that_is_never_made_is_504(client: Dialect, upstream:
     with deaf_port() as port:
         timeouts = Timeouts(connect=0.1)
         async with gate(config_for(f"http://127.0.0.1:{port}", upstream, timeouts=timeouts)) as entrance:
-            status, told, _ = await entrance.refusal(client, stream=True)
-    assert (status, told.type) == (504, LATE[client])
-    assert "(connect)" in told.message
+            status, noted, _ = await entrance.refusal(client, stream=True)
+    assert (status, noted.type) == (504, LATE[client])
+    assert "(connect)" in noted.message
 
 
 SILENT: dict[str, Any] = {
@@ -99,10 +99,10 @@ async def test_a_reply_that_never_begins_is_504(
     async with ScriptedServer(SILENT[silence]) as server:
         config = config_for(server.url, upstream, timeouts=Timeouts(first_byte=0.1))
         async with gate(config) as entrance:
-            status, told, _ = await entrance.refusal(client, stream=streamed)
+            status, noted, _ = await entrance.refusal(client, stream=streamed)
             await asyncio.wait_for(server.hung_up.wait(), 30)
-    assert (status, told.type) == (504, LATE[client])
-    assert "(first_byte)" in told.message
+    assert (status, noted.type) == (504, LATE[client])
+    assert "(first_byte)" in noted.message
 
 
 @CROSSING
@@ -110,9 +110,9 @@ async def test_signs_of_life_are_no_first_event(client: Dialect, upstream: Diale
     """A queueing server that pings and then refuses must still give a real status (mapping §9.8)."""
     late = [sign_of_life(upstream)] * 3 + [error_frame(upstream)]
     async with ScriptedServer(stream(late, pause=0.01)) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client, stream=True)
+        status, noted, _ = await entrance.refusal(client, stream=True)
     assert status == (529 if client is MESSAGES else 503)
-    assert "too much" in told.message
+    assert "too much" in noted.message
 
 
 @DIRECTIONS
@@ -124,10 +124,10 @@ async def test_signs_of_life_alone_do_not_put_off_the_first_byte_timer(client: D
         ScriptedServer(endless) as server,
         gate(config_for(server.url, upstream, timeouts=timeouts)) as entrance,
     ):
-        status, told, _ = await entrance.refusal(client, stream=True)
+        status, noted, _ = await entrance.refusal(client, stream=True)
         await asyncio.wait_for(server.hung_up.wait(), 30)
-    assert (status, told.type) == (504, LATE[client])
-    assert "(first_byte)" in told.message
+    assert (status, noted.type) == (504, LATE[client])
+    assert "(first_byte)" in noted.message
 
 
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
@@ -137,9 +137,9 @@ async def test_bytes_that_wait_for_the_first_event_are_bounded(dialect: Dialect)
         ScriptedServer(endless) as server,
         gate(with_limits(config_for(server.url, dialect), sse_frame=200)) as entrance,
     ):
-        status, told, _ = await entrance.refusal(dialect, stream=True)
-    assert (status, told.type) == (502, BROKEN[dialect])
-    assert "sse_frame = 200" in told.message
+        status, noted, _ = await entrance.refusal(dialect, stream=True)
+    assert (status, noted.type) == (502, BROKEN[dialect])
+    assert "sse_frame = 200" in noted.message
 
 
 @DIRECTIONS
@@ -150,8 +150,8 @@ async def test_a_connection_that_breaks_before_the_head_is_502(
 ) -> None:
     breaking: Step = Abort() if ending == "reset" else Close()
     async with ScriptedServer([breaking]) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client, stream=streamed)
-    assert (status, told.type) == (502, BROKEN[client])
+        status, noted, _ = await entrance.refusal(client, stream=streamed)
+    assert (status, noted.type) == (502, BROKEN[client])
 
 
 @DIRECTIONS
@@ -161,8 +161,8 @@ async def test_a_whole_reply_that_breaks_is_502(client: Dialect, upstream: Diale
         Close(),
     ]
     async with ScriptedServer(cut) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client)
-    assert (status, told.type) == (502, BROKEN[client])
+        status, noted, _ = await entrance.refusal(client)
+    assert (status, noted.type) == (502, BROKEN[client])
 
 
 @DIRECTIONS
@@ -171,8 +171,8 @@ async def test_a_refusal_that_is_cut_keeps_its_status(client: Dialect, upstream:
     headers = [("content-type", "application/json"), ("content-length", "999"), ("retry-after", "3")]
     cut: list[Step] = [Send(head(429, headers) + b'{"error":'), Close()]
     async with ScriptedServer(cut) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, answered = await entrance.refusal(client, stream=streamed)
-    assert (status, told.type, answered["retry-after"]) == (429, "rate_limit_error", "3")
+        status, noted, answered = await entrance.refusal(client, stream=streamed)
+    assert (status, noted.type, answered["retry-after"]) == (429, "rate_limit_error", "3")
 
 
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
@@ -200,8 +200,8 @@ EMPTY: dict[str, Any] = {
 @pytest.mark.parametrize("empty", [name for name in EMPTY if name != "comments only"])
 async def test_an_empty_stream_is_502(client: Dialect, upstream: Dialect, empty: str) -> None:
     async with ScriptedServer(EMPTY[empty]) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client, stream=True)
-    assert (status, told.type) == (502, BROKEN[client])
+        status, noted, _ = await entrance.refusal(client, stream=True)
+    assert (status, noted.type) == (502, BROKEN[client])
 
 
 @CROSSING
@@ -212,8 +212,8 @@ async def test_an_empty_stream_is_502(client: Dialect, upstream: Dialect, empty:
 )
 async def test_a_stream_that_is_none_is_502(client: Dialect, upstream: Dialect, frames: Any) -> None:
     async with ScriptedServer(frames) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client, stream=True)
-    assert (status, told.type) == (502, BROKEN[client])
+        status, noted, _ = await entrance.refusal(client, stream=True)
+    assert (status, noted.type) == (502, BROKEN[client])
 
 
 @CROSSING
@@ -222,11 +222,11 @@ async def test_an_error_as_first_event_keeps_its_status(client: Dialect, upstrea
         ScriptedServer(stream([error_frame(upstream)])) as server,
         gate(config_for(server.url, upstream)) as entrance,
     ):
-        status, told, _ = await entrance.refusal(client, stream=True)
-    assert (status, told.type) == (
+        status, noted, _ = await entrance.refusal(client, stream=True)
+    assert (status, noted.type) == (
         (529, "overloaded_error") if client is MESSAGES else (503, "service_unavailable_error")
     )
-    assert "too much" in told.message
+    assert "too much" in noted.message
 
 
 @DIRECTIONS
@@ -238,8 +238,8 @@ async def test_a_page_instead_of_a_stream_is_502(client: Dialect, upstream: Dial
         ScriptedServer(answer(200, page, content_type=kind)) as server,
         gate(config_for(server.url, upstream)) as entrance,
     ):
-        status, told, _ = await entrance.refusal(client, stream=True)
-    assert (status, told.type) == (502, BROKEN[client])
+        status, noted, _ = await entrance.refusal(client, stream=True)
+    assert (status, noted.type) == (502, BROKEN[client])
 
 
 @CROSSING
@@ -247,17 +247,17 @@ async def test_a_page_instead_of_a_stream_is_502(client: Dialect, upstream: Dial
 async def test_a_json_error_under_status_200_is_an_error(client: Dialect, upstream: Dialect, streamed: bool) -> None:
     body = dump({"error": {"message": "Rate limited", "type": "rate_limit_error", "code": "rate_limit_exceeded"}})
     async with ScriptedServer(answer(200, body)) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client, stream=streamed)
-    assert (status, told.type) == (429, "rate_limit_error")
-    assert "Rate limited" in told.message
+        status, noted, _ = await entrance.refusal(client, stream=streamed)
+    assert (status, noted.type) == (429, "rate_limit_error")
+    assert "Rate limited" in noted.message
 
 
 @CROSSING
 @pytest.mark.parametrize("body", [b"", b"<html><title>Hello</title></html>", b"[]", b'"text"', b"{"])
 async def test_a_whole_reply_that_is_none_is_502(client: Dialect, upstream: Dialect, body: bytes) -> None:
     async with ScriptedServer(answer(200, body)) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, _ = await entrance.refusal(client)
-    assert (status, told.type) == (502, BROKEN[client])
+        status, noted, _ = await entrance.refusal(client)
+    assert (status, noted.type) == (502, BROKEN[client])
 
 
 STATUSES = [
@@ -288,17 +288,17 @@ async def test_error_statuses_are_translated(client: Dialect, upstream: Dialect,
     scripts = [answer(status, body, content_type=kind) for status, *_ in STATUSES]
     async with ScriptedServer(*scripts) as server:
         config = config_for(server.url, upstream)
-        # With a key of the configuration a 401 and a 403 are none of the client's.
+        # With a key of the configuration a 401 and a 403 are not of the client's.
         config = replace(config, providers={"up": replace(config.providers["up"], auth=Auth.PASSTHROUGH)})
         async with gate(config) as entrance:
             for sent, to_messages, messages_status, to_chat, chat_status in STATUSES:
-                status, told, _ = await entrance.refusal(client, stream=streamed)
+                status, noted, _ = await entrance.refusal(client, stream=streamed)
                 expected = (messages_status, to_messages) if client is MESSAGES else (chat_status, to_chat)
-                assert (status, told.type) == expected, sent
+                assert (status, noted.type) == expected, sent
                 # Without a prefix: agents compare the beginning of some messages.
                 empty = f"upstream answered status {sent} without a message"
-                assert told.message == (empty if form == "empty" else "because")
-                assert told.param is None
+                assert noted.message == (empty if form == "empty" else "because")
+                assert noted.param is None
 
 
 @pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
@@ -372,7 +372,7 @@ async def test_T78_retry_and_rate_limit_headers_are_translated(
 
 
 @DIRECTIONS
-async def test_without_an_upstream_id_the_gateways_own_is_told(client: Dialect, upstream: Dialect) -> None:
+async def test_without_an_upstream_id_the_gateways_own_is_reported(client: Dialect, upstream: Dialect) -> None:
     async with (
         ScriptedServer(answer(200, dump(reply(upstream)))) as server,
         gate(config_for(server.url, upstream), new_id=lambda: "req_own") as entrance,

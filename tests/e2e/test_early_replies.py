@@ -14,7 +14,7 @@ import pytest
 from dragoman.aio.proxy_stream import ping_of
 from dragoman.aio.timeouts import Timeouts
 from dragoman.dialects import Dialect
-from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
+from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, holds_all, whole_stream
 from support.directions import judge
 from support.gateways import Gate, config_for, gate, until
 from support.samples import TEXT, error_frame, reply
@@ -27,8 +27,8 @@ BUSY = json.dumps({"error": {"type": "rate_limit_error", "code": "rate_limit_exc
 REFUSED = answer(429, BUSY.encode(), headers=[("retry-after", "7")])
 
 
-async def heard(entrance: Gate, client: Dialect, then: asyncio.Event) -> tuple[bytes, dict[str, Any]]:
-    """What the client got behind pings, of an upstream that goes on when it had two; and the receipt."""
+async def received(entrance: Gate, client: Dialect, then: asyncio.Event) -> tuple[bytes, dict[str, Any]]:
+    """Return what the client got behind pings, of an upstream that goes on when it had two; and the receipt."""
     ping = ping_of(client)
     async with asyncio.timeout(30):
         async with ask(entrance, client) as response:
@@ -64,8 +64,8 @@ async def test_T72_pings_fill_the_wait_for_the_first_event(client: Dialect, upst
         ScriptedServer(SILENT[silent](frames, then)) as server,
         gate(config_for(server.url, upstream, timeouts=EARLY)) as entrance,
     ):
-        seen, receipt = await heard(entrance, client, then)
-    said_all(client, upstream, seen, frames)
+        seen, receipt = await received(entrance, client, then)
+    holds_all(client, upstream, seen, frames)
     assert receipt["ended"] == "completed"
 
 
@@ -89,13 +89,13 @@ async def test_T72_what_fails_behind_pings_is_an_error_in_the_stream(
         ScriptedServer([Wait(then), *FAILING[failing](upstream)]) as server,
         gate(config_for(server.url, upstream, timeouts=EARLY)) as entrance,
     ):
-        seen, receipt = await heard(entrance, client, then)
+        seen, receipt = await received(entrance, client, then)
     if (client, failing) == (upstream, "an error for a stream"):
         assert b"too much" in seen  # the upstream's own event
     else:
-        told = judge(client, seen)
-        assert told.error is not None
-        assert (told.text, told.finish) == ("", "failed" if client is RESPONSES else None)
+        noted = judge(client, seen)
+        assert noted.error is not None
+        assert (noted.text, noted.finish) == ("", "failed" if client is RESPONSES else None)
     if failing == "refused":
         assert b"slow down" in seen
     assert receipt["ended"] == "failed"
@@ -109,9 +109,9 @@ async def test_a_whole_reply_behind_pings_is_replayed(client: Dialect, upstream:
         ScriptedServer([Wait(then), *answer(200, json.dumps(reply(upstream)).encode())]) as server,
         gate(config_for(server.url, upstream, timeouts=EARLY)) as entrance,
     ):
-        seen, receipt = await heard(entrance, client, then)
-    told = judge(client, seen)
-    assert (told.text, told.error, receipt["ended"]) == (TEXT, None, "completed")
+        seen, receipt = await received(entrance, client, then)
+    noted = judge(client, seen)
+    assert (noted.text, noted.error, receipt["ended"]) == (TEXT, None, "completed")
 
 
 @every_direction
@@ -125,7 +125,7 @@ async def test_an_upstream_that_answers_in_time_keeps_its_status(client: Dialect
             assert (response.status, response.headers["retry-after"]) == (429, "7")
             assert b"slow down" in await response.read()
         async with ask(entrance, client) as response:
-            said_all(client, upstream, await response.read(), frames)
+            holds_all(client, upstream, await response.read(), frames)
 
 
 async def test_whole_replies_wait_for_their_upstream() -> None:
@@ -146,7 +146,7 @@ async def test_an_upstream_that_stays_silent_is_given_up_in_the_stream(client: D
         ScriptedServer([Stall()]) as server,
         gate(config_for(server.url, MESSAGES, timeouts=timeouts)) as entrance,
     ):
-        seen, receipt = await heard(entrance, client, asyncio.Event())
+        seen, receipt = await received(entrance, client, asyncio.Event())
         await until(lambda: not server.open)
     assert receipt["error"]["kind"] == "timeout"
     if client is not MESSAGES:
@@ -166,7 +166,7 @@ async def test_a_client_that_leaves_behind_pings_cancels_the_upstream() -> None:
         await until(lambda: not entrance.gateway.services.open_requests)
 
 
-async def test_a_stopping_gateway_tells_who_has_pings_only() -> None:
+async def test_a_stopping_gateway_ends_replies_that_have_pings_only() -> None:
     async with (
         ScriptedServer([Stall()]) as server,
         gate(config_for(server.url, CHAT, timeouts=EARLY)) as entrance,
@@ -175,9 +175,9 @@ async def test_a_stopping_gateway_tells_who_has_pings_only() -> None:
     ):
         seen = await response.content.readany()
         await entrance.gateway.stop(0)
-        told = judge(MESSAGES, seen + await response.read())
-    assert told.error is not None
-    assert told.error["type"] == "overloaded_error"
+        noted = judge(MESSAGES, seen + await response.read())
+    assert noted.error is not None
+    assert noted.error["type"] == "overloaded_error"
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -195,10 +195,10 @@ async def test_the_official_sdks_read_a_reply_that_began_early(refused: bool) ->
         for client, then in zip(Dialect, waits, strict=True):
             asyncio.get_running_loop().call_later(0.15, then.set)
             try:
-                said = await _text(client, claude, gpt)
+                stated = await _text(client, claude, gpt)
             except (anthropic.APIError, openai.APIError) as error:
-                said = str(error)
-            assert ("slow down" in said) if refused else (said == WORDS)
+                stated = str(error)
+            assert ("slow down" in stated) if refused else (stated == WORDS)
 
 
 async def _text(client: Dialect, claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) -> str:
@@ -208,12 +208,12 @@ async def _text(client: Dialect, claude: anthropic.AsyncAnthropic, gpt: openai.A
         ) as thread:
             return await thread.get_final_text()
     if client is RESPONSES:
-        async with gpt.responses.stream(model="m", input="Hi") as told:
-            async for event in told:
+        async with gpt.responses.stream(model="m", input="Hi") as noted:
+            async for event in noted:
                 if event.type == "response.failed":
                     assert event.response.error is not None
                     return event.response.error.message
-            return (await told.get_final_response()).output_text
+            return (await noted.get_final_response()).output_text
     text = ""
     async for part in await gpt.chat.completions.create(
         model="m", messages=[{"role": "user", "content": "Hi"}], stream=True

@@ -36,8 +36,8 @@ class Explained:
     async def explain(self, body: Any, query: str = "", **headers: str) -> dict[str, Any]:
         status, raw = await self.ask(body, query, **headers)
         assert status == 200, raw
-        told: dict[str, Any] = json.loads(raw)
-        return told
+        noted: dict[str, Any] = json.loads(raw)
+        return noted
 
 
 @pytest.fixture
@@ -57,29 +57,29 @@ async def explained() -> AsyncIterator[Explained]:
 
 @pytest.mark.parametrize(("client", "upstream"), EVERY)
 async def test_the_body_is_what_would_be_sent(explained: Explained, client: Dialect, upstream: Dialect) -> None:
-    told = await explained.explain(request(client, model=f"to-{upstream}", stream=True), f"?from={client}")
-    assert (told["client"], told["upstream"], told["passthrough"]) == (client, upstream, client is upstream)
-    assert (told["provider"], told["model"]) == (f"{upstream}-up", f"to-{upstream}")
-    assert told["upstream_model"] == told["body"]["model"] == "upstream-model"
-    assert told["stream"] is told["body"]["stream"] is True
-    assert told["url"].endswith(
+    noted = await explained.explain(request(client, model=f"to-{upstream}", stream=True), f"?from={client}")
+    assert (noted["client"], noted["upstream"], noted["passthrough"]) == (client, upstream, client is upstream)
+    assert (noted["provider"], noted["model"]) == (f"{upstream}-up", f"to-{upstream}")
+    assert noted["upstream_model"] == noted["body"]["model"] == "upstream-model"
+    assert noted["stream"] is noted["body"]["stream"] is True
+    assert noted["url"].endswith(
         {"chat": "/v1/chat/completions", "messages": "/v1/messages"}.get(upstream, "/v1/responses")
     )
-    assert told["knobs"] == {"orphans": "strip"}
-    assert told["stages"][0] == ("Passthrough" if client is upstream else "Parser")
-    assert "hidden" not in json.dumps(told)
+    assert noted["knobs"] == {"orphans": "strip"}
+    assert noted["stages"][0] == ("Passthrough" if client is upstream else "Parser")
+    assert "hidden" not in json.dumps(noted)
 
 
 async def test_the_same_bytes_go_upstream(explained: Explained) -> None:
     body = request(MESSAGES, model="to-chat", stream=False, system="Be brief.", top_k=3)
-    told = await explained.explain(body)
+    noted = await explained.explain(body)
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
         providers = {"chat-up": Provider("chat-up", CHAT, server.url)}
         config = Config(providers=providers, routes=[Route("to-chat", "chat-up", "upstream-model")])
         async with gate(config) as entrance, entrance.post(MESSAGES, body) as response:
             assert response.status == 200
-        assert server.requests[0].body == json.dumps(told["body"], ensure_ascii=False, separators=(",", ":")).encode()
-    assert told["losses"] == [{"code": "top_k", "path": "top_k", "done": "dropped", "meaning": "top_k was not sent"}]
+        assert server.requests[0].body == json.dumps(noted["body"], ensure_ascii=False, separators=(",", ":")).encode()
+    assert noted["losses"] == [{"code": "top_k", "path": "top_k", "done": "dropped", "meaning": "top_k was not sent"}]
 
 
 async def test_to_may_name_a_dialect_or_a_provider(explained: Explained) -> None:
@@ -90,7 +90,7 @@ async def test_to_may_name_a_dialect_or_a_provider(explained: Explained) -> None
     assert general["knobs"] == {}
     there = await explained.explain(body, "?to=messages-up")
     assert (there["provider"], there["upstream_model"], there["knobs"]) == ("messages-up", "to-chat", {})
-    # The route has its say where it leads to that very provider.
+    # The route has its state where it leads to that very provider.
     routed = await explained.explain(body, "?to=chat-up")
     assert (routed["upstream_model"], routed["knobs"]) == ("upstream-model", {"orphans": "strip"})
     guessed = await explained.explain(request(CHAT, model="unknown"))
@@ -98,16 +98,16 @@ async def test_to_may_name_a_dialect_or_a_provider(explained: Explained) -> None
     assert "unknown" in guessed["warning"]
 
 
-async def test_tools_and_their_names_are_told(explained: Explained) -> None:
+async def test_tools_and_their_names_are_reported(explained: Explained) -> None:
     inner = [{"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}]
     tools = [
         {"type": "namespace", "name": "notes", "description": "Notes", "tools": inner},
         {"type": "custom", "name": "patch", "description": "Patch"},
     ]
-    told = await explained.explain(request(RESPONSES, model="to-chat", tools=tools))
-    assert told["renames"] == {"notes__add": "notes.add"}
-    assert told["tools"]["patch"] == {"name": "patch", "kind": "custom"}
-    assert "ToolRestorer" in told["stages"]
+    noted = await explained.explain(request(RESPONSES, model="to-chat", tools=tools))
+    assert noted["renames"] == {"notes__add": "notes.add"}
+    assert noted["tools"]["patch"] == {"name": "patch", "kind": "custom"}
+    assert "ToolRestorer" in noted["stages"]
 
 
 async def test_a_request_that_would_be_rejected_is_rejected_alike(explained: Explained) -> None:
@@ -126,7 +126,7 @@ async def test_a_request_that_would_be_rejected_is_rejected_alike(explained: Exp
 
 
 @pytest.mark.parametrize(
-    ("body", "query", "status", "told"),
+    ("body", "query", "status", "noted"),
     [
         (b"{", "", 400, "not valid JSON"),
         ({"model": "m", "max_tokens": 5, "messages": []}, "", 400, "give from=chat or from=messages"),
@@ -137,10 +137,12 @@ async def test_a_request_that_would_be_rejected_is_rejected_alike(explained: Exp
         ({"model": 7, "messages": []}, "?to=chat", 400, "model"),
     ],
 )
-async def test_wrong_questions_are_told(explained: Explained, body: Any, query: str, status: int, told: str) -> None:
+async def test_wrong_questions_are_reported(
+    explained: Explained, body: Any, query: str, status: int, noted: str
+) -> None:
     code, raw = await explained.ask(body, query)
     assert code == status
-    assert told in read_error(CHAT, raw).message
+    assert noted in read_error(CHAT, raw).message
 
 
 async def test_an_unknown_model_is_404_and_a_wrong_key_401() -> None:
@@ -163,27 +165,27 @@ async def test_an_unknown_model_is_404_and_a_wrong_key_401() -> None:
 # --- on the command line ---------------------------------------------------------------------------------------------
 
 
-def test_the_command_says_the_same(
+def test_the_command_states_the_same(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(dump(request(MESSAGES, model="claude-x", system="Grüße", top_k=3)))
     args = ["explain", "--to", "chat", "--model", "qwen3", "--profile", "compatible", str(path)]
     assert main(args) == 0
-    said = capfdbinary.readouterr()
-    assert said.err == b"read as a messages request, because of its fields; use --from for another dialect\n"
-    text = said.out.decode()
+    stated = capfdbinary.readouterr()
+    assert stated.err == b"read as a messages request, because of its fields; use --from for another dialect\n"
+    text = stated.out.decode()
     assert text.startswith("messages → chat: translated\n")
     assert "loss top_k at top_k: dropped (top_k was not sent)" in text
     assert main([*args, "--json"]) == 0
-    told = json.loads(capfdbinary.readouterr().out)
-    assert told["body"]["messages"][0] == {"role": "system", "content": "Grüße"}
+    noted = json.loads(capfdbinary.readouterr().out)
+    assert noted["body"]["messages"][0] == {"role": "system", "content": "Grüße"}
     assert main([*args, "--knob", "on_loss=reject"]) == 1
     assert capfdbinary.readouterr().err.startswith(b"dragoman: top_k: ")
     path.write_bytes(dump(request(MESSAGES)))
     assert main(["explain", "--to", "chat", str(path)]) == 1
     assert b"give --from chat or --from messages" in capfdbinary.readouterr().err
     assert main(["explain", "--from", "messages", "--to", "responses", "--json", str(path)]) == 0
-    said = capfdbinary.readouterr()
-    assert json.loads(said.out)["path"] == "responses"
-    assert not said.err
+    stated = capfdbinary.readouterr()
+    assert json.loads(stated.out)["path"] == "responses"
+    assert not stated.err

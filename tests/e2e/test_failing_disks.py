@@ -86,7 +86,7 @@ async def gateway(file: Path, folder: Path) -> AsyncIterator[Gateway]:
             command("serve", str(config), "--port", "0") as running,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
         ):
-            yield Gateway(running, (await running.says(r"dragoman listens on (http://\S+)"))[1], session)
+            yield Gateway(running, (await running.writes(r"dragoman listens on (http://\S+)"))[1], session)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_a_full_disk_stores_nothing_and_reads_on(small_disk: Path, tmp_pat
     async with gateway(small_disk / "responses.db", tmp_path) as up:
         first = await up.stored()
         await up.is_not_stored(1_000_000)
-        await up.running.says("the response was not stored: .*the disk is full: make room")
+        await up.running.writes("the response was not stored: .*the disk is full: make room")
         status, reply, _ = await up.ask(previous_response_id=first, store=False)
         assert (status, reply["previous_response_id"]) == (200, first)
         ballast.unlink()
@@ -128,7 +128,7 @@ async def test_a_file_that_may_not_grow_stores_nothing_and_reads_on(tmp_path: Pa
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (200_000, before[1]))
         await up.is_not_stored(1_000_000)
-        await up.running.says(r"the response was not stored: .*(check it and its room|make room)")
+        await up.running.writes(r"the response was not stored: .*(check it and its room|make room)")
         assert (await up.ask(previous_response_id=first, store=False))[0] == 200
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
         await until_true(up.stores)
@@ -141,7 +141,7 @@ async def test_a_file_that_is_locked_stores_nothing_and_reads_on(tmp_path: Path)
         other = sqlite3.connect(file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         await up.is_not_stored()
-        await up.running.says("the response was not stored: .*another process holds its lock for too long")
+        await up.running.writes("the response was not stored: .*another process holds its lock for too long")
         await until_true(up.warns)
         status, reply, _ = await up.ask(previous_response_id=first, store=False)
         assert (status, reply["previous_response_id"]) == (200, first)
@@ -165,7 +165,7 @@ async def test_a_damaged_file_serves_all_that_need_no_stored_response(tmp_path: 
     async with gateway(file, tmp_path) as up:
         await until_true(up.warns)
         await up.is_not_stored()
-        await up.running.says("the response was not stored: .*damaged: move it away, and a new one is created")
+        await up.running.writes("the response was not stored: .*damaged: move it away, and a new one is created")
         status, reply, headers = await up.ask(previous_response_id=first)
         assert (status, headers["retry-after"]) == (503, "1")
         assert "not available" in json.dumps(reply)

@@ -46,13 +46,13 @@ TERMINAL = {
     Dialect.MESSAGES: (b"event: message_stop",),
     Dialect.RESPONSES: (b"event: response.completed",),
 }
-"""What is in the frame from which on a stream may end."""
+"""The content of the frame from which on a stream may end."""
 FAILED = {
     Dialect.CHAT: (b'data: {"error":',),
     Dialect.MESSAGES: (b"event: error",),
     Dialect.RESPONSES: (b"event: error", b"event: response.failed"),
 }
-"""What is in a stream that failed."""
+"""The content of a stream that failed."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Recording:
     frames: list[bytes]
     ends: list[int]
     whole: int
-    told: int
+    noted: int
 
     @property
     def data(self) -> bytes:
@@ -82,7 +82,7 @@ class Case:
 
 
 async def _record(upstream: Dialect, script: str) -> Recording:
-    """What the simulated upstream streams."""
+    """Return what the simulated upstream streams."""
     async with served(strict_simulator()) as (url, _), aiohttp.ClientSession() as session:
         body = request(upstream, model=script, stream=True, tools=TOOLS[upstream])
         if upstream is Dialect.CHAT:
@@ -93,8 +93,8 @@ async def _record(upstream: Dialect, script: str) -> Recording:
     frames = [frame + b"\n\n" for frame in data.split(b"\n\n")[:-1]]
     ends = list(accumulate(map(len, frames)))
     last = next(end for frame, end in zip(frames, ends, strict=True) if any(t in frame for t in TERMINAL[upstream]))
-    told = max(end for end in ends if end < last) if upstream is Dialect.MESSAGES else last
-    return Recording(frames, ends, last, told)
+    noted = max(end for end in ends if end < last) if upstream is Dialect.MESSAGES else last
+    return Recording(frames, ends, last, noted)
 
 
 _HEADERS = {"content-type": "application/json", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
@@ -102,7 +102,7 @@ _HEADERS = {"content-type": "application/json", "anthropic-version": "2023-06-01
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 Fault = Callable[[Peer, bytes, random.Random], Awaitable[None]]
-"""What is done behind the first bytes: the rest as far as it is not the whole, and a generator for what is chosen."""
+"""The fault behind the first bytes: the rest as far as it is not the whole, and a generator for what is chosen."""
 
 
 async def _cut(peer: Peer, rest: bytes, chance: random.Random) -> None:
@@ -157,17 +157,17 @@ def _upstream(recordings: dict[str, Recording], cases: list[Case], upstream: Dia
             assert number is not None
             case = cases[int(number[1])]
             data, chance = recordings[case.script].data, random.Random(case.seed)
-            said, rest = data[: case.at], data[case.at :]
+            stated, rest = data[: case.at], data[case.at :]
             await peer.send(sse_head())
             if case.kind == "drip":
                 await peer.drip(chunk(data) + LAST_CHUNK, chance.choice((7, 64, 333)))
                 continue
             if case.kind == "doubled":
-                data = said + said[-chance.randint(1, 60) :] + rest
+                data = stated + stated[-chance.randint(1, 60) :] + rest
                 await peer.send(chunk(data) + LAST_CHUNK)
                 continue
-            for start in range(0, len(said), size := chance.choice((50, 400, 10_000))):
-                await peer.send(chunk(said[start : start + size]))
+            for start in range(0, len(stated), size := chance.choice((50, 400, 10_000))):
+                await peer.send(chunk(stated[start : start + size]))
             if case.kind == "error event":
                 await peer.send(chunk(error_frame(upstream) + rest) + LAST_CHUNK)
                 continue
@@ -203,8 +203,10 @@ async def _replies(entrance: Gate, client: Dialect, numbers: list[int]) -> dict[
 
     async def ask(number: int) -> None:
         prompt: Any = f"case-{number:05}"  # of one length, as its tokens are estimated
-        said = {"input": prompt} if client is Dialect.RESPONSES else {"messages": [{"role": "user", "content": prompt}]}
-        async with busy, entrance.post(client, stream=True, tools=TOOLS[client], **said) as response:
+        stated = (
+            {"input": prompt} if client is Dialect.RESPONSES else {"messages": [{"role": "user", "content": prompt}]}
+        )
+        async with busy, entrance.post(client, stream=True, tools=TOOLS[client], **stated) as response:
             found[number] = response.status, await response.read()
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
@@ -231,7 +233,7 @@ def _chosen(client: Dialect, upstream: Dialect, recordings: dict[str, Recording]
 
 
 def _judge(client: Dialect, upstream: Dialect, status: int, body: bytes) -> tuple[str, str | None]:
-    """How a reply ended, `failed` or `finished`, and its text. Raises GrammarError or AssertionError."""
+    """Return how a reply ended, `failed` or `finished`, and its text. Raises GrammarError or AssertionError."""
     if status != 200:
         assert status >= 500, body
         assert read_error(client, body).message
@@ -271,7 +273,7 @@ async def test_no_faulty_stream_looks_whole(client: Dialect, upstream: Dialect) 
         if case.kind == "none":
             assert end == "finished", body
             texts[case.script] = text
-        elif case.kind == "early end" and case.at >= recordings[case.script].told:
+        elif case.kind == "early end" and case.at >= recordings[case.script].noted:
             continue
         elif end != "failed" or not (texts[case.script] or "").startswith(text or ""):
             wrong.append((case, end, body[-300:]))
@@ -281,7 +283,7 @@ async def test_no_faulty_stream_looks_whole(client: Dialect, upstream: Dialect) 
 
 @DIRECTIONS
 async def test_a_dripped_stream_is_the_same_and_a_doubled_one_is_legal(client: Dialect, upstream: Dialect) -> None:
-    """Doubled bytes may be other words that nobody can tell from the model's, so such a stream may end well."""
+    """Doubled bytes may be other words that no one can report from the model's, so such a stream may end well."""
     recordings = {script: await _record(upstream, script) for script in SCRIPTS}
     cases = [Case(script, "none", len(recordings[script].data), 0) for script in SCRIPTS]
     cases += [Case(script, "drip", 0, seed) for script in SCRIPTS for seed in range(3)]

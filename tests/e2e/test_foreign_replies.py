@@ -1,4 +1,4 @@
-"""What an upstream of the client's dialect sends that is not of that dialect: an error in the client's envelope."""
+"""Replies of an upstream of the client's dialect that are not of that dialect: an error in the client's envelope."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ async def test_a_foreign_error_body_becomes_the_clients_envelope_with_its_status
     script = answer(status, body, content_type="text/html", headers=[("retry-after", "7")])
     async with ScriptedServer(script) as server, gate(config_for(server.url, dialect)) as entrance:
         async with entrance.post(dialect, ask(dialect, stream=streamed)) as response:
-            told = await response.read()
+            noted = await response.read()
             assert (response.status, response.content_type) == (status, "application/json")
             assert response.headers["retry-after"] == "7"
-        assert is_envelope(dialect, told)
-        assert b"<html>" not in told
+        assert is_envelope(dialect, noted)
+        assert b"<html>" not in noted
 
 
 @EACH
@@ -66,9 +66,9 @@ async def test_a_reply_that_is_no_json_object_is_502(dialect: Dialect, body: byt
         ScriptedServer(answer(200, body)) as server,
         gate(config_for(server.url, dialect)) as entrance,
     ):
-        status, form, told = await asked(entrance, dialect, streamed=streamed)
+        status, form, noted = await asked(entrance, dialect, streamed=streamed)
     assert (status, form) == (502, "application/json")
-    assert is_envelope(dialect, told)
+    assert is_envelope(dialect, noted)
 
 
 @EACH
@@ -79,9 +79,9 @@ async def test_a_stream_request_answered_with_no_event_stream_is_502(dialect: Di
         ScriptedServer(answer(200, body, content_type=form)) as server,
         gate(config_for(server.url, dialect)) as entrance,
     ):
-        status, _, told = await asked(entrance, dialect, streamed=True)
+        status, _, noted = await asked(entrance, dialect, streamed=True)
     assert status == 502
-    assert is_envelope(dialect, told)
+    assert is_envelope(dialect, noted)
 
 
 @EACH
@@ -98,10 +98,10 @@ async def test_an_event_that_is_not_json_ends_in_an_in_band_error_however_it_com
         ScriptedServer([Send(sse_head()), *pieces, Send(LAST_CHUNK)]) as server,
         gate(config_for(server.url, dialect)) as entrance,
     ):
-        status, _, told = await asked(entrance, dialect, streamed=True)
+        status, _, noted = await asked(entrance, dialect, streamed=True)
     assert status == 200
-    assert told.startswith(before)
-    (error,) = told[len(before) :].split(b"\n\n")[:-1]
+    assert noted.startswith(before)
+    (error,) = noted[len(before) :].split(b"\n\n")[:-1]
     payload = json.loads(error.partition(b"data: ")[2])
     assert payload.get("error") or payload["response"]["error"]
 
@@ -113,9 +113,9 @@ async def test_a_stream_cut_within_its_first_frame_is_502(dialect: Dialect, cut:
         ScriptedServer(stream([text_stream(dialect)[0][:cut]])) as server,
         gate(config_for(server.url, dialect)) as entrance,
     ):
-        status, _, told = await asked(entrance, dialect, streamed=True)
+        status, _, noted = await asked(entrance, dialect, streamed=True)
     assert status == 502
-    assert is_envelope(dialect, told)
+    assert is_envelope(dialect, noted)
 
 
 async def test_the_sdks_see_a_whole_reply_to_a_stream_request_and_no_empty_success() -> None:

@@ -1,4 +1,4 @@
-"""The limits of a key at the gateway: what is counted, what a client is told, and what is released again."""
+"""The limits of a key at the gateway: what is counted, what a client is reported, and what is released again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("client", DIALECTS, ids=str)
-async def test_requests_above_the_limit_are_told_when_to_come_back(client: Dialect) -> None:
+async def test_requests_above_the_limit_learn_when_to_come_back(client: Dialect) -> None:
     key, record = made(requests_per_minute=2)
     async with ScriptedServer(ok()) as server, gate(keyed(server.url, CHAT, record)) as entrance:
         for _ in range(2):
@@ -109,7 +109,7 @@ async def test_limits_of_the_upstream_are_not_mixed_with_those_of_the_key(client
         assert not [name for name in limits if "tokens" in name]
 
 
-async def test_the_limit_is_free_again_after_the_time_that_was_told() -> None:
+async def test_the_limit_is_free_again_after_the_time_that_was_reported() -> None:
     clock = Clock()
     key, record = made(requests_per_minute=3)
     async with ScriptedServer(ok()) as server, gate(keyed(server.url, CHAT, record), now=clock) as entrance:

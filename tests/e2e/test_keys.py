@@ -1,4 +1,4 @@
-"""Whose key comes in, whose key goes out, and that no key is ever seen anywhere else (mapping §12.1)."""
+"""The client's key, the upstream's key, and that no key appears anywhere else (mapping §12.1)."""
 
 from __future__ import annotations
 
@@ -95,17 +95,17 @@ async def test_inbound_keys(client: Dialect, headers: dict[str, str], status: in
             async with entrance.post(client, headers=headers) as response:
                 assert response.status == 200
         else:
-            code, told, received = await entrance.refusal(client, headers=headers)
+            code, noted, received = await entrance.refusal(client, headers=headers)
             assert code == 401
-            assert told.type == ("invalid_request_error" if client is CHAT else "authentication_error")
-            assert told.code == ("invalid_api_key" if client is CHAT else None)
+            assert noted.type == ("invalid_request_error" if client is CHAT else "authentication_error")
+            assert noted.code == ("invalid_api_key" if client is CHAT else None)
             assert received[REQUEST_ID[client]].startswith("req_")
         assert len(server.requests) == (status == 200)
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/health", "/"])
 async def test_side_endpoints_and_keys(path: str) -> None:
-    """The list of models tells the configuration, so it needs the key; the signs of life do not."""
+    """The list of models reports the configuration, so it needs the key; the signs of life do not."""
     async with ScriptedServer(answer(200, b"{}")) as server, gate(_config(server.url, CHAT)) as entrance:
         needed = path == "/v1/models"
         async with entrance.session.get(entrance.url + path) as response:
@@ -150,10 +150,10 @@ async def test_no_key_is_ever_shown(client: Dialect, upstream: Dialect, caplog: 
                 async with entrance.post(client, stream=streamed, headers=good) as response:
                     seen.append(f"{response.headers!r} {await response.text()}")
             for headers in ({"x-api-key": WRONG}, {"authorization": f"Bearer {WRONG}"}, {}):
-                _, told, answered = await entrance.refusal(client, headers=headers)
-                seen.append(f"{told} {answered}")
-            _, told, _ = await entrance.refusal(client, b"{", headers=good)
-            seen.append(str(told))
+                _, noted, answered = await entrance.refusal(client, headers=headers)
+                seen.append(f"{noted} {answered}")
+            _, noted, _ = await entrance.refusal(client, b"{", headers=good)
+            seen.append(str(noted))
         for printed in (
             config,
             config.providers,

@@ -147,7 +147,7 @@ async def check_all(store: Store, talkers: list[Talker]) -> None:
 async def check_over_http(config: Path, talkers: list[Talker]) -> None:
     """A new gateway returns the last ones of them."""
     async with command("serve", str(config), "--port", "0") as running, aiohttp.ClientSession() as session:
-        base = (await running.says(r"dragoman listens on (http://\S+)"))[1]
+        base = (await running.writes(r"dragoman listens on (http://\S+)"))[1]
 
         async def read(path: str) -> Any:
             async with session.get(f"{base}/v1/responses/{path}") as reply:

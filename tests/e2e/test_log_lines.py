@@ -19,15 +19,15 @@ from support.sockets import ScriptedServer, Stall, answer, stream
 
 
 @pytest.fixture(autouse=True)
-def told(caplog: pytest.LogCaptureFixture) -> None:
+def noted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dragoman")
 
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Without the id that each begins with."""
-    told = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
-    assert all(line.startswith("req_") for line in told)
-    return [_timeless(line) for line in told]
+    noted = [record.getMessage() for record in caplog.records if record.name == "dragoman"]
+    assert all(line.startswith("req_") for line in noted)
+    return [_timeless(line) for line in noted]
 
 
 def _timeless(line: str) -> str:
@@ -35,7 +35,7 @@ def _timeless(line: str) -> str:
     return re.sub(r"\b(duration|first_event)=[0-9]+\.[0-9]{3}\b", r"\1=T", line.partition(" ")[2])
 
 
-async def test_a_refused_request_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_request_is_reported_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedServer([]) as server, gate(config_for(server.url, MESSAGES)) as entrance:
         await entrance.refusal(CHAT, b"{}")
         await entrance.refusal(CHAT, model="gpt-x", n=2)
@@ -52,16 +52,16 @@ async def test_an_upstream_that_cannot_be_reached_is_named_with_host_and_port(ca
     async with ScriptedServer([]) as server:
         config = config_for(server.url, CHAT)
     async with gate(config) as entrance:
-        _, told, _ = await entrance.refusal(MESSAGES, model="claude-x")
+        _, noted, _ = await entrance.refusal(MESSAGES, model="claude-x")
     port = server.url.rpartition(":")[2]
     assert _lines(caplog) == [
         "messages→chat claude-x → claude-x failed status=502 duration=T provider=up route=*:"
         f" cannot connect to the upstream: Connection refused; upstream at 127.0.0.1:{port}"
     ]
-    assert port not in told.message
+    assert port not in noted.message
 
 
-async def test_a_timeout_says_which(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_timeout_names_which(caplog: pytest.LogCaptureFixture) -> None:
     timeouts = Timeouts(first_byte=0.05)
     async with ScriptedServer([Stall()]) as server, gate(config_for(server.url, CHAT, timeouts=timeouts)) as entrance:
         await entrance.refusal(MESSAGES)
@@ -72,7 +72,7 @@ async def test_a_timeout_says_which(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
-async def test_an_upstream_s_words_are_not_told_and_its_class_is(
+async def test_an_upstream_s_words_are_not_reported_and_its_class_is(
     client: Dialect, upstream: Dialect, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = dump(
@@ -90,7 +90,7 @@ async def test_an_upstream_s_words_are_not_told_and_its_class_is(
     assert second == f"{client}→{upstream} m → m failed {end}: rate_limit"
 
 
-async def test_a_stream_that_was_cut_says_so(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_stream_that_was_cut_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedServer(stream(text_stream(CHAT)[:3])) as server, gate(config_for(server.url, CHAT)) as entrance:
         await entrance.stream(MESSAGES)
     assert _lines(caplog) == [
@@ -169,11 +169,11 @@ async def test_a_request_leaves_one_line_with_all_its_facts(caplog: pytest.LogCa
         "messages→chat claude-x → claude-x completed status=200 duration=T first_event=T tokens_in=5 tokens_out=9"
         " provider=up route=* client=claude-code; losses: top_k=1"
     )
-    told = json.loads(JsonFormatter().format(record))
-    assert 0 < told.pop("first_event") <= told.pop("duration") < 60
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("time"))
-    assert told.pop("request_id").startswith("req_")
-    assert told == {
+    noted = json.loads(JsonFormatter().format(record))
+    assert 0 < noted.pop("first_event") <= noted.pop("duration") < 60
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", noted.pop("time"))
+    assert noted.pop("request_id").startswith("req_")
+    assert noted == {
         "level": "info",
         "logger": "dragoman",
         "event": "request",
@@ -194,7 +194,7 @@ async def test_a_request_leaves_one_line_with_all_its_facts(caplog: pytest.LogCa
     }
 
 
-async def test_debug_lines_tell_what_was_sent_and_what_was_lost(caplog: pytest.LogCaptureFixture) -> None:
+async def test_debug_lines_report_what_was_sent_and_what_was_lost(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "dragoman")
     key = "sk-very-secret-4711"
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:

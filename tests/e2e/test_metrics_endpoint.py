@@ -1,4 +1,4 @@
-"""`GET /metrics` of a gateway that is one process: who may read it, and what it says after real requests."""
+"""`GET /metrics` of a gateway that is one process: who may read it, and what it states after real requests."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_an_open_stream_is_seen_and_one_that_was_left_is_counted(client: D
 
 
 @pytest.mark.parametrize("client", [CHAT, MESSAGES])
-async def test_strangers_are_told_nothing(client: Dialect) -> None:
+async def test_strangers_learn_nothing(client: Dialect) -> None:
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server:
         config = config_for(server.url, CHAT, keys=(Secret("k"),))
         config = replace(config, routes=[Route("secret-model", "up")])

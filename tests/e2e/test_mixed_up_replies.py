@@ -43,13 +43,13 @@ def _streamed(upstream: Dialect, mark: str) -> bytes:
 
 
 def _answered(upstream: Dialect, body: bytes) -> bytes:
-    """The reply to a request: what its mark says, in the way that it asked for."""
+    """The reply to a request: what its mark states, in the way that it asked for."""
     (mark,) = set(MARK.findall(body))
     made = _streamed if b'"stream":true' in body else _whole
     return made(upstream, mark.decode())
 
 
-def _said(client: Dialect, number: int, *, stream: bool) -> dict[str, Any]:
+def _stated(client: Dialect, number: int, *, stream: bool) -> dict[str, Any]:
     body = request(client, stream=stream)
     body["messages"] = [{"role": "user", "content": f"mark-{number}"}]
     return body
@@ -72,9 +72,9 @@ EXTRAS: dict[str, Callable[[Dialect], bytes]] = {
 
 @TRANSPORTS
 @pytest.mark.parametrize("extra", EXTRAS)
-async def test_no_client_gets_what_nobody_asked_for(transport: str, extra: str) -> None:
+async def test_no_client_gets_what_is_not_requested(transport: str, extra: str) -> None:
     """An upstream sends more behind some replies: with the reply's end, or half of it with that and half later. (What
-    comes later as a whole may come behind the next request, and then nobody can tell that it was not the reply.)
+    comes later as a whole may come behind the next request, and then no one can report that it was not the reply.)
     """
     upstream, chance = MESSAGES, random.Random(extra)
     more = EXTRAS[extra](upstream)
@@ -115,7 +115,7 @@ async def _ask(entrance: Gate, numbers: range) -> dict[int, tuple[int, bytes]]:
 
     async def ask(number: int) -> None:
         client = (CHAT, MESSAGES)[number % 2]
-        body = _said(client, number, stream=number % 3 == 0)
+        body = _stated(client, number, stream=number % 3 == 0)
         async with busy, entrance.post(client, body) as response:
             found[number] = response.status, await response.read()
 
@@ -169,7 +169,7 @@ async def test_pipelined_requests_are_answered_in_order(seed: int) -> None:
             data = b""
             for number in numbers:
                 client = chance.choice((CHAT, MESSAGES))
-                body = dump(_said(client, number, stream=chance.random() < 0.5))
+                body = dump(_stated(client, number, stream=chance.random() < 0.5))
                 data += (
                     f"POST {PATHS[client]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
                 )

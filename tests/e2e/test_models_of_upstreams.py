@@ -97,7 +97,7 @@ async def test_an_upstream_that_is_away_costs_nothing(transport: str) -> None:
         async with gate(config) as entrance:
             entrance.gateway._upstream_models._wait = 0.2
             assert await names(entrance) == ["here"]
-            # Without another look at those that gave nothing.
+            # Without another look at those that returned nothing.
             assert await names(entrance) == ["here"]
         assert (len(up.requests), len(silent.requests)) == (1, 1)
 
@@ -166,7 +166,7 @@ async def test_a_started_gateway_asks_before_any_client_does(workers: str) -> No
     async with ScriptedServer(listing("qwen3")) as server:
         args = ("serve", "--base-url", f"{server.url}/v1", "--port", "0", "--workers", workers)
         async with command(*args) as process, aiohttp.ClientSession() as session:
-            url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await process.writes(r"dragoman listens on (http://\S+)"))[1]
             await until(lambda: len(server.requests) == int(workers))
             async with session.get(f"{url}/v1/models") as got:
                 assert [model["id"] for model in (await got.json())["data"]] == ["qwen3"]
@@ -177,13 +177,13 @@ async def test_a_started_gateway_asks_before_any_client_does(workers: str) -> No
 async def test_an_upstream_that_never_answers_delays_neither_start_nor_end() -> None:
     async with ScriptedServer([Stall()]) as server:
         async with command("serve", "--base-url", f"{server.url}/v1", "--port", "0") as process:
-            url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await process.writes(r"dragoman listens on (http://\S+)"))[1]
             await until(lambda: len(server.requests) == 1)
             async with aiohttp.ClientSession() as session, asyncio.timeout(30), session.get(f"{url}/v1/models") as got:
                 assert json.loads(await got.read())["data"] == []
             process.process.terminate()
             assert await process.ends(8) == 0
-        assert "Traceback" not in process.said
+        assert "Traceback" not in process.stated
 
 
 async def test_the_error_of_an_unknown_model_has_those_that_there_are() -> None:

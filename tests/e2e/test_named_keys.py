@@ -1,4 +1,4 @@
-"""Named keys at the gateway: who gets in, to which models and endpoints, and what the others are told."""
+"""Named keys at the gateway: who gets in, to which models and endpoints, and what the others are reported."""
 
 from __future__ import annotations
 

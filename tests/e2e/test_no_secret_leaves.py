@@ -82,7 +82,7 @@ ODD = (
     b"event: " + f"{KEY} {LOOKS}".encode() + b"\ndata: " + _NAMES + b"\n\n",
     b'data: {"type":"%b%b","output_index":1,"index":0}\n\n' % (b"x" * 50, KEY.encode() * 40),
 )
-"""Events whose names are keys. In passthrough they go on as they came; what is told of them elsewhere does not."""
+"""Events whose names are keys. In passthrough they go on as they came; what learns of them elsewhere does not."""
 
 
 def scripts(upstream: Dialect) -> dict[str, list[Step]]:
@@ -111,7 +111,7 @@ async def entered(config: Config, transport: str) -> AsyncIterator[Gate]:
         yield entrance
 
 
-def said(caplog: pytest.LogCaptureFixture) -> str:
+def stated(caplog: pytest.LogCaptureFixture) -> str:
     """All that was logged, tracebacks included, as a handler writes it."""
     form = logging.Formatter("%(levelname)s %(message)s")
     return "\n".join(form.format(record) for record in caplog.records)
@@ -147,7 +147,7 @@ async def test_a_canary_that_the_upstream_echoes_is_nowhere(
                 seen[f"metrics {name}"] = await response.text()
             assert server.requests
             assert all(QUERY.split("+")[0] in received.target for received in server.requests)
-    seen["log"] = said(caplog)
+    seen["log"] = stated(caplog)
     assert seen["log"].count("\n") > 20
     leaks = {name: text for name, text in seen.items() if "canary" in text}
     assert not leaks, json.dumps(leaks, indent=1)
@@ -186,7 +186,7 @@ async def test_a_canary_is_nowhere_in_a_forwarded_exchange(
                 async with entrance.session.get(f"{entrance.url}/metrics", headers=sent) as response:
                     seen[f"metrics {name}"] = await response.text()
             assert server.requests
-    seen["log"], seen["usage"] = said(caplog), (tmp_path / "usage.jsonl").read_text()
+    seen["log"], seen["usage"] = stated(caplog), (tmp_path / "usage.jsonl").read_text()
     assert seen["usage"].count(f'"{path}"') == len(chosen)
     leaks = {name: text for name, text in seen.items() if "canary" in text}
     assert not leaks, json.dumps(leaks, indent=1)
@@ -202,10 +202,10 @@ async def test_an_upstream_that_is_away_is_named_without_its_query(
     async with entered(config, transport) as entrance:
         for client in DIALECTS:
             async with entrance.post(client, ask(client), headers={"x-api-key": CLIENT}) as response:
-                told = await response.text()
+                noted = await response.text()
                 assert response.status == 502
-                assert "canary" not in told
-    assert "canary" not in said(caplog)
+                assert "canary" not in noted
+    assert "canary" not in stated(caplog)
 
 
 async def test_counts_that_an_upstream_refuses_leak_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -220,7 +220,7 @@ async def test_counts_that_an_upstream_refuses_leak_nothing(caplog: pytest.LogCa
             async with entrance.session.post(url, data=body, headers={"x-api-key": CLIENT}) as response:
                 assert response.status == 400
                 assert "canary" not in f"{await response.text()} {dict(response.headers)}"
-    assert "canary" not in said(caplog)
+    assert "canary" not in stated(caplog)
 
 
 FILE = f"""
@@ -244,11 +244,11 @@ async def test_check_and_serve_print_no_secret(
     path = tmp_path / "dragoman.toml"
     path.write_text(FILE.replace("[server]", f'[server]\ntransport = "{transport}"'))
     assert await asyncio.to_thread(main, ["check", str(path)]) == 0
-    told = capsys.readouterr()
-    assert "127.0.0.1:9" in told.out + told.err
-    assert "canary" not in told.out + told.err
+    noted = capsys.readouterr()
+    assert "127.0.0.1:9" in noted.out + noted.err
+    assert "canary" not in noted.out + noted.err
     async with command("serve", "--port", "0", str(path)) as process:
-        url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+        url = (await process.writes(r"dragoman listens on (http://\S+)"))[1]
         async with aiohttp.ClientSession() as session:
             for client in DIALECTS:
                 body = json.dumps(ask(client)).encode()
@@ -258,5 +258,5 @@ async def test_check_and_serve_print_no_secret(
                     assert "canary" not in await response.text()
         process.process.terminate()
         assert await process.ends() == 0
-    assert "cannot connect to the upstream" in process.said
-    assert "canary" not in process.said
+    assert "cannot connect to the upstream" in process.stated
+    assert "canary" not in process.stated

@@ -59,7 +59,7 @@ async def test_every_exchange_is_in_log_metrics_and_traces(tmp_path: Path) -> No
             page = (await up.get("/metrics", **KEY))[1]
             up.signal(signal.SIGTERM)
             assert await up.command.ends() == 0
-            log = up.command.said
+            log = up.command.stated
     assert ready == (200, b'{"ready":true,"reasons":[],"warnings":[]}')
     assert total(samples, "dragoman_trace_spans_total", result="exported") == 12
     assert total(samples, "dragoman_time_per_output_token_seconds_count", provider="up") == 3

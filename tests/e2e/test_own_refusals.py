@@ -1,4 +1,4 @@
-"""What the gateway itself refuses, in every form of request: booked as its own, and as no failure of the provider's."""
+"""Refusals of the gateway itself, in every form of request: booked as its own, and as no failure of the provider's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Case:
     stopping: bool = False
     own: str = ""
     counts: bool = True
-    """Whether requests for token counts are refused as well."""
+    """True if requests for token counts are refused as well."""
 
 
 def one_place(config: Config) -> Config:
@@ -207,8 +207,8 @@ async def test_a_refusal_is_the_gateways_own(
         assert shown["key"] == row["key"] == "alice"
         (receipt,) = receipts
         assert receipt.ended == "rejected"
-        told = json.loads(receipt.json())["error"]
-        assert told["message"] in text.replace("\\'", "'")
+        noted = json.loads(receipt.json())["error"]
+        assert noted["message"] in text.replace("\\'", "'")
     if case.limits and case.status == 429:
         assert shown["limit"] == case.named.removeprefix("limit=").removesuffix(": ")
 

@@ -20,7 +20,7 @@ ODD = (
     b'\\/ \xf0\x9f\x91\x8b \\ud83d\\udc4b \\"model\\": \\"x\\"","role":"user"}]  ,"max_tokens":100, "temperature":1.0,'
     b'"metadata":{"model":"inner"},"model" :\t"%s" , "last":null}\n '
 )
-"""Odd spacing, order, escapes and numbers, fields that nobody knows, and `model` in three more places."""
+"""Odd spacing, order, escapes and numbers, fields that no one knows, and `model` in three more places."""
 WHOLE = (
     b' {"choices":[],  "model" : "up\\u0073tream", "nested":{"model":"x"}, "n":1.50,"t":"\xe6\x9d\xb1 \\u4eac \\/",'
     b'"content":[{"type":"text","text":"\\"model\\":\\"y\\""}]}\r\n'
@@ -110,7 +110,7 @@ async def test_stream_bytes_arrive_untouched(dialect: Dialect, size: int) -> Non
 
 
 @BOTH
-async def test_the_upstreams_own_model_name_is_told_where_the_knob_says_so(dialect: Dialect) -> None:
+async def test_the_upstreams_own_model_name_is_reported_where_the_knob_demands_it(dialect: Dialect) -> None:
     scripts = [answer(200, WHOLE), stream([ODD_FRAMES[dialect]])]
     async with (
         ScriptedServer(*scripts) as server,

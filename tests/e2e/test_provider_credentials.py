@@ -120,7 +120,7 @@ async def test_a_key_of_the_gateway_is_none_of_the_clients(
         assert f"up did not count tokens for m ({status})" in warning
         return
     assert f" refused with {status}" in warning
-    # The books keep what the provider said.
+    # The books keep what the provider stated.
     kind = "authentication" if status == 401 else "permission"
     assert total(samples, "dragoman_upstream_errors_total", provider="up", kind=kind) == 1
     assert total(samples, "dragoman_requests_total", ended="refused", status="5xx") == 1

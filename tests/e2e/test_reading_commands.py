@@ -108,7 +108,7 @@ async def test_a_key_that_was_added_elsewhere_works(tmp_path: Path) -> None:
         assert listed.startswith("ada (")
         assert tree(tmp_path) == before
         async with command("serve", path, cwd=tmp_path / "elsewhere", HOME=str(tmp_path / "home")) as up:
-            url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await up.writes(r"dragoman listens on (http://\S+)"))[1]
             _, second, _ = await run(tmp_path, "keys", "add", "bob", "-c", path)
             _, listed, _ = await run(tmp_path, "keys", "list", "-c", path)
             assert [line.partition(" ")[0] for line in listed.splitlines()] == ["ada", "bob"]
@@ -123,7 +123,7 @@ async def test_a_key_that_was_added_elsewhere_works(tmp_path: Path) -> None:
             up.process.terminate()
             assert await up.ends() == 0
             for name in ("dragoman.db", "usage.db", "captures"):
-                assert f"{tmp_path}/etc/{name}" in up.said
+                assert f"{tmp_path}/etc/{name}" in up.stated
         status, used, _ = await run(tmp_path, "usage", "-c", path)
         assert status == 0
         assert "ada" in used

@@ -32,7 +32,7 @@ async def receipt(entrance: Gate, request_id: str, **headers: str) -> dict[str, 
 
 @pytest.mark.parametrize(("client", "upstream"), CROSS)
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_receipt_tells_the_losses_that_the_header_counts(
+async def test_a_receipt_reports_the_losses_that_the_header_counts(
     client: Dialect, upstream: Dialect, streamed: bool
 ) -> None:
     script = stream(text_stream(upstream)) if streamed else answer(200, dump(reply(upstream)))
@@ -54,9 +54,9 @@ async def test_a_receipt_tells_the_losses_that_the_header_counts(
         "output_total": 9,
     }
     assert facts["created"] > 1_700_000_000
-    said = json.dumps(facts, ensure_ascii=False)
-    assert SECRET_TEXT not in said
-    assert "Grüße" not in said
+    stated = json.dumps(facts, ensure_ascii=False)
+    assert SECRET_TEXT not in stated
+    assert "Grüße" not in stated
 
 
 @pytest.mark.parametrize(("client", "upstream"), ALL)
@@ -75,33 +75,33 @@ async def test_a_refused_request_has_its_receipt_and_losses_too(client: Dialect,
     assert SECRET_TEXT not in json.dumps(facts)
 
 
-async def test_a_rejected_request_tells_why() -> None:
+async def test_a_rejected_request_reports_why() -> None:
     async with ScriptedServer(answer(200, b"{}")) as server, gate(config_for(server.url, CHAT)) as entrance:
         for client, body, param in (
             (MESSAGES, b"{", None),
             (MESSAGES, dump({"model": "m", "max_tokens": 5, "messages": 7}), "messages"),
             (CHAT, dump({"messages": []}), "model"),
         ):
-            status, told, headers = await entrance.refusal(client, body)
+            status, noted, headers = await entrance.refusal(client, body)
             facts = await receipt(entrance, headers[OWN])
             assert (facts["ended"], facts["status"]) == ("rejected", status)
-            assert facts["error"]["message"] == told.message
+            assert facts["error"]["message"] == noted.message
             assert facts["error"]["param"] == param
         assert not server.requests
 
 
-async def test_an_upstream_that_cannot_be_asked_is_told_in_the_gateways_words() -> None:
+async def test_an_upstream_that_cannot_be_asked_is_reported_in_the_gateways_words() -> None:
     async with ScriptedServer([Stall()]) as server:
         for url, kind in ((server.url, "timeout"), ("http://127.0.0.1:9/v1", "api")):
             async with gate(config_for(url, CHAT, timeouts=Timeouts(first_byte=0.2))) as entrance:
-                status, told, headers = await entrance.refusal(MESSAGES)
+                status, noted, headers = await entrance.refusal(MESSAGES)
                 facts = await receipt(entrance, headers[OWN])
             assert (facts["ended"], facts["status"], facts["error"]["kind"]) == ("failed", status, kind)
-            assert facts["error"]["message"] == told.message
+            assert facts["error"]["message"] == noted.message
 
 
 @pytest.mark.parametrize(("client", "upstream"), ALL)
-async def test_a_stream_that_fails_or_is_left_says_so(client: Dialect, upstream: Dialect) -> None:
+async def test_a_stream_that_fails_or_is_left_is_reported(client: Dialect, upstream: Dialect) -> None:
     cut = stream(text_stream(upstream)[:4])
     begun: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in text_stream(upstream)[:4]), Stall()]
     async with ScriptedServer(cut, begun) as server, gate(config_for(server.url, upstream)) as entrance:
@@ -120,7 +120,7 @@ async def test_a_stream_that_fails_or_is_left_says_so(client: Dialect, upstream:
         assert (await receipt(entrance, response.headers[OWN]))["ended"] == "abandoned"
 
 
-async def test_an_upstream_that_says_nothing_is_a_failure_with_its_status() -> None:
+async def test_an_upstream_that_is_silent_is_a_failure_with_its_status() -> None:
     async with ScriptedServer([Stall()]) as server:
         config = config_for(server.url, CHAT, timeouts=Timeouts(first_byte=0.1))
         async with gate(config) as entrance, entrance.post(MESSAGES, **LOSSY[MESSAGES]) as response:
@@ -219,10 +219,10 @@ async def test_a_request_may_be_strict_or_lenient_of_its_own(client: Dialect, up
 async def test_another_wish_is_a_400_that_names_the_header(client: Dialect) -> None:
     async with ScriptedServer(answer(200, b"{}")) as server, gate(config_for(server.url, CHAT)) as entrance:
         for wish in ("", "strict", "x" * 5000):
-            status, told, _ = await entrance.refusal(client, headers={"x-dragoman-on-loss": wish})
+            status, noted, _ = await entrance.refusal(client, headers={"x-dragoman-on-loss": wish})
             assert status == 400
-            assert told.message.startswith("x-dragoman-on-loss: expected one of record, reject; got ")
-            assert len(told.message) < 200
+            assert noted.message.startswith("x-dragoman-on-loss: expected one of record, reject; got ")
+            assert len(noted.message) < 200
         assert not server.requests
 
 

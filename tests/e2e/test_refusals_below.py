@@ -34,13 +34,13 @@ ENDPOINTS = {
 
 
 class Case(NamedTuple):
-    """A request, and what its refusal says."""
+    """A request, and what its refusal states."""
 
     version: str
     lines: list[str]
     body: bytes
     status: int
-    told: str
+    noted: str
 
 
 CASES = {
@@ -75,13 +75,13 @@ async def port_of(url: str = NOWHERE) -> AsyncIterator[int]:
 
 def check(answered: bytes, path: str, case: str) -> None:
     head, _, body = answered.partition(b"\r\n\r\n")
-    _, _, _, status, told = CASES[case]
+    _, _, _, status, noted = CASES[case]
     assert head.split()[1] == b"%d" % status, head
     lines = head.lower().split(b"\r\n")
     assert {b"content-type: application/json", b"server: dragoman", b"connection: close"} < set(lines)
     assert any(line.startswith(b"x-dragoman-request-id: req_") for line in lines)
     error = read_error(ENDPOINTS[path], body)
-    assert told in error.message
+    assert noted in error.message
     assert "my-key" not in error.message
     assert "b'" not in error.message
 
@@ -153,21 +153,21 @@ async def test_a_refusal_is_read_whole_though_the_body_is_long(path: str) -> Non
 
 
 @pytest.mark.parametrize("start", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
-async def test_http_2_with_prior_knowledge_is_told_what_to_speak(start: bytes) -> None:
+async def test_http_2_with_prior_knowledge_learns_which_protocol_to_use(start: bytes) -> None:
     async with port_of() as port:
         answered = await raw_exchange(port, start)
     assert answered.startswith(b"HTTP/1.1 505 ")
     assert "HTTP/2 is not supported" in read_error(CHAT, answered.partition(b"\r\n\r\n")[2]).message
 
 
-async def test_a_long_target_is_told_as_one() -> None:
+async def test_a_long_target_is_reported_as_one() -> None:
     async with port_of() as port:
         answered = await raw_exchange(port, b"GET /v1/messages?" + b"a" * 9000 + b" HTTP/1.1\r\nhost: x\r\n\r\n")
     assert answered.startswith(b"HTTP/1.1 414 ")
     assert "path and query are too long" in read_error(MESSAGES, answered.partition(b"\r\n\r\n")[2]).message
 
 
-async def test_a_header_tells_the_dialect_where_the_path_does_not() -> None:
+async def test_a_header_reports_the_dialect_where_the_path_does_not() -> None:
     sent = b"GET /v1/models HTTP/1.1\r\nhost: x\r\nanthropic-version: 2023-06-01\r\nhost: y\r\n\r\n"
     async with port_of() as port:
         answered = await raw_exchange(port, sent)
@@ -182,7 +182,7 @@ async def test_expectations_and_encodings_are_refused_by_embedded_gateways_too(p
     setup(app, config_for(NOWHERE, CHAT))
     async with served(app, handler_cancellation=lines) as (url, _):
         port = int(url.rpartition(":")[2])
-        for header, status, told in (
+        for header, status, noted in (
             ("expect: the-unexpected", 417, "'the-unexpected' is not known here"),
             ("content-encoding: compress", 415, "the content-encoding 'compress' cannot be read: send gzip"),
             ("content-encoding: gzip, br", 415, "the content-encoding 'gzip, br' cannot be read: send gzip"),
@@ -190,7 +190,7 @@ async def test_expectations_and_encodings_are_refused_by_embedded_gateways_too(p
             sent = f"POST {path} HTTP/1.1\r\nhost: x\r\n{header}\r\n{LENGTH}\r\n\r\n".encode() + BODY
             answered = await raw_exchange(port, sent)
             assert answered.split()[1] == b"%d" % status
-            assert told in read_error(client, answered.partition(b"\r\n\r\n")[2]).message
+            assert noted in read_error(client, answered.partition(b"\r\n\r\n")[2]).message
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0"])
@@ -237,10 +237,10 @@ async def test_an_unknown_path_below_a_prefix_is_json(path: str) -> None:
     async with served(app) as (url, _), ClientSession() as session:
         async with session.post(url + path) as response:
             assert response.status == 404
-            told = read_error(MESSAGES if "/v1/messages" in path else CHAT, await response.read()).message
-            assert told.startswith(f"there is no {path} here")
+            noted = read_error(MESSAGES if "/v1/messages" in path else CHAT, await response.read()).message
+            assert noted.startswith(f"there is no {path} here")
             hint = "here, but /llm/v1/messages: the base URL of OpenAI's clients"
-            assert (hint in told) == (path == "/llm/messages")
+            assert (hint in noted) == (path == "/llm/messages")
             assert "aiohttp" in response.headers["server"]  # the host's own affair
         async with session.get(url + "/llm/v1/messages") as response:
             assert response.status == 405

@@ -36,15 +36,15 @@ async def models(up: Fleet) -> list[str]:
 
 
 async def reloaded(up: Fleet, workers: int = 2) -> list[int]:
-    """Have all workers replaced. Returns the process ids of the old ones."""
+    """Replace all workers. Return the process ids of the old ones."""
     old = list(up.pids.values())
     up.signal(signal.SIGHUP)
-    await up.says_ready(workers)
-    await up.command.says(f"dragoman has reloaded; workers: {workers}")
+    await up.reports_ready(workers)
+    await up.command.writes(f"dragoman has reloaded; workers: {workers}")
     return old
 
 
-async def test_nobody_is_refused_and_open_streams_go_on(tmp_path: Path) -> None:
+async def test_no_one_is_refused_and_open_streams_go_on(tmp_path: Path) -> None:
     resume = asyncio.Event()
     frames = [Send(chunk(frame)) for frame in text_stream(CHAT, counted=False)]
     paused: list[Step] = [Send(sse_head()), *frames[:4], Wait(resume), *frames[4:], Send(LAST_CHUNK)]
@@ -80,7 +80,7 @@ async def test_nobody_is_refused_and_open_streams_go_on(tmp_path: Path) -> None:
         assert total(samples, "dragoman_workers_leaving") == 0
         up.signal(signal.SIGTERM)
         assert await up.command.ends() == 0
-    assert "Traceback" not in up.command.said
+    assert "Traceback" not in up.command.stated
 
 
 async def _stream(up: Fleet, client: Dialect) -> bytes:
@@ -89,21 +89,21 @@ async def _stream(up: Fleet, client: Dialect) -> bytes:
         return await got.read()
 
 
-async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_told(tmp_path: Path) -> None:
+async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_notified(tmp_path: Path) -> None:
     path, name = tmp_path / "config.toml", str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
         manager.setblocking(False)
 
-        async def said(*words: str) -> None:
+        async def stated(*words: str) -> None:
             for word in words:
                 async with asyncio.timeout(30):
                     data = await asyncio.get_running_loop().sock_recv(manager, 1000)
                 assert data.decode().split("\n")[0] == word
 
         async with fleet(write(path, "http://127.0.0.1:9", "before"), env={"NOTIFY_SOCKET": name}) as up:
-            await said("READY=1")
-            for wrong, file, told in (
+            await stated("READY=1")
+            for wrong, file, noted in (
                 ("[server]\nport = 'eighty'\n", r"config\.toml: ", "server.port: expected an integer"),
                 (
                     "[server]\nhost = '127.0.0.2'\n[providers.a]\ndialect = 'chat'\nbase_url = 'http://h'\n",
@@ -115,15 +115,15 @@ async def test_a_wrong_configuration_is_refused_and_the_service_manager_is_told(
             ):
                 path.write_text(wrong)
                 up.signal(signal.SIGHUP)
-                await up.command.says(f"{file}the new configuration is refused, the old one stays:")
-                await up.command.says(told)
-                await said("RELOADING=1", "READY=1")
+                await up.command.writes(f"{file}the new configuration is refused, the old one stays:")
+                await up.command.writes(noted)
+                await stated("RELOADING=1", "READY=1")
                 assert await models(up) == ["before"]
             assert all(map(alive, up.pids.values()))
             assert total(await up.metrics(), "dragoman_reloads_total", result="refused") == 4
             up.signal(signal.SIGTERM)
             assert await up.command.ends() == 0
-            await said("STOPPING=1")
+            await stated("STOPPING=1")
 
 
 async def test_fewer_workers_serve_the_same_sockets(tmp_path: Path) -> None:

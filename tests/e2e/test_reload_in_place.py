@@ -62,7 +62,7 @@ class Single:
             return got.status, await got.read()
 
     async def reloads(self, key: str, result: str) -> float:
-        """How many reloads ended so."""
+        """Return how many reloads ended so."""
         async with self.session.get(f"{self.url}/metrics", headers={"x-api-key": key}) as got:
             return total(read_exposition(await got.read()), "dragoman_reloads_total", result=result)
 
@@ -74,13 +74,13 @@ async def single(*args: str, env: dict[str, str] | None = None, cwd: Path | None
         command("serve", *args, "--port", "0", cwd=cwd, **(env or {})) as running,
         aiohttp.ClientSession() as session,
     ):
-        url = (await running.says(r"dragoman listens on (http://\S+)"))[1]
-        await running.says("provider ")
+        url = (await running.writes(r"dragoman listens on (http://\S+)"))[1]
+        await running.writes("provider ")
         yield Single(running, url, session)
         if running.process.returncode is None:
             running.process.terminate()
             assert await running.ends() == 0
-        assert "Traceback" not in running.said
+        assert "Traceback" not in running.stated
 
 
 async def test_open_streams_go_on_and_new_requests_get_the_new_configuration(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_open_streams_go_on_and_new_requests_get_the_new_configuration(tmp
         await until(lambda: len(before.requests) == 2)
         write(path, after.url, key="new")
         up.hang_up()
-        await up.command.says("dragoman has reloaded; providers: 1, routes: 1")
+        await up.command.writes("dragoman has reloaded; providers: 1, routes: 1")
         assert (await up.ask("new"))[0] == 200
         assert (await up.ask("old"))[0] == 401
         assert len(after.requests) == 1
@@ -111,7 +111,7 @@ async def test_open_streams_go_on_and_new_requests_get_the_new_configuration(tmp
         assert await up.reloads("new", "done") == 1
 
 
-async def test_a_wrong_file_changes_nothing_and_the_service_manager_is_told(tmp_path: Path) -> None:
+async def test_a_wrong_file_changes_nothing_and_the_service_manager_is_notified(tmp_path: Path) -> None:
     path, name = tmp_path / "dragoman.toml", str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
@@ -133,14 +133,14 @@ async def test_a_wrong_file_changes_nothing_and_the_service_manager_is_told(tmp_
                 ):
                     path.write_text(wrong)
                     up.hang_up()
-                    await up.command.says("the new configuration is refused, the old one stays:")
-                    await up.command.says(why)
+                    await up.command.writes("the new configuration is refused, the old one stays:")
+                    await up.command.writes(why)
                     await states("RELOADING=1", "READY=1")
                     assert (await up.ask("old"))[0] == 200
                     assert await up.reloads("old", "refused") == number + 1
                 path.unlink()
                 up.hang_up()
-                await up.command.says("dragoman.toml: cannot be read")
+                await up.command.writes("dragoman.toml: cannot be read")
                 assert (await up.ask("old"))[0] == 200
 
 
@@ -151,8 +151,8 @@ async def test_what_takes_a_restart_is_named_and_the_rest_is_taken(tmp_path: Pat
         write(path, server.url, key="new", server=more)
         up.hang_up()
         fixed = "server.host, server.workers, server.transport, server.connections.idle"
-        await up.command.says(f"{fixed}: the change takes effect after a restart")
-        await up.command.says("dragoman has reloaded")
+        await up.command.writes(f"{fixed}: the change takes effect after a restart")
+        await up.command.writes("dragoman has reloaded")
         assert (await up.ask("new"))[0] == 200
 
 
@@ -165,9 +165,9 @@ async def test_without_a_file_there_is_nothing_to_reload() -> None:
         ):
             async with single(*args, env=env) as up:
                 up.hang_up()
-                await up.command.says("there is nothing to reload")
+                await up.command.writes("there is nothing to reload")
                 up.hang_up()
-                await up.command.says("there is nothing to reload")
+                await up.command.writes("there is nothing to reload")
                 status, body = await up.ask("any")
                 assert (status, json.loads(body)["object"]) == (200, "chat.completion")
 

@@ -140,11 +140,11 @@ async def test_the_vendors_libraries(kind: str, tmp_path: Path, monkeypatch: pyt
             assert len(endpoint.paths) == 2
             endpoint.away = True
             renewal_of(entrance)._end = renewal_of(entrance)._again = 0.0
-            status, told, _ = await entrance.refusal(CHAT)
+            status, shown, _ = await entrance.refusal(CHAT)
     assert status == 503
     library = {"google": "google-auth", "azure": "azure-identity"}[kind]
-    assert f"providers.up.credential: {library} gave no token" in told.message
-    assert "canary" not in told.message
+    assert f"providers.up.credential: {library} gave no token" in shown.message
+    assert "canary" not in shown.message
 
 
 @pytest.mark.parametrize("upstream", Dialect)
@@ -175,7 +175,7 @@ async def test_every_form_of_request_is_signed_as_it_is_sent(
 
 
 @pytest.mark.parametrize("client", Dialect)
-async def test_a_command_that_fails_is_a_503_that_names_the_setting_and_ready_says_so(
+async def test_a_command_that_fails_is_a_503_that_names_the_setting_and_ready_warns(
     client: Dialect, caplog: pytest.LogCaptureFixture
 ) -> None:
     credential = CredentialOptions(command=("/bin/sh", "-c", "echo canary; echo canary >&2; exit 4"))
@@ -184,15 +184,15 @@ async def test_a_command_that_fails_is_a_503_that_names_the_setting_and_ready_sa
         async with entrance.session.get(f"{entrance.url}/ready") as response:
             ready = await response.json()
         assert (response.status, ready["ready"], ready["warnings"]) == (200, True, ["credential_unavailable"])
-        status, told, headers = await entrance.refusal(client)
+        status, shown, headers = await entrance.refusal(client)
         receipt = json.loads(next(iter(entrance.gateway.receipts.newest())).json())
         metrics = exposition(entrance.gateway.metrics.alone())
     assert (status, headers["retry-after"]) == (529 if client is MESSAGES else 503, "5")
-    assert "providers.up.credential: its command ended with status 4: run it by hand to see why" in told.message
+    assert "providers.up.credential: its command ended with status 4: run it by hand to see why" in shown.message
     assert receipt["status"] == status
     assert host.arrived == []
     assert b'kind="credential"' in metrics
-    assert "canary" not in f"{told}{headers}{caplog.text}{receipt}{metrics.decode()}"
+    assert "canary" not in f"{shown}{headers}{caplog.text}{receipt}{metrics.decode()}"
 
 
 @pytest.mark.parametrize("client", Dialect)
@@ -202,10 +202,10 @@ async def test_a_credential_that_stays_refused_is_no_401_of_the_client(client: D
     async with recording_host(CHAT) as host:
         host.tokens.add("another")
         async with gate(config_of(host, CredentialOptions(file=str(file)))) as entrance:
-            status, told, headers = await entrance.refusal(client)
+            status, shown, headers = await entrance.refusal(client)
     assert status == 502
-    assert "the provider up (providers.up.credential) refused the credential" in told.message
-    assert "canary" not in f"{told}{headers}"
+    assert "the provider up (providers.up.credential) refused the credential" in shown.message
+    assert "canary" not in f"{shown}{headers}"
 
 
 async def test_the_next_provider_is_asked_if_a_credential_is_away(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A route's model is the one that the upstream is asked for, however a client spells its request.
+"""A route's model is the one that the upstream is asked for, however a client writes its request.
 
 Parsers disagree on which of two equal keys counts. A request that passes through is routed by what the gateway read and
 sent as it came, so one with a repeated key is refused, and in replies the value of each is replaced.
@@ -49,9 +49,9 @@ async def test_a_repeated_key_is_refused_and_nothing_is_sent(
     dialect: Dialect, members: tuple[str, ...], key: str
 ) -> None:
     async with ScriptedServer(answer(200, b"{}")) as server, gate(_config(server.url, dialect)) as entrance:
-        status, told, _ = await entrance.refusal(dialect, _body(dialect, *members))
+        status, noted, _ = await entrance.refusal(dialect, _body(dialect, *members))
     assert status == 400
-    assert told.message == f"{key}: is given more than once; send it once"
+    assert noted.message == f"{key}: is given more than once; send it once"
     assert not server.requests
 
 

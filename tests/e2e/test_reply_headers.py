@@ -53,9 +53,9 @@ async def test_a_reply_has_a_whole_head_and_the_connection_stays_in_step(
     made = AiohttpTransport() if transport == "aiohttp" else None
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream), upstream=made) as entrance:
         sent = request % (path, len(body), b"", body) + request % (path, len(body), last, body)
-        told = await exchange(entrance.port, sent)
-    assert told.startswith(b"HTTP/1.1 ")
-    heads = re.split(rb"HTTP/1\.1 (?=[0-9]{3} )", told)[1:]
+        noted = await exchange(entrance.port, sent)
+    assert noted.startswith(b"HTTP/1.1 ")
+    heads = re.split(rb"HTTP/1\.1 (?=[0-9]{3} )", noted)[1:]
     assert len(heads) == 2
     for head in heads:
         fields = head.partition(b"\r\n\r\n")[0]

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, what stands beside it, and a stream that the gateway itself has to end."""
+"""`POST /v1/responses`, what stands next to it, and a stream that the gateway itself has to end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEW = [(RESPONSES, CHAT), (RESPONSES, MESSAGES), (CHAT, RESPONSES), (MESSAGES, R
 DIRECTIONS = pytest.mark.parametrize(("client", "upstream"), NEW)
 
 
-def said(client: Dialect, body: dict[str, Any]) -> str:
+def stated(client: Dialect, body: dict[str, Any]) -> str:
     """The text of a whole reply."""
     if client is CHAT:
         return str(body["choices"][0]["message"]["content"])
@@ -48,7 +48,7 @@ async def test_whole_and_streamed(client: Dialect, upstream: Dialect) -> None:
     ):
         async with entrance.post(client) as response:
             assert response.status == 200
-            assert said(client, await response.json()) == TEXT
+            assert stated(client, await response.json()) == TEXT
             own = response.headers["x-dragoman-request-id"]
             assert own.startswith("req_")
             assert own != "req_theirs"
@@ -85,8 +85,8 @@ async def test_a_responses_upstream_gets_the_key_as_a_bearer() -> None:
 )
 async def test_errors_come_in_the_openai_envelope(body: bytes, status: int, param: str | None) -> None:
     async with ScriptedServer(answer(200, b"{}")) as server, gate(config_for(server.url, CHAT)) as entrance:
-        code, told, headers = await entrance.refusal(RESPONSES, body)
-        assert (code, told.type, told.param) == (status, "invalid_request_error", param)
+        code, noted, headers = await entrance.refusal(RESPONSES, body)
+        assert (code, noted.type, noted.param) == (status, "invalid_request_error", param)
         assert headers["x-request-id"] == headers["x-dragoman-request-id"]
         assert not server.requests
 
@@ -101,9 +101,9 @@ async def test_an_upstreams_refusal_keeps_its_status(upstream: Dialect) -> None:
         del error["type"]
     script = answer(429, dump(error), headers=[("retry-after", "7")])
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
-        status, told, headers = await entrance.refusal(RESPONSES)
+        status, noted, headers = await entrance.refusal(RESPONSES)
     assert (status, headers["retry-after"]) == (429, "7")
-    assert "slow down" in told.message
+    assert "slow down" in noted.message
     assert headers["x-dragoman-request-id"].startswith("req_")
 
 
@@ -124,7 +124,7 @@ async def test_an_upstreams_refusal_keeps_its_status(upstream: Dialect) -> None:
 )
 @pytest.mark.parametrize("mounted", [False, True])
 @pytest.mark.parametrize("without", ["off", "workers"])
-async def test_stateful_endpoints_say_what_to_do_instead(
+async def test_stateful_endpoints_state_what_to_do_instead(
     method: str, path: str, word: str, mounted: bool, without: str
 ) -> None:
     config = config_for("http://127.0.0.1:9", CHAT, workers=1 if without == "off" else 4)
@@ -139,13 +139,13 @@ async def test_stateful_endpoints_say_what_to_do_instead(
         where = url + ("/llm" if mounted else "") + path
         async with session.request(method, where, headers={"anthropic-version": "2023-06-01"}) as response:
             assert response.status == 404
-            told = read_error(RESPONSES, await response.read())
+            noted = read_error(RESPONSES, await response.read())
             assert response.headers["x-dragoman-request-id"].startswith("req_")
-    assert word in told.message
-    assert path in told.message
+    assert word in noted.message
+    assert path in noted.message
     if "count" not in word:
-        assert "send the whole conversation as `input` with `store: false`" in told.message
-        assert 'several workers need a shared store: "sqlite" or "redis"' in told.message
+        assert "send the whole conversation as `input` with `store: false`" in noted.message
+        assert 'several workers need a shared store: "sqlite" or "redis"' in noted.message
 
 
 async def test_the_sdk_reads_those_as_not_found() -> None:
@@ -202,7 +202,7 @@ async def test_other_methods_are_405_in_the_openai_envelope(method: str) -> None
 
 @DIRECTIONS
 async def test_a_stream_that_is_given_up_ends_in_an_error_of_its_own_place(client: Dialect, upstream: Dialect) -> None:
-    """Whoever runs the gateway may cancel a handler (a time limit, say): the numbers and the response go on."""
+    """An application may cancel a handler, for example at a time limit: the numbers and the response go on."""
     cancelling: list[asyncio.Task[Any]] = []
 
     @web.middleware

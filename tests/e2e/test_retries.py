@@ -149,8 +149,8 @@ async def test_a_route_whose_providers_all_pause_fails_at_once() -> None:
         provider = Provider("up1", MESSAGES, server.url)
         async with gate(config_of(provider, retries=retries, attempts=2)) as entrance:
             assert await status_of(entrance) == 500
-            status, told, headers = await entrance.refusal(MESSAGES, stream=True)
-        assert (status, told.type) == (529, "overloaded_error")
+            status, noted, headers = await entrance.refusal(MESSAGES, stream=True)
+        assert (status, noted.type) == (529, "overloaded_error")
         assert 1 <= int(headers["retry-after"]) <= 60
         assert len(server.requests) == 2
 
@@ -298,8 +298,8 @@ async def test_requests_beyond_the_limit_wait_and_those_beyond_the_queue_are_ref
             await until(lambda: state.slots.waiting == 1)
             totals = entrance.gateway.metrics.totals
             assert totals.read(QUEUED_REQUESTS, "up") == [1]
-            status, told, headers = await entrance.refusal(MESSAGES)
-            assert (status, told.type, headers["retry-after"]) == (529, "overloaded_error", "1")
+            status, noted, headers = await entrance.refusal(MESSAGES)
+            assert (status, noted.type, headers["retry-after"]) == (529, "overloaded_error", "1")
             assert len(server.requests) == 2
             release.set()
             assert all(b"message_stop" in body for body in await asyncio.gather(*streams))

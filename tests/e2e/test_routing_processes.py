@@ -76,7 +76,7 @@ providers = ["first", "second"]
 @asynccontextmanager
 async def serving(file: str) -> AsyncIterator[str]:
     async with command("serve", file, "--port", "0") as running:
-        found = await running.says(r"dragoman listens on (http://\S+)")
+        found = await running.writes(r"dragoman listens on (http://\S+)")
         yield found[1]
         running.process.terminate()
         await running.ends()

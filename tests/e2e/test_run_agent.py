@@ -88,7 +88,7 @@ async def test_an_agent_talks_to_the_gateway_and_both_end(tmp_path: Path, agent:
     async with command(
         "run", agent, "--simulate", "--model", "sim-text", "--", "-p", "a b", "--", "x", **env
     ) as process:
-        url = (await process.says(r"uses the gateway at (http://127\.0\.0\.1:(\d+))"))[2]
+        url = (await process.writes(r"uses the gateway at (http://127\.0\.0\.1:(\d+))"))[2]
         assert await process.ends() == 7
     expected = _reported(tmp_path / "bin")
     assert expected["words"][-4:] == ["-p", "a b", "--", "x"]
@@ -98,8 +98,8 @@ async def test_an_agent_talks_to_the_gateway_and_both_end(tmp_path: Path, agent:
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", int(url))
     key = expected["env"].get("ANTHROPIC_AUTH_TOKEN") or expected["env"]["DRAGOMAN_RUN_KEY"]
-    assert key not in process.said
-    assert "Traceback" not in process.said
+    assert key not in process.stated
+    assert "Traceback" not in process.stated
 
 
 async def test_claude_s_other_ways_are_closed_and_a_proxy_is_passed_by(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_claude_s_other_ways_are_closed_and_a_proxy_is_passed_by(tmp_path:
 
 
 async def _waiting(process: Command) -> None:
-    await process.says("^waits$")
+    await process.writes("^waits$")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -144,8 +144,8 @@ async def test_the_exit_status_of_an_agent_ended_by_a_signal_is_that_of_a_shell(
 async def test_an_agent_that_is_not_installed(tmp_path: Path, agent: Any) -> None:
     async with command("run", agent.name, "--simulate", PATH=str(tmp_path)) as process:
         assert await process.ends() == 127
-    assert f"{agent.title} is not installed: there is no {agent.name} on the PATH" in process.said
-    assert f"install it with: npm install -g {'' if agent.name == 'opencode' else '@'}" in process.said
+    assert f"{agent.title} is not installed: there is no {agent.name} on the PATH" in process.stated
+    assert f"install it with: npm install -g {'' if agent.name == 'opencode' else '@'}" in process.stated
 
 
 async def test_the_log_goes_to_a_file(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_the_log_goes_to_a_file(tmp_path: Path) -> None:
         assert await process.ends() == 7
     records = [json.loads(line) for line in log.read_text().splitlines()]
     assert [record["status"] for record in records if record.get("event") == "request"] == [200, 401]
-    assert "req_" not in process.said
+    assert "req_" not in process.stated
 
 
 async def test_a_wrong_configuration_and_a_wrong_word_start_nothing(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_wrong_configuration_and_a_wrong_word_start_nothing(tmp_path: Pa
     ):
         async with command("run", *words, **env) as process:
             assert await process.ends() == 2
-        assert expected in process.said
+        assert expected in process.stated
     assert not (tmp_path / "bin/told.json").exists()
 
 
@@ -225,7 +225,7 @@ async def test_the_only_model_of_an_upstream_is_taken_with_its_context_window(tm
     env = _installed(tmp_path / "bin", agent)
     app = model_server("qwen3", max_model_len=40960)
     async with served(app) as (url, _), command("run", agent, "--base-url", f"{url}/v1", **env) as process:
-        assert await process.ends() == 7, process.said
+        assert await process.ends() == 7, process.stated
     seen = _reported(tmp_path / "bin")
     assert "qwen3" in seen["answer"]
     assert str(WINDOW[agent](seen)) == "40960"
@@ -238,8 +238,8 @@ async def test_of_several_models_one_must_be_named(tmp_path: Path) -> None:
         for agent in ("claude", "codex", "opencode"):
             async with command("run", agent, "--base-url", f"{url}/v1", **env) as process:
                 assert await process.ends() == 2
-            assert "there are several models: a, b\n" in process.said
-            assert f"name one: dragoman run {agent} --base-url {url}/v1 --model a\n" in process.said
+            assert "there are several models: a, b\n" in process.stated
+            assert f"name one: dragoman run {agent} --base-url {url}/v1 --model a\n" in process.stated
             assert not (tmp_path / "bin/told.json").exists()
         async with command("run", "claude", "--base-url", f"{url}/v1", "--model", "b", **env) as process:
             assert await process.ends() == 7
@@ -256,7 +256,7 @@ async def test_a_model_that_is_not_listed_is_reported(tmp_path: Path) -> None:
         served(model_server("qwen3:32b", "llama")) as (url, _),
         command("run", "claude", "--base-url", f"{url}/v1", "--model", "qwen3:23b", **env) as process,
     ):
-        await process.says(r'does not list the model "qwen3:23b" \(did you mean "qwen3:32b"\?\)')
+        await process.writes(r'does not list the model "qwen3:23b" \(did you mean "qwen3:32b"\?\)')
         await process.ends()
 
 
@@ -268,15 +268,15 @@ async def test_an_agent_is_not_started_without_an_upstream(tmp_path: Path, agent
     for more in ((), ("--model", "m")):
         async with command("run", agent, "--base-url", f"http://{where}/v1", *more, **env) as process:
             assert await process.ends() == 1
-        assert process.said == f"dragoman run: nothing listens on {where}: is the model server running?\n"
+        assert process.stated == f"dragoman run: nothing listens on {where}: is the model server running?\n"
     async with served(model_server("m", status=401)) as (url, _):
         async with command("run", agent, "--base-url", f"{url}/v1", **env) as process:
             assert await process.ends() == 1
-        assert "requires a key (401): set UPSTREAM_API_KEY" in process.said
+        assert "requires a key (401): set UPSTREAM_API_KEY" in process.stated
         async with command("run", agent, "--base-url", f"{url}/v1", UPSTREAM_API_KEY="wrong-4711", **env) as process:
             assert await process.ends() == 1
-        assert "rejects the key (401): correct UPSTREAM_API_KEY" in process.said
-        assert "4711" not in process.said
+        assert "rejects the key (401): correct UPSTREAM_API_KEY" in process.stated
+        assert "4711" not in process.stated
     assert not (tmp_path / "bin/told.json").exists()
 
 
@@ -287,7 +287,7 @@ async def test_an_upstream_without_a_list_of_models_is_used(tmp_path: Path) -> N
         command("run", "claude", "--base-url", f"{url}/v1", **env) as process,
     ):
         assert await process.ends() == 7
-    assert "does not list its models (404); name a model with --model" in process.said
+    assert "does not list its models (404); name a model with --model" in process.stated
     assert "claude-sonnet-5" in _reported(tmp_path / "bin")["answer"]
 
 
@@ -301,7 +301,7 @@ async def test_one_of_two_providers_may_be_away(tmp_path: Path) -> None:
         path.write_text(f'{text}[providers.away]\ndialect = "chat"\nbase_url = "{away}/v1"\n')
         async with command("run", "claude", "-c", str(path), **env) as process:
             assert await process.ends() == 7
-        assert "nothing listens on" in process.said
+        assert "nothing listens on" in process.stated
         async with command("run", "claude", "-c", str(path), "--model", "away/x", **env) as process:
             assert await process.ends() == 1
     assert ("/v1/chat/completions", "qwen3") in app[ASKED]
@@ -311,6 +311,6 @@ async def test_the_advice_without_a_configuration_is_for_run(tmp_path: Path) -> 
     env = _installed(tmp_path / "bin", "claude")
     async with command("run", "claude", cwd=tmp_path, **env) as process:
         assert await process.ends() == 2
-    assert "dragoman run claude --base-url URL" in process.said
-    assert "dragoman run claude -c FILE.toml" in process.said
-    assert "serve" not in process.said
+    assert "dragoman run claude --base-url URL" in process.stated
+    assert "dragoman run claude -c FILE.toml" in process.stated
+    assert "serve" not in process.stated

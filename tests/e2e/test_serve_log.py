@@ -44,12 +44,12 @@ async def test_json_is_one_object_for_each_line(tmp_path: Path, workers: str) ->
         name = _file(tmp_path / "a.toml", server.url)
         words = ("-c", name, "--log-format", "json", "--workers", workers)
         async with command("serve", *words) as process:
-            url = (await process.says(r"dragoman listens on (http://[0-9.:]+)"))[1]
+            url = (await process.writes(r"dragoman listens on (http://[0-9.:]+)"))[1]
             assert await _asked(url, "gpt-5") == 200
             assert await _asked(url, "other") == 404
-            await process.says('"status":404')
+            await process.writes('"status":404')
             await _ended(process)
-    records: list[dict[str, Any]] = [json.loads(line) for line in process.said.splitlines()]
+    records: list[dict[str, Any]] = [json.loads(line) for line in process.stated.splitlines()]
     assert all({"time", "level", "logger", "message"} <= record.keys() for record in records)
     # Two workers write to one stream, each in its own order.
     done, rejected = sorted((r for r in records if r.get("event") == "request"), key=lambda r: int(r["status"]))
@@ -57,7 +57,7 @@ async def test_json_is_one_object_for_each_line(tmp_path: Path, workers: str) ->
     assert (done["status"], done["tokens_in"], done["tokens_out"]) == (200, 5, 9)
     assert ("worker" in done) is (workers == "2")
     assert (rejected["ended"], rejected["status"], rejected["error"]) == ("rejected", 404, "model_not_found")
-    assert KEY not in process.said
+    assert KEY not in process.stated
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ async def test_how_much_is_logged(tmp_path: Path, words: tuple[str, ...], debug:
         ScriptedServer(answer(200, dump(reply(CHAT)))) as server,
         command("serve", _file(tmp_path / "a.toml", server.url), *words) as process,
     ):
-        url = (await process.says(r"dragoman listens on (\S+)"))[1]
+        url = (await process.writes(r"dragoman listens on (\S+)"))[1]
         assert await _asked(url, "gpt-5") == 200
         await _ended(process)
-    assert (" DEBUG " in process.said) is debug
-    assert (" INFO req_" in process.said) is lines
-    assert KEY not in process.said
+    assert (" DEBUG " in process.stated) is debug
+    assert (" INFO req_" in process.stated) is lines
+    assert KEY not in process.stated
 
 
 async def test_two_files_are_refused(tmp_path: Path) -> None:
     name = _file(tmp_path / "a.toml", "http://127.0.0.1:9")
     async with command("serve", name, "--config", name) as process:
         assert await process.ends() == 2
-    assert "two configuration files are given: give one" in process.said
+    assert "two configuration files are given: give one" in process.stated

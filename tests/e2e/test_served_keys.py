@@ -56,7 +56,7 @@ async def test_a_running_gateway_follows_the_keys_of_its_store(
         command("serve", "--host", "0.0.0.0", "--port", "0", path, NOT_SET_HERE="sk-upstream-1234") as process,
         aiohttp.ClientSession() as session,
     ):
-        found = await process.says(r"dragoman listens on http://0\.0\.0\.0:(\d+)")
+        found = await process.writes(r"dragoman listens on http://0\.0\.0\.0:(\d+)")
         url = f"http://127.0.0.1:{found[1]}"
         await becomes(401, {})
         _, key, _ = await asyncio.to_thread(run, capsys, "add", "alice", "-c", path)
@@ -66,22 +66,22 @@ async def test_a_running_gateway_follows_the_keys_of_its_store(
         await becomes(200, {"x-api-key": key.strip()}, "/metrics")
         await asyncio.to_thread(run, capsys, "revoke", "alice", "-c", path)
         await becomes(401, {"x-api-key": key.strip()})
-    assert key.strip() not in process.said
+    assert key.strip() not in process.stated
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 async def test_an_address_that_others_reach_needs_a_key(host: str) -> None:
     async with command("serve", "--simulate", "--host", host, "--port", "0") as process:
         assert await process.ends() == 2
-    assert f"server.host: others can reach {host}, and no key is required" in process.said
-    assert "--insecure" in process.said
+    assert f"server.host: others can reach {host}, and no key is required" in process.stated
+    assert "--insecure" in process.stated
 
 
 async def test_insecure_serves_without_a_key() -> None:
     async with command("serve", "--simulate", "--host", "0.0.0.0", "--port", "0", "--insecure") as process:
-        await process.says("dragoman listens on")
+        await process.writes("dragoman listens on")
     async with command("serve", "--simulate", "--host", "localhost", "--port", "0") as process:
-        await process.says("dragoman listens on")
+        await process.writes("dragoman listens on")
 
 
 async def test_a_store_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
@@ -89,5 +89,5 @@ async def test_a_store_that_cannot_be_used_stops_the_start(tmp_path: Path) -> No
     await asyncio.to_thread((tmp_path / "accounts.db").write_bytes, b"this is no database" * 100)
     async with command("serve", "--port", "0", path, NOT_SET_HERE="sk-upstream-1234") as process:
         assert await process.ends() != 0
-    assert "accounts.db cannot be used: file is not a database" in process.said
-    assert "Traceback" not in process.said
+    assert "accounts.db cannot be used: file is not a database" in process.stated
+    assert "Traceback" not in process.stated

@@ -90,7 +90,7 @@ class Team:
         return response.status, text, {name.lower(): value for name, value in response.headers.items()}
 
     async def health(self) -> list[str]:
-        """What the gateways say of themselves."""
+        """Return what the gateways state of themselves."""
         found = []
         for url in self.urls:
             async with self.session.get(f"{url}/health") as response:
@@ -98,7 +98,7 @@ class Team:
         return found
 
     async def becomes(self, *, healthy: bool) -> None:
-        """Wait until all gateways say that the store answers, or that it does not."""
+        """Wait until all gateways state that the store answers, or that it does not."""
         async with asyncio.timeout(30):
             while True:
                 if not any(("unavailable" in text) is healthy for text in await self.health()):
@@ -111,7 +111,7 @@ class Team:
             return read_exposition(await response.read())
 
     async def spent(self) -> int:
-        """What the store has counted for the key."""
+        """Return what the store has counted for the key."""
         store = RedisAccountStore(StoreOptions("redis", url=self.redis.url, timeout=5))
         await store.open()
         try:
@@ -164,7 +164,7 @@ async def _gateways(path: Path, count: int, redis: RedisServer) -> AsyncIterator
         command("serve", "--port", "0", str(path), REDIS=redis.url) as process,
         _gateways(path, count - 1, redis) as others,
     ):
-        yield [(await process.says(r"dragoman listens on (http://\S+)"))[1], *others]
+        yield [(await process.writes(r"dragoman listens on (http://\S+)"))[1], *others]
 
 
 async def test_two_gateways_never_overspend_by_more_than_was_in_flight(redis: RedisServer, tmp_path: Path) -> None:

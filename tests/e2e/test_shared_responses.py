@@ -91,7 +91,7 @@ async def pair(redis: RedisServer, folder: Path) -> AsyncIterator[Pair]:
             command(*serve, REDIS=redis.url, STATE_KEY=KEY) as two,
             aiohttp.ClientSession() as session,
         ):
-            urls = [(await each.says(r"dragoman listens on (http://\S+)"))[1] for each in (one, two)]
+            urls = [(await each.writes(r"dragoman listens on (http://\S+)"))[1] for each in (one, two)]
             yield Pair(urls, session, simulator[REQUESTS], redis)
 
 

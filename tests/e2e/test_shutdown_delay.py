@@ -67,7 +67,7 @@ async def serving(path: str, workers: int) -> AsyncIterator[Served]:
                 yield Served(up.url, up.command, session)
             return
         async with command("serve", "--port", "0", path, cwd=None) as process:
-            url = (await process.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await process.writes(r"dragoman listens on (http://\S+)"))[1]
             yield Served(url, process, session)
 
 
@@ -89,7 +89,7 @@ async def test_until_another_signal_requests_are_answered(workers: int, tmp_path
                         assert response.headers["connection"] == "close"
             up.stop()
             assert await up.process.ends() == 0
-            assert "dragoman stops in 600 s" in up.process.said
+            assert "dragoman stops in 600 s" in up.process.stated
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -100,4 +100,4 @@ async def test_after_the_delay_it_stops(workers: int, tmp_path: Path) -> None:
             assert await up.ready() == READY
             up.stop()
             assert await up.process.ends() == 0
-            assert "dragoman stops in 1 s" in up.process.said
+            assert "dragoman stops in 1 s" in up.process.stated

@@ -52,7 +52,7 @@ async def test_models_through_both_sdks() -> None:
 
 @pytest.mark.parametrize(("name", "provider"), [("fast", "a"), ("claude-any", "b"), ("b/x/y", "b")])
 async def test_one_model_through_both_sdks(name: str, provider: str) -> None:
-    """Also one that only a pattern knows: it is there for whoever asks for it."""
+    """Also one that only a pattern knows: it is there for anyone who asks for it."""
     async with gate(CONFIG) as entrance:
         async with openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0) as client:
             model = await client.models.retrieve(name)
@@ -61,7 +61,7 @@ async def test_one_model_through_both_sdks(name: str, provider: str) -> None:
             assert (await other.models.retrieve(name)).id == name
 
 
-async def test_a_model_that_nobody_answers_for_is_not_there() -> None:
+async def test_a_model_that_is_served_by_no_one_is_not_there() -> None:
     async with gate(replace(CONFIG, models=Models())) as entrance:
         for headers, client in (({}, CHAT), (VERSION, MESSAGES)):
             async with entrance.session.get(f"{entrance.url}/v1/models/gpt-z", headers=headers) as response:
@@ -98,8 +98,8 @@ async def test_unknown_paths_and_methods_answer_in_the_clients_envelope(
         entrance.session.request(method, entrance.url + path, headers=headers) as response,
     ):
         assert response.status == status
-        told = read_error(client, await response.read())
-        assert path in told.message
+        noted = read_error(client, await response.read())
+        assert path in noted.message
         if status == 405:
             assert response.headers["allow"]
 
@@ -116,7 +116,7 @@ async def test_unknown_paths_and_methods_answer_in_the_clients_envelope(
         ("/v1/messages/batches", None),
     ],
 )
-async def test_a_base_url_that_is_wrong_by_its_version_is_told_so(path: str, meant: str | None) -> None:
+async def test_a_base_url_that_is_wrong_by_its_version_is_reported(path: str, meant: str | None) -> None:
     async with gate(CONFIG) as entrance, entrance.session.post(entrance.url + path, data=b"{}") as response:
         assert response.status == 404
         message = json.dumps(await response.json())

@@ -1,4 +1,4 @@
-"""Connections that say nothing, or too little: they end in time, and there are not more of them than may be."""
+"""Connections that are silent, or too little: they end in time, and there are not more of them than may be."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def whole(reader: asyncio.StreamReader) -> tuple[int, bytes, bytes]:
     return int(head[9:12]), head.lower(), await reader.readexactly(int(lengths[0][15:]))
 
 
-async def test_a_connection_that_says_nothing_is_closed() -> None:
+async def test_a_connection_that_is_silent_is_closed() -> None:
     async with limited(timeouts=Timeouts(head=0.03)) as gateway:
         reader, _ = await gateway.connect()
         assert await reader.read() == b""
@@ -153,7 +153,7 @@ async def test_a_head_that_drips_does_not_last() -> None:
 
 
 async def test_a_connection_without_a_further_request_ends_later() -> None:
-    """Its first request has come: it has `keep_alive`, whatever `head` says. An empty line is no beginning."""
+    """Its first request has come: it has `keep_alive`, whatever `head` states. An empty line is no beginning."""
     async with limited(timeouts=Timeouts(head=0.02, keep_alive=0.2)) as gateway:
         reader, writer = await gateway.connect()
         loop = asyncio.get_running_loop()
@@ -257,7 +257,7 @@ async def test_far_too_many_are_dropped() -> None:
         assert gateway.totals.read(REFUSED_CONNECTIONS, "max_connections") == [1]
 
 
-async def test_who_says_nothing_makes_room_for_who_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_client_makes_room_for_an_active_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest first; a connection that has served a request is no such one."""
     monkeypatch.setattr(request_handler, "GRACE", 0.0)
     async with limited(max_connections=3) as gateway:

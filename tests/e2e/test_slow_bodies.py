@@ -1,4 +1,4 @@
-"""A body that stops, drips or cannot be followed any more: 408 for its client, and the end of the connection."""
+"""A body that stops, drips or cannot be followed any longer: 408 for its client, and the end of the connection."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _check(client: Dialect, answered: bytes) -> None:
     head, _, body = answered.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 ")
     assert b"\r\nconnection: close" in head.lower()
-    told = read_error(client, body)
-    assert told.type == "invalid_request_error"
-    assert "neither its end nor the next 64 KiB within 0.03 s (timeouts.body)" in told.message
-    assert "send it again" in told.message
+    noted = read_error(client, body)
+    assert noted.type == "invalid_request_error"
+    assert "neither its end nor the next 64 KiB within 0.03 s (timeouts.body)" in noted.message
+    assert "send it again" in noted.message
 
 
 @pytest.mark.parametrize("lines", [True, False], ids=["served", "embedded"])
@@ -58,7 +58,7 @@ async def test_a_body_that_stops_is_a_408_and_the_connections_end(path: str, lin
         writer.close()
 
 
-async def test_it_is_told_like_any_other_refusal(caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_reported_like_any_other_refusal(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance:
         answered = await raw_exchange(entrance.port, _head(PATHS[MESSAGES]) + HALF)
@@ -100,7 +100,7 @@ async def test_a_drip_does_not_last(client: Dialect) -> None:
 
 @pytest.mark.parametrize("client", PATHS)
 async def test_chunks_that_end_in_nonsense_later_are_not_waited_for_for_ever(client: Dialect) -> None:
-    """aiohttp's parser gives such a body up without telling its reader."""
+    """aiohttp's parser gives such a body up without reporting its reader."""
     async with gate(config_for(NOWHERE, CHAT, timeouts=SHORT)) as entrance, asyncio.timeout(30):
         assert isinstance(entrance.runner, HijackRunner)
         assert entrance.runner.connections is not None
@@ -128,9 +128,9 @@ async def test_a_body_in_two_parts_is_answered_and_the_connection_kept() -> None
                 writer.write(head + sent[:9])
                 await until(lambda count=count: manager.requests_count == count)  # type: ignore[misc]
                 writer.write(sent[9:])
-                told = await reader.readuntil(b"\r\n\r\n")
-                assert told.startswith(b"HTTP/1.1 200")
-                await reader.readexactly(int(told.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+                noted = await reader.readuntil(b"\r\n\r\n")
+                assert noted.startswith(b"HTTP/1.1 200")
+                await reader.readexactly(int(noted.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
         writer.close()
     assert [asked.body for asked in server.requests] == [sent, sent]
 

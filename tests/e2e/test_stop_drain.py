@@ -31,12 +31,12 @@ async def test_open_streams_have_the_configured_time(tmp_path: Path, workers: st
             '[[routes]]\nmodel = "*"\nprovider = "up"\n'
         )
         async with command("serve", str(path), "--port", "0") as running:
-            url = (await running.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await running.writes(r"dragoman listens on (http://\S+)"))[1]
             response = await session.post(url + PATHS[CHAT], json=request(CHAT, model="m", stream=True))
             whole = await response.content.readany()
             await until(lambda: len(server.requests) == 1)
             running.process.terminate()
-            await running.says("dragoman stops")
+            await running.writes("dragoman stops")
             if resumed:
                 await asyncio.sleep(DRAIN + 1)
                 resume.set()

@@ -1,4 +1,4 @@
-"""A stop says how many requests are open, how long they have and how it ended; a second signal ends them at once."""
+"""A stop states how many requests are open, how long they have and how it ended; a second signal ends them at once."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Clients:
 
 
 def last_line(up: Command) -> str:
-    lines = up.said.splitlines()
-    assert all(STAMP.match(line) for line in lines), up.said
+    lines = up.stated.splitlines()
+    assert all(STAMP.match(line) for line in lines), up.stated
     return lines[-1][len("2026-11-26 14:00:00,000 INFO ") :]
 
 
@@ -96,10 +96,10 @@ def last_line(up: Command) -> str:
 async def test_a_second_signal_ends_open_requests_with_an_error(tmp_path: Path, workers: int) -> None:
     async with ScriptedServer(BEGUN) as server:
         async with command("serve", written(tmp_path, server.url, workers, 300)) as up:
-            url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
+            url = (await up.writes(r"dragoman listens on (http://\S+)"))[1]
             async with Clients.of(url) as clients:
                 up.process.send_signal(signal.SIGTERM)
-                await up.says(f"dragoman stops: 4 requests are {TWICE} them$")
+                await up.writes(f"dragoman stops: 4 requests are {TWICE} them$")
                 up.process.send_signal(signal.SIGINT)
                 await clients.end_in_errors()
             assert await up.ends() == 0
@@ -111,10 +111,10 @@ async def test_a_second_signal_ends_open_requests_with_an_error(tmp_path: Path, 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_the_deadline_ends_open_requests_with_an_error(tmp_path: Path, workers: int) -> None:
     async with ScriptedServer(BEGUN) as server, command("serve", written(tmp_path, server.url, workers, 1)) as up:
-        url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
+        url = (await up.writes(r"dragoman listens on (http://\S+)"))[1]
         async with Clients.of(url, socket=False) as clients:
             up.process.send_signal(signal.SIGTERM)
-            await up.says("dragoman stops: 3 requests are open, waiting up to 1 s; a second Ctrl-C ends them$")
+            await up.writes("dragoman stops: 3 requests are open, waiting up to 1 s; a second Ctrl-C ends them$")
             await clients.end_in_errors()
         assert await up.ends() == 0
     assert last_line(up) == "dragoman stopped: 3 requests ended by the deadline"
@@ -128,13 +128,13 @@ async def test_every_line_is_one_of_the_log(tmp_path: Path, workers: int, form: 
     path = written(tmp_path, "http://127.0.0.1:9", workers, 10)
     for quiet in ((), ("--quiet",)):
         async with command("serve", path, "--log-format", form, *quiet) as up:
-            await up.says("dragoman listens on ")
+            await up.writes("dragoman listens on ")
             up.process.send_signal(signal.SIGINT)
             assert await up.ends() == 0
         if form == "text":
             assert last_line(up) == "dragoman stopped"
         else:
-            records = [json.loads(line) for line in up.said.splitlines()]
+            records = [json.loads(line) for line in up.stated.splitlines()]
             assert [record["message"] for record in records][-1] == "dragoman stopped"
             assert all({"time", "level", "logger"} <= record.keys() for record in records)
 
@@ -143,7 +143,7 @@ async def test_every_line_is_one_of_the_log(tmp_path: Path, workers: int, form: 
 async def test_a_gateway_in_a_command_reports_what_it_waits_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], reports: bool
 ) -> None:
-    """`run` and `demo` say nothing if nothing is open, `serve` always."""
+    """`run` and `demo` are silent if nothing is open, `serve` always."""
     async with ScriptedServer(BEGUN) as server:
         config = load_config(written(tmp_path, server.url, 1, 10))
         async with running(config, drain=0.01, reports_stop=reports):
@@ -167,8 +167,8 @@ async def test_requests_without_a_file_have_a_route_with_a_name(tmp_path: Path) 
         command("serve", "--base-url", f"{server.url}/v1", "--port", "0", cwd=tmp_path) as up,
         aiohttp.ClientSession() as session,
     ):
-        url = (await up.says(r"dragoman listens on (http://\S+)"))[1]
-        await up.says(r"INFO   model \* → upstream$")
+        url = (await up.writes(r"dragoman listens on (http://\S+)"))[1]
+        await up.writes(r"INFO   model \* → upstream$")
         async with session.post(url + PATHS[CHAT], data=dump(request(CHAT, model="m"))) as response:
             await response.read()
-        await up.says(r" req_.* route=\*")
+        await up.writes(r" req_.* route=\*")

@@ -77,9 +77,9 @@ async def _post(session: ClientSession, url: str, body: bytes) -> tuple[int, byt
 async def test_new_requests_are_refused_with_a_time_to_retry(client: Dialect) -> None:
     async with ScriptedServer([Stall()]) as server, gate(config_for(server.url, CHAT)) as entrance:
         await entrance.gateway.stop(0.0)
-        status, told, headers = await entrance.refusal(client)
+        status, noted, headers = await entrance.refusal(client)
         assert status == (503 if client is CHAT else 529)
-        assert told.type == BUSY[client]
+        assert noted.type == BUSY[client]
         assert headers["retry-after"] == "1"
         assert not server.requests
 
@@ -91,10 +91,10 @@ def _asked(client: Dialect, *, streamed: bool = True) -> bytes:
 
 @DIRECTIONS
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "whole"])
-async def test_a_reply_that_begins_while_stopping_is_the_last_of_its_connection_and_says_so(
+async def test_a_reply_that_begins_while_stopping_is_the_last_of_its_connection_and_is_reported(
     client: Dialect, upstream: Dialect, streamed: bool
 ) -> None:
-    """So a client that has sent more already, or is about to, knows that nobody reads it (RFC 9112 §9.6)."""
+    """So a client that has sent more already, or is about to, knows that no one reads it (RFC 9112 §9.6)."""
     resume = asyncio.Event()
     replied = stream(text_stream(upstream)) if streamed else answer(200, dump(reply(upstream)))
     async with asyncio.timeout(30), ScriptedServer([Wait(resume), *replied]) as server:

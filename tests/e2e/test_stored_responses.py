@@ -220,7 +220,7 @@ async def test_a_failed_stream_is_not_stored(name: str) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_reply_that_cannot_be_stored_says_so(stream: bool) -> None:
+async def test_a_reply_that_cannot_be_stored_is_reported(stream: bool) -> None:
     async with stateful(Dialect.CHAT) as state:
 
         async def full(_: Any) -> None:
@@ -314,9 +314,9 @@ async def test_a_gateway_does_not_start_with_a_file_that_it_cannot_use(tmp_path:
     )
     async with command("serve", str(config), "--port", "0") as running:
         assert await running.ends() != 0
-        assert "state: " in running.said
-        assert "not a database: move it away" in running.said
-        assert "Traceback" not in running.said
+        assert "state: " in running.stated
+        assert "not a database: move it away" in running.stated
+        assert "Traceback" not in running.stated
 
 
 async def test_the_default_file_is_made_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

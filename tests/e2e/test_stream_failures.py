@@ -1,4 +1,4 @@
-"""What goes wrong after the first event: always an in-band error of the client's dialect, never a clean end."""
+"""Failures after the first event: always an in-band error of the client's dialect, never a clean end."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ BROKEN = {CHAT: "server_error", MESSAGES: "api_error"}
 
 
 def _begun(frames: Sequence[bytes], *then: Step) -> list[Step]:
-    """A stream that says some frames, each on its own, and then something else."""
-    said: list[Step] = [Send(sse_head())]
+    """A stream that states some frames, each on its own, and then something else."""
+    stated: list[Step] = [Send(sse_head())]
     for frame in frames:
-        said += [Send(chunk(frame)), Pause(0.002)]
-    return [*said, *then]
+        stated += [Send(chunk(frame)), Pause(0.002)]
+    return [*stated, *then]
 
 
 async def failed(entrance: Gate, client: Dialect) -> Accumulated:
@@ -95,7 +95,9 @@ async def test_a_garbage_frame_is_an_error(client: Dialect, upstream: Dialect, g
 
 
 @DIRECTIONS
-async def test_an_in_band_error_of_the_upstream_is_told_and_ends_the_body(client: Dialect, upstream: Dialect) -> None:
+async def test_an_in_band_error_of_the_upstream_is_reported_and_ends_the_body(
+    client: Dialect, upstream: Dialect
+) -> None:
     """The upstream keeps its connection open behind it."""
     script = _begun(text_stream(upstream)[:4], Send(chunk(error_frame(upstream))), Stall())
     async with ScriptedServer(script) as server, gate(config_for(server.url, upstream)) as entrance:
@@ -143,13 +145,13 @@ async def test_a_stalled_stream_fails_at_the_idle_timeout(client: Dialect, upstr
 
 
 @DIRECTIONS
-@pytest.mark.parametrize("told", [2, 3], ids=["announced", "begun"])
+@pytest.mark.parametrize("noted", [2, 3], ids=["announced", "begun"])
 async def test_a_tool_call_that_makes_no_progress_fails_though_the_upstream_pings(
-    client: Dialect, upstream: Dialect, told: int
+    client: Dialect, upstream: Dialect, noted: int
 ) -> None:
     """Signs of life reset the idle timer but are no progress of a call (mapping §9.8)."""
     pings = [step for _ in range(300) for step in (Send(chunk(sign_of_life(upstream))), Pause(0.02))]
-    async with ScriptedServer(_begun(tool_stream(upstream)[:told], *pings)) as server:
+    async with ScriptedServer(_begun(tool_stream(upstream)[:noted], *pings)) as server:
         config = config_for(server.url, upstream, timeouts=Timeouts(tool_stall=0.2, idle=5, heartbeat=5))
         async with gate(config) as entrance, asyncio.timeout(30):
             result = await failed(entrance, client)

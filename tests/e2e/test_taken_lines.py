@@ -152,7 +152,7 @@ async def test_heartbeats_reach_the_client_of_a_taken_stream() -> None:
 async def test_what_aiohttp_has_read_behind_the_request_keeps_the_stream_with_it(
     client: Dialect, upstream: Dialect, behind: str
 ) -> None:
-    """Its parser would take a further request, or half of one, with it. A chunked body does not tell where it ends."""
+    """Its parser would take a further request, or half of one, with it. The end of a chunked body is not known."""
     async with scene(client, upstream) as played:
         more = asked(client)
         if behind == "chunked":
@@ -216,7 +216,7 @@ async def test_a_client_that_hangs_up_on_a_taken_stream_cuts_the_upstream_and_is
         assert counted.endswith(" 1")
 
 
-async def test_who_writes_to_a_client_that_hung_up_on_a_taken_stream_hears_of_it() -> None:
+async def test_who_writes_to_a_client_that_hung_up_on_a_taken_stream_learns_of_it() -> None:
     async with scene(MESSAGES, CHAT) as played:
         await played.begin(asked(MESSAGES))
         await played.taken()
@@ -244,9 +244,9 @@ async def test_a_gateway_that_stops_ends_taken_streams_in_band_and_closes() -> N
         await played.taken()
         lines = played.lines
         await asyncio.gather(played.gate.gateway.stop(0.0), played.gate.runner.cleanup())
-        told = await played.reader.read()
-        assert b'"overloaded_error"' in told
-        assert told.endswith(b"\r\n0\r\n\r\n")
+        noted = await played.reader.read()
+        assert b'"overloaded_error"' in noted
+        assert noted.endswith(b"\r\n0\r\n\r\n")
         assert not lines.hijacked
 
 

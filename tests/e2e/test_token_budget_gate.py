@@ -32,7 +32,7 @@ TOOLS: list[Any] = [{"name": "read", "input_schema": {"type": "object", "propert
 
 
 @pytest.mark.parametrize("upstream", [CHAT, Dialect.RESPONSES])
-async def test_what_went_is_told_in_the_header_and_in_the_receipt(upstream: Dialect) -> None:
+async def test_what_went_is_reported_in_the_header_and_in_the_receipt(upstream: Dialect) -> None:
     simulator = strict_simulator()
     profile = builtin_profile(upstream).replace({"context_window": 12_000})
     async with listening(simulator, "127.0.0.1", 0) as url:
@@ -44,8 +44,8 @@ async def test_what_went_is_told_in_the_header_and_in_the_receipt(upstream: Dial
             reply = await sdk.messages.with_raw_response.create(**arguments, max_tokens=100)
             assert "result_cut=5" in reply.headers["x-dragoman-loss"]
             request_id = reply.headers["x-dragoman-request-id"]
-            async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{request_id}") as told:
-                losses = [row for row in (await told.json())["losses"] if row["code"] == "result_cut"]
+            async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{request_id}") as noted:
+                losses = [row for row in (await noted.json())["losses"] if row["code"] == "result_cut"]
         sent = str(simulator[REQUESTS][-1].body)
     assert [row["path"] for row in losses] == [f"messages[{2 * number}].content[0]" for number in range(1, 6)]
     assert losses[0]["done"] == f"{len(LONG) - 600} of {len(LONG)} characters were left out"
@@ -53,13 +53,13 @@ async def test_what_went_is_told_in_the_header_and_in_the_receipt(upstream: Dial
     assert counted.input_tokens < 12_000, "what would be sent is counted"
 
 
-# --- where nobody said how large the window is ------------------------------------------------------------------------
+# --- where the size of the window is not known ------------------------------------------------------------------------
 
 UNKNOWN = """\
 token_budget does nothing for provider up: set providers.up.profile_flags.context_window to the model's tokens"""
 
 
-def test_a_budget_without_a_window_is_told() -> None:
+def test_a_budget_without_a_window_is_reported() -> None:
     off = config_for("http://127.0.0.1:9", CHAT)
     on = config_for("http://127.0.0.1:9", CHAT, knobs={"token_budget": 0.5})
     assert list(unknown_windows(off)) == []

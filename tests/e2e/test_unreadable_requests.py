@@ -1,4 +1,4 @@
-"""What is no HTTP request: its error for whoever sent it, one line of the log without a word of it, and a number."""
+"""Bytes that are no HTTP request: an error for their sender, one line of the log without a word of it, and a number."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ async def test_it_is_one_line_without_a_word_of_it_and_counted(case: str, caplog
         assert answered.partition(b"\r\n")[0].split()[1] == b"%d" % status
         counted = await (await session.get(up.url + "/metrics")).text()
     assert "\ndragoman_malformed_requests_total 1\n" in counted
-    told = [record for record in caplog.records if "cannot be read" in record.getMessage()]
-    assert [(record.name, record.levelname) for record in told] == [("dragoman", "INFO")]
-    assert told[0].getMessage().endswith(why)
+    noted = [record for record in caplog.records if "cannot be read" in record.getMessage()]
+    assert [(record.name, record.levelname) for record in noted] == [("dragoman", "INFO")]
+    assert noted[0].getMessage().endswith(why)
     assert "my-key" not in caplog.text
     assert "Traceback" not in caplog.text
 
 
-async def test_a_defect_of_a_handler_is_still_told_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_defect_of_a_handler_is_still_reported_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(_: web.Request) -> web.Response:
         raise RuntimeError("a defect")
 

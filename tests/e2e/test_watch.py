@@ -49,51 +49,51 @@ async def test_changes_of_the_file_and_of_secrets_are_used(tmp_path: Path, worke
         command(*("serve", write(path, server.url, "old"), "--watch", "--port", "0", "--workers", workers)) as running,
         aiohttp.ClientSession() as session,
     ):
-        url = (await running.says(r"dragoman listens on (http://\S+)"))[1]
-        await running.says("provider ")
+        url = (await running.writes(r"dragoman listens on (http://\S+)"))[1]
+        await running.writes("provider ")
         assert await status(session, url, "old") == 200
         assert server.requests[-1].headers["authorization"] == "Bearer canary-first"
 
         write(path, server.url, "new")
-        await running.says(CHANGED)
-        await running.says("dragoman has reloaded")
+        await running.writes(CHANGED)
+        await running.writes("dragoman has reloaded")
         await becomes(session, url, "new", 200)
         await becomes(session, url, "old", 401)
 
         secret.write_text("canary-second\n")
-        await running.says(CHANGED)
-        await running.says("dragoman has reloaded")
+        await running.writes(CHANGED)
+        await running.writes("dragoman has reloaded")
         async with asyncio.timeout(60):
             while server.requests[-1].headers["authorization"] != "Bearer canary-second":
                 assert await status(session, url, "new") == 200
 
         path.write_text("[server]\nport = 'eighty'\n")
-        await running.says(r"config\.toml: the new configuration is refused, the old one stays:")
-        await running.says("server.port: expected an integer")
+        await running.writes(r"config\.toml: the new configuration is refused, the old one stays:")
+        await running.writes("server.port: expected an integer")
         assert await status(session, url, "new") == 200
 
         write(path, server.url, "newest")
-        await running.says("dragoman has reloaded")
+        await running.writes("dragoman has reloaded")
         await becomes(session, url, "newest", 200)
 
         secret.unlink()
-        await running.says("providers.up.api_key: the file cannot be read: No such file or directory")
+        await running.writes("providers.up.api_key: the file cannot be read: No such file or directory")
         assert await status(session, url, "newest") == 200
         running.process.terminate()
         assert await running.ends() == 0
-    assert "Traceback" not in running.said
-    assert "canary" not in running.said
+    assert "Traceback" not in running.stated
+    assert "canary" not in running.stated
 
 
 async def test_without_a_file_there_is_nothing_to_watch() -> None:
     async with command("serve", "--simulate", "--watch") as running:
         assert await running.ends() == 2
-    assert "--watch: needs a configuration file" in running.said
+    assert "--watch: needs a configuration file" in running.stated
 
 
 async def test_the_address_may_come_from_the_environment() -> None:
     async with command("serve", "--simulate", DRAGOMAN_HOST="localhost", DRAGOMAN_PORT="0") as running:
-        url = (await running.says(r"dragoman listens on (http://localhost:[1-9]\d+)"))[1]
+        url = (await running.writes(r"dragoman listens on (http://localhost:[1-9]\d+)"))[1]
         # It answers when it also handles signals.
         async with aiohttp.ClientSession() as session, session.get(f"{url}/health") as got:
             assert got.status == 200
@@ -101,4 +101,4 @@ async def test_the_address_may_come_from_the_environment() -> None:
         assert await running.ends() == 0
     async with command("serve", "--simulate", DRAGOMAN_HOST="0.0.0.0") as running:
         assert await running.ends() == 2
-    assert "others can reach 0.0.0.0" in running.said
+    assert "others can reach 0.0.0.0" in running.stated

@@ -1,4 +1,4 @@
-"""What a web page in a browser can do with a gateway on this machine that has no keys: nothing unless allowed."""
+"""The access of a web page in a browser to a gateway on this machine that has no keys: nothing unless allowed."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def status(answered: bytes) -> int:
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_a_page_of_another_site_is_refused_and_nothing_is_spent(path: str, page: str) -> None:
-    lines, expected, told = PAGES[page]
+    lines, expected, noted = PAGES[page]
     async with ScriptedServer(answer(200, dump(reply(CHAT)))) as server, gate(config_for(server.url, CHAT)) as entrance:
         answered = await raw_exchange(entrance.port, asked(path, *lines))
         assert not server.requests
     assert status(answered) == expected, answered
     error = read_error(ENDPOINTS[path], answered.partition(b"\r\n\r\n")[2])
-    assert told in error.message
+    assert noted in error.message
     assert "no keys" in error.message
 
 

@@ -1,4 +1,4 @@
-"""How long a WebSocket lives: idle, too old, short of memory, and a gateway that stops."""
+"""The life of a WebSocket: idle, too old, short of memory, and a gateway that stops."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_pings_keep_an_idle_connection_alive() -> None:
             await client.socket.pong(message.data)
 
 
-async def test_pings_go_out_while_the_upstream_says_nothing() -> None:
+async def test_pings_go_out_while_the_upstream_is_silent() -> None:
     async with ScriptedServer([*begun(CHAT), Stall()]) as server:
         config = config_for(server.url, CHAT, timeouts=Timeouts(heartbeat=0.1))
         async with gate(config) as opened, speaking(opened.url, autoping=False) as client:

@@ -57,7 +57,7 @@ async def test_a_client_that_disconnects_cancels_the_upstream(cancelling: bool) 
 
 
 async def test_a_client_that_does_not_read_pauses_the_upstream_and_is_dropped() -> None:
-    """What is buffered has a bound, and so has the time."""
+    """The buffered bytes have a bound, and so has the time."""
     words = ["x" * 65536] * 1024
     async with (
         ScriptedServer(stream(text_stream(CHAT, words))) as server,

@@ -45,7 +45,7 @@ async def test_they_are_one_gateway() -> None:
                     reply = await up.ask(client, stream=streamed)
                     assert reply.status == 200
                     seen.add(reply.headers[OWN])
-            # Whoever is asked has the numbers of both.
+            # Anyone who is asked has the numbers of both.
             samples = await up.metrics()
             count = total(samples, "dragoman_requests_total", ended="completed", status="2xx")
             assert count == len(seen) > before
@@ -70,12 +70,12 @@ async def test_they_are_one_gateway() -> None:
         # Another gateway with workers could share the port without a word.
         async with command("serve", "--simulate", "--port", up.url.rpartition(":")[2], "--workers", "2") as running:
             assert await running.ends() == 1
-        assert "address already in use" in running.said
+        assert "address already in use" in running.stated
         up.signal(signal.SIGTERM)
         assert await up.command.ends() == 0
     assert not any(map(alive, up.pids.values()))
-    assert "dragoman stops" in up.command.said
-    assert "Traceback" not in up.command.said
+    assert "dragoman stops" in up.command.stated
+    assert "Traceback" not in up.command.stated
 
 
 async def test_keys_guard_metrics_and_receipts_and_are_on_no_command_line(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_keys_guard_metrics_and_receipts_and_are_on_no_command_line(tmp_pa
         assert not [key for key in (SECRET, *KEYS.values()) if key in lines]
         up.signal(signal.SIGTERM)
         await up.command.ends()
-    assert SECRET not in up.command.said
+    assert SECRET not in up.command.stated
 
 
 async def test_a_worker_that_is_lost_is_replaced_and_no_counter_goes_down() -> None:
@@ -107,19 +107,19 @@ async def test_a_worker_that_is_lost_is_replaced_and_no_counter_goes_down() -> N
         assert total(await up.metrics(), "dragoman_requests_total") == 6
         lost = up.pids[1]
         up.signal(signal.SIGKILL, 1)
-        await up.command.says(rf"worker 1 \(pid {lost}\) was killed by SIGKILL")
+        await up.command.writes(rf"worker 1 \(pid {lost}\) was killed by SIGKILL")
         # Its share of the connections goes to the other at once: none has to wait for the next worker.
         for _ in range(6):
             assert (await up.ask(CHAT)).status == 200
-        await up.says_ready(1)
+        await up.reports_ready(1)
         assert up.pids[1] != lost
         samples = await up.metrics()
         assert total(samples, "dragoman_requests_total") == 12
         assert total(samples, "dragoman_worker_restarts_total", worker="1") == 1
-        # One that is asked to leave by its own process id is replaced as well, and says its numbers before.
+        # One that is asked to leave by its own process id is replaced as well, and states its numbers before.
         up.signal(signal.SIGTERM, 2)
-        await up.command.says(r"worker 2 \(pid \d+\) ended with status 0")
-        await up.says_ready(1)
+        await up.command.writes(r"worker 2 \(pid \d+\) ended with status 0")
+        await up.reports_ready(1)
         for _ in range(6):
             assert (await up.ask(CHAT)).status == 200
         samples = await up.metrics()
@@ -138,28 +138,28 @@ async def test_a_second_signal_does_not_wait_for_open_replies(tmp_path: Path) ->
         asked = asyncio.create_task(up.ask(CHAT, stream=True, headers={"x-api-key": KEYS["KEY_ONE"]}))
         await asyncio.wait_for(server.arrived.wait(), 30)
         up.signal(signal.SIGINT)
-        await up.command.says("dragoman stops")
+        await up.command.writes("dragoman stops")
         up.signal(signal.SIGINT)
         assert await up.command.ends(9) == 0
-        assert "is killed" not in up.command.said
+        assert "is killed" not in up.command.stated
         assert "shutting down" in await (await asked).text()
     assert not any(map(alive, up.pids.values()))
 
 
-async def test_what_keeps_it_from_starting_is_said_once(tmp_path: Path) -> None:
+async def test_what_keeps_it_from_starting_is_reported_once(tmp_path: Path) -> None:
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     async with taken:
         port = str(taken.sockets[0].getsockname()[1])
         async with command("serve", "--simulate", "--port", port, "--workers", "3") as running:
             assert await running.ends() == 1
-    assert running.said.count(f"cannot listen on 127.0.0.1:{port}: address already in use") == 1
-    assert len(running.said.splitlines()) == 1
+    assert running.stated.count(f"cannot listen on 127.0.0.1:{port}: address already in use") == 1
+    assert len(running.stated.splitlines()) == 1
     path = tmp_path / "bad.toml"
     path.write_text('[server]\nworkers = -1\n[providers.x]\ndialect = "klingon"\nbase_url = "http://x"\n')
     async with command("serve", str(path)) as running:
         assert await running.ends() == 2
-    assert running.said.count("klingon") == 1
-    assert "server.workers: expected" in running.said
+    assert running.stated.count("klingon") == 1
+    assert "server.workers: expected" in running.stated
 
 
 async def test_where_the_system_does_not_spread_connections_they_share_one_socket() -> None:

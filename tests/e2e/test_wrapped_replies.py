@@ -29,7 +29,7 @@ def labelled(body: bytes, label: str, status: int = 200, *headers: tuple[str, st
     return [Send(head(status, [*fields, ("content-length", str(len(body))), *headers]) + body)]
 
 
-def said(row: Any, body: bytes, *, streamed: bool) -> str:
+def stated(row: Any, body: bytes, *, streamed: bool) -> str:
     client = row.client.dialect
     if streamed:
         return judge(client, body, own=not row.passthrough).text
@@ -57,7 +57,7 @@ async def test_a_stream_in_place_of_a_complete_reply_is_joined(row: Any, label: 
     async with ScriptedServer(labelled(b"".join(text_stream(upstream, counted=False)), label)) as server:
         status, headers, body = await asked(config_for(server.url, upstream), client, transport)
     assert (status, headers["content-type"]) == (200, "application/json")
-    assert said(row, body, streamed=False) == TEXT
+    assert stated(row, body, streamed=False) == TEXT
 
 
 @ROWS
@@ -68,7 +68,7 @@ async def test_a_complete_reply_in_place_of_a_stream_is_streamed(row: Any, label
     async with ScriptedServer(labelled(dump(reply(upstream)), label)) as server:
         status, headers, body = await asked(config_for(server.url, upstream), client, transport, stream=True)
     assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-    assert said(row, body, streamed=True) == TEXT
+    assert stated(row, body, streamed=True) == TEXT
 
 
 @ROWS
@@ -78,7 +78,7 @@ async def test_the_label_of_a_stream_does_not_count(row: Any, label: str) -> Non
     async with ScriptedServer(labelled(b"".join(text_stream(upstream, counted=False)), label)) as server:
         status, _, body = await asked(config_for(server.url, upstream), client, stream=True)
     assert status == 200
-    assert said(row, body, streamed=True) == TEXT
+    assert stated(row, body, streamed=True) == TEXT
 
 
 @ROWS
@@ -90,7 +90,7 @@ async def test_a_compressed_reply_of_the_other_form_is_read(row: Any, streamed: 
     async with ScriptedServer(script) as server:
         status, _, written = await asked(config_for(server.url, upstream), client, stream=streamed)
     assert status == 200
-    assert said(row, written, streamed=streamed) == TEXT
+    assert stated(row, written, streamed=streamed) == TEXT
 
 
 @ROWS
@@ -135,7 +135,7 @@ async def test_an_error_under_a_success_status_is_an_error_and_falls_back(row: A
         config = Config(providers, routes=routes, models=Models(unknown="pass"), server=Server())
         status, _, written = await asked(config, client, stream=streamed)
     assert status == 200
-    assert said(row, written, streamed=streamed) == TEXT
+    assert stated(row, written, streamed=streamed) == TEXT
 
 
 @ROWS
@@ -158,4 +158,4 @@ async def test_an_answer_of_two_hundred_thousand_words_is_streamed() -> None:
         for client in (CHAT, MESSAGES):
             status, _, written = await asked(config_for(server.url, CHAT), client, stream=True)
             assert status == 200
-            assert said(DIRECTIONS[client, CHAT], written, streamed=True) == "word " * 200_000
+            assert stated(DIRECTIONS[client, CHAT], written, streamed=True) == "word " * 200_000

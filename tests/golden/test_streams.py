@@ -222,7 +222,7 @@ def test_golden_events(case: Case) -> None:
 
 @pytest.mark.law
 @pytest.mark.parametrize("case", CROSS, ids=str)
-def test_T71_any_split_of_the_source_gives_the_same_bytes(case: Case) -> None:
+def test_T71_any_split_of_the_source_makes_the_same_bytes(case: Case) -> None:
     translation = case.translation()
     whole = play(translation.stream_machine(), [case.data])
     for how, pieces in splits(case):

@@ -288,7 +288,7 @@ WITHOUT = re.compile(
 
 
 async def table(it: World) -> list[str]:
-    """Return the methods and paths of all routes, each in one spelling."""
+    """Return the methods and paths of all routes, each in one form."""
     router = it.gate.runner.app.router
     rows = {f"{route.method} {route.resource.canonical}" for route in router.routes() if route.resource is not None}
     return sorted({re.sub(r"(?<=.)/$", "", row.replace("//v1", "/v1").replace("/v1//", "/v1/")) for row in rows})

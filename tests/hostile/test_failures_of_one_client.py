@@ -191,7 +191,7 @@ async def test_a_pause_that_content_has_caused_is_for_its_client(bad: Reply) -> 
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 429])
-async def test_answers_to_a_clients_own_key_pause_nobody(status: int) -> None:
+async def test_answers_to_a_clients_own_key_pause_no_one(status: int) -> None:
     async with scene((status, {"retry-after": "600"}), keys=0, auth=Auth.PASSTHROUGH) as it:
         it.keys = ("sk-of-the-attacker", "sk-of-another-client")
         assert set(await it.attack(times=5)) == {status}

@@ -1,4 +1,4 @@
-"""Long bodies within the limits are parsed and translated beside the event loop: other clients are answered meanwhile.
+"""Long bodies within the limits are parsed and translated next to the event loop: other clients are answered meanwhile.
 
 A history of 25 MB kept all others waiting for 0.6 s and more.
 """
@@ -37,18 +37,18 @@ from support.websockets import speaking
 
 RESPONSES = Dialect.RESPONSES
 SECONDS = 20.0
-"""How long a job waits for the answer to another client. It waits in vain, and this long, if it runs on the loop."""
+"""Seconds that a job waits for the answer to another client: all of them, in vain, if it runs on the loop."""
 TURN = "what a tool has written, a thousand characters of it " * 19
 
 
 def history(client: Dialect, size: int) -> bytes:
     """Return a request of about `size` bytes, in turns of 2 kB."""
-    said: list[Any]
+    stated: list[Any]
     if client is RESPONSES:
-        said = [{"role": role, "content": TURN} for role in ("user", "assistant")]
-        return orjson.dumps({"model": "m", "input": said * (size // 2050)})
-    said = [{"role": role, "content": TURN} for role in ("user", "assistant")]
-    body = {"model": "m", "messages": [*said * (size // 2050), {"role": "user", "content": "Go on"}]}
+        stated = [{"role": role, "content": TURN} for role in ("user", "assistant")]
+        return orjson.dumps({"model": "m", "input": stated * (size // 2050)})
+    stated = [{"role": role, "content": TURN} for role in ("user", "assistant")]
+    body = {"model": "m", "messages": [*stated * (size // 2050), {"role": "user", "content": "Go on"}]}
     return orjson.dumps(body | ({"max_tokens": 9} if client is MESSAGES else {}))
 
 

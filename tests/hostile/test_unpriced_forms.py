@@ -71,7 +71,7 @@ async def test_a_form_has_a_price(model: str, script: list[Step], cost: float, t
             await response.read()
         used = await spent(entrance, record)
     print(f"{len(AUDIO)} bytes: {used}")
-    # The form has a few hundred bytes beside the audio.
+    # The form has a few hundred bytes next to the audio.
     assert used["daily_tokens"] == pytest.approx(tokens, abs=2)
     assert used["daily_cost"] == pytest.approx(cost * UNITS, rel=0.005)
 

@@ -29,7 +29,7 @@ def sent(row: Direction, body: Any, profile: str | None = None) -> Translation:
     return translation
 
 
-def spelled(items: list[Any] | None) -> list[str]:
+def formatted(items: list[Any] | None) -> list[str]:
     """Each item as it is on the wire, keys in their order: the cache is a cache of bytes."""
     return [json.dumps(item) for item in items or []]
 
@@ -61,11 +61,11 @@ def test_a_longer_history_extends_the_translation_of_the_shorter_one(row: Direct
     conversation, bodies = grown(data, row, profile)
     key = HISTORY[row.upstream.dialect]
     for before, after in itertools.pairwise(bodies):
-        history = spelled(before[key])
-        assert spelled(after[key])[: len(history)] == history
+        history = formatted(before[key])
+        assert formatted(after[key])[: len(history)] == history
         # Tools that a search finds join the others behind them, so that those stay as they are.
-        tools = spelled(before.get("tools"))
-        found = spelled(after.get("tools"))
+        tools = formatted(before.get("tools"))
+        found = formatted(after.get("tools"))
         assert (found[: len(tools)] if conversation.finds_tools else found) == tools
         if profile is None:  # an upstream without instructions in mid-conversation gets them in front
             for name in INSTRUCTIONS:

@@ -41,7 +41,7 @@ def bodies(dialect: str) -> st.SearchStrategy[Any]:
 
 
 def names_a_field(param: str, body: Any) -> bool:
-    """Does the path lead to a value of the body, or to a key that an object of it lacks."""
+    """Return whether the path leads to a value of the body, or to a key that an object of it lacks."""
     steps = [int(index) if index else key for index, key in _STEP.findall(param)]
     assert steps, param
     here = body

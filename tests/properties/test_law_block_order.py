@@ -35,7 +35,7 @@ Order = Literal["auto", "interleave", "sequential"]
 
 def written(client: str, upstream: str, data: bytes, order: Order, pieces: list[bytes] | None = None) -> bytes:
     row = direction(client, upstream)
-    # A profile that has a Messages upstream's events read and written anew, as those of others are.
+    # A profile that has a Messages upstream's events read and written again, as those of others are.
     translation = translated(row, profile="compatible", knobs=Knobs(block_order=order))
     translation = replace(translation, rewritten=True) if row.passthrough else translation
     if row.passthrough:
@@ -48,12 +48,12 @@ def written(client: str, upstream: str, data: bytes, order: Order, pieces: list[
 def test_clients_that_know_one_open_block_get_what_others_get(upstream: str, data: st.DataObject) -> None:
     sent = data.draw(UPSTREAMS[upstream])
     live = written("messages", upstream, sent.data, "interleave")
-    told = written("messages", upstream, sent.data, "auto", data.draw(splits(sent.data)))
-    note(f"{sent.data.decode()}\n---\n{told.decode()}")
+    noted = written("messages", upstream, sent.data, "auto", data.draw(splits(sent.data)))
+    note(f"{sent.data.decode()}\n---\n{noted.decode()}")
     messages.check(live, overlapping=True)
-    messages.check(told)
-    blocks = by_index(told)
-    assert by_last_block(told) == by_open_block(told) == blocks
+    messages.check(noted)
+    blocks = by_index(noted)
+    assert by_last_block(noted) == by_open_block(noted) == blocks
     assert calls(blocks) == calls(by_index(live))
     assert words(blocks) == words(by_index(live))
     if upstream == "chat":
@@ -65,18 +65,18 @@ def calls(blocks: list[Block]) -> list[Block]:
 
 
 def words(blocks: list[Block]) -> Counter[tuple[str, str]]:
-    """All that is said in a kind of block, in any order."""
-    return Counter((kind, char) for kind, _, said in blocks for char in said)
+    """All that is stated in a kind of block, in any order."""
+    return Counter((kind, char) for kind, _, stated in blocks for char in stated)
 
 
 @pytest.mark.parametrize("upstream", ["chat", "messages"])
 @given(data=st.data())
 def test_a_whole_call_is_done_when_the_next_block_starts(upstream: str, data: st.DataObject) -> None:
     sent = data.draw(UPSTREAMS[upstream])
-    told = written("responses", upstream, sent.data, "auto", data.draw(splits(sent.data)))
+    noted = written("responses", upstream, sent.data, "auto", data.draw(splits(sent.data)))
     live = written("responses", upstream, sent.data, "interleave")
-    note(told.decode())
-    early, late = responses.check(told), responses.check(live)
+    note(noted.decode())
+    early, late = responses.check(noted), responses.check(live)
     assert (early.calls, early.text, early.reasoning) == (late.calls, late.text, late.reasoning)
     assert early.finish == late.finish
 
@@ -85,12 +85,12 @@ def test_a_whole_call_is_done_when_the_next_block_starts(upstream: str, data: st
 def test_arguments_are_whole_when_they_are_one_object(data: st.DataObject) -> None:
     text = data.draw(st.one_of(arguments(), st.text('{}[]":,\\a1 \n', max_size=12)))
     found = Arguments(ReplyBudget(Limits()))
-    said = ""
+    stated = ""
     for piece in data.draw(fragments(text)):
         found.add(piece)
-        said += piece
+        stated += piece
         if data.draw(st.booleans()):
-            assert found.is_whole() in (is_object(said), is_object(said.rstrip()))
+            assert found.is_whole() in (is_object(stated), is_object(stated.rstrip()))
     if is_object(text):
         assert found.is_whole()
 

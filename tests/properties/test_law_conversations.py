@@ -209,7 +209,7 @@ class World:
                     await self.check_response(owner, name, known.path(name), tree)
 
     async def check_parts(self, owner: str, state: Conversation) -> None:
-        """What is read in parts is the same."""
+        """Return what is read in parts is the same."""
         outlines = await self.store.tree_outline(owner, ROOT, 2)
         assert (await read_head(lambda part: self.store.nodes(owner, part), outlines)).as_json() == state.as_json()
         items = StoredItems(lambda part: self.store.nodes(owner, part), sections_of(outlines))

@@ -1,4 +1,4 @@
-"""Law: frames that are read by their groove give the same bytes, losses and counts as frames that are parsed."""
+"""Law: frames that are read by their template give the same bytes, losses and counts as frames that are parsed."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ SPELLINGS = (
     lambda text: json.dumps(text).replace("/", "\\/"),
     lambda text: " " + json.dumps(text),
 )
-"""The same text as servers may spell it: shortest, all ASCII, with escapes nobody asks for, with a space before it."""
+"""Forms of one text that servers may write: shortest, all ASCII, with escapes that are not needed, with a space."""
 NO_TEXT = ("null", "1", '["a"]', '"', '"a","b"', '"a\\"', '"\\ud83d"', "", '"\x01"', '"a" "b"')
-"""What may stand in a text's place by mistake or malice."""
+"""Values that may stand in a text's place by mistake or malice."""
 words = st.text(st.sampled_from('ab c"\\/\n{}é日\U0001f600\u2028\x7f'), max_size=6)
 MORE = ("", ',"obfuscation":"aB3"', ',"obfuscation":"x9"', ',"obfuscation":"-"', ',"extra":1', ',"usage":null')
 ODD = (b": comment\n\n", b"\n", b'event: ping\ndata: {"type":"ping"}\n\n', b"data: {}\n\n", b"data: [1]\n\n")
@@ -103,7 +103,7 @@ ODD = (b": comment\n\n", b"\n", b'event: ping\ndata: {"type":"ping"}\n\n', b"dat
 
 @st.composite
 def alike_streams(draw: st.DrawFn, dialect: str) -> tuple[bytes, list[bytes]]:
-    """What opens a stream, and many deltas of one block that are nearly alike."""
+    """Return what opens a stream, and many deltas of one block that are nearly alike."""
     field = draw(st.sampled_from(FIELDS[dialect]))
     more = draw(st.sampled_from(MORE))
     name = b"event: x\n" if draw(st.booleans()) else b""
@@ -147,7 +147,7 @@ def run(row: Direction, pieces: list[bytes], *, parsed: bool, **options: Any) ->
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
 @given(data=st.data())
-def test_a_groove_changes_nothing(row: Direction, data: st.DataObject) -> None:
+def test_a_template_changes_nothing(row: Direction, data: st.DataObject) -> None:
     head, frames = data.draw(alike_streams(row.upstream.dialect))
     stream = b"".join([head, *frames])
     options = {"profile": data.draw(st.sampled_from((None, "compatible")))}
@@ -173,7 +173,7 @@ def watch(row: Direction, pieces: list[bytes], *, parsed: bool, model: str | Non
 @pytest.mark.parametrize("model", [None, "other"])
 @pytest.mark.parametrize("row", PASSTHROUGH, ids=str)
 @given(data=st.data())
-def test_a_groove_changes_nothing_that_is_observed(row: Direction, model: str | None, data: st.DataObject) -> None:
+def test_a_template_changes_nothing_that_is_observed(row: Direction, model: str | None, data: st.DataObject) -> None:
     head, frames = data.draw(alike_streams(row.upstream.dialect))
     stream = b"".join([head, *frames])
     for pieces in ([stream], [head, *frames], data.draw(splits(stream))):
@@ -184,7 +184,7 @@ def test_a_groove_changes_nothing_that_is_observed(row: Direction, model: str | 
 
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
-def test_nearly_all_of_a_stream_is_read_by_its_groove(row: Direction) -> None:
+def test_nearly_all_of_a_stream_is_read_by_its_template(row: Direction) -> None:
     dialect = row.upstream.dialect
     field = FIELDS[dialect][0]
     stages = translated(row).stages()

@@ -45,7 +45,7 @@ def by_email(data: bytes) -> list[bytes]:
 
 
 async def by_aiohttp(data: bytes) -> list[bytes]:
-    """The same, as aiohttp's server reads them."""
+    """Return the same, as aiohttp's server reads them."""
     stream = StreamReader(BaseProtocol(asyncio.get_running_loop()), 2**16)
     stream.feed_data(data)
     stream.feed_eof()

@@ -81,7 +81,7 @@ def engine() -> Metered:
 
 
 def work(engine: Metered, direction: Any, body: bytes, **settings: Any) -> int:
-    """What the translation costs; a refused request costs what it took to find out."""
+    """Return what the translation costs; a refused request costs what it took to find out."""
 
     def translate() -> None:
         with suppress(engine["errors"].ClientRequestError):

@@ -1,7 +1,7 @@
 """Law: a key that the client's dialect does not define, in whatever object of a request, arrives, is a row or a 400.
 
 Not looked into is what is free in form (arguments, schemas, maps of the client's own) and what no upstream of another
-dialect has a use for, whatever it says.
+dialect has a use for, whatever it states.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WHOLE = {
     LossCode.TOOL_OPTION,
     LossCode.VENDOR_OPTION,
 }
-"""A row of these tells of all that stands at its path."""
+"""A row of these reports all that stands at its path."""
 SETTINGS: dict[str, tuple[Knobs, dict[str, Any]]] = {
     "as shipped": (Knobs(), {}),
     "all mapped": (Knobs(hosted_tools="map", custom_tool_bridge="wrap"), {}),
@@ -80,24 +80,24 @@ def put(body: Json, at: Where) -> Json:
 
 
 def fate(row: Direction, body: Json, at: Where, knobs: Knobs, profile: Profile) -> str:
-    """What becomes of an unknown key in the object at `at`: "" if nobody is told."""
+    """Return what becomes of an unknown key in the object at `at`: "" if no one is reported."""
     try:
         made = translate(row, json.dumps(put(body, at)).encode(), knobs=knobs, profile=profile)
     except ClientRequestError:
         return "refused"
     rows = made.losses.rows
-    told = any(loss.path == dotted((*at, KEY)) for loss in rows)
+    noted = any(loss.path == dotted((*at, KEY)) for loss in rows)
     if MARK.encode() in made.body:
-        return "arrives, and told as lost" if told else "arrives"
+        return "arrives, and told as lost" if noted else "arrives"
     if at == ("prompt_cache_options",) and row.upstream.dialect == "messages":
         return "ignored"
     places = {dotted(at[:end]) for end in range(1, len(at) + 1)}
     whole = any(loss.path in places and loss.code in WHOLE for loss in rows)
-    return "told" if told else "told of the whole" if whole else ""
+    return "told" if noted else "told of the whole" if whole else ""
 
 
 def faults(row: Direction, body: Json, places: list[Where], setting: str) -> list[str]:
-    """The places where an unknown key is lost silently, or told as lost though it arrives."""
+    """The places where an unknown key is lost silently, or reported as lost though it arrives."""
     knobs, flags = SETTINGS[setting]
     profile = replace(builtin_profile(row.upstream.dialect), **flags)
     found = []
@@ -141,7 +141,7 @@ def recorded(dialect: str) -> Iterator[tuple[str, Json, list[Where]]]:
 
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_nearly_all_constructs_are_translated(row: Direction) -> None:
-    """Of one that is refused as it is, the law above says nothing."""
+    """Of one that is refused as it is, the law above is silent."""
     bodies = CONSTRUCTS[row.client.dialect]
     knobs, flags = SETTINGS["all mapped"]
     profile = replace(builtin_profile(row.upstream.dialect), **flags)

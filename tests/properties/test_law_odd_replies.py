@@ -1,7 +1,7 @@
 """Law: a stream and a complete reply of the same odd content agree, also in their error, and so do all wrappings.
 
 The oddities are those of real servers: members of all kinds filled in empty, both kinds of a call in one, a legacy call
-beside a text, log probabilities that were not requested, a reply without a message or without a reason for its end.
+next to a text, log probabilities that were not requested, a reply without a message or without a reason for its end.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ REPLIES = {CHAT: chat_replies(), MESSAGES: messages_replies(), RESPONSES: respon
 
 
 def outcome(row: Direction, body: bytes, *, streamed: bool) -> Any:
-    """What the client holds, or the status of the error."""
+    """Return what the client holds, or the status of the error."""
     translation = translated(row)
     if streamed:
         written = stream_through(translation, [body])

@@ -1,4 +1,4 @@
-"""Whether an envelope was opened before changes nothing: neither what comes out, nor the losses, nor the errors."""
+"""An envelope that was opened before changes nothing: neither the output, nor the losses, nor the errors."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ BLOCKS = st.one_of(
     ),
 )
 FORGED = st.builds(lambda block, more: {**block, **more}, BLOCKS, st.dictionaries(OTHERS, JUNK, max_size=2))
-SEALED = st.builds(
+WRAPPED = st.builds(
     lambda dialect, family, block: Envelope(family, "m").wrap(dialect, block),
     st.sampled_from(["messages", "responses", "chat"]),
     st.sampled_from(["messages", "responses", "chat", "elsewhere"]),
     BLOCKS | FORGED,
 )
 DAMAGED = st.sampled_from([TAG, TAG + "!", TAG + "e30", "no.envelope", TAG + urlsafe_b64encode(b'{"d":1}').decode()])
-PROOFS = st.lists(SEALED | DAMAGED, min_size=1, max_size=4)
+PROOFS = st.lists(WRAPPED | DAMAGED, min_size=1, max_size=4)
 
 
 TAILS: st.SearchStrategy[Any] = st.sampled_from(["whole", "answered", "broken"])
@@ -51,9 +51,9 @@ TAILS: st.SearchStrategy[Any] = st.sampled_from(["whole", "answered", "broken"])
 def messages(proofs: list[str], tail: str) -> dict[str, Any]:
     history: list[Any] = [{"role": "user", "content": "Go on."}]
     for proof in proofs:
-        thoughts = [{"type": "thinking", "thinking": "t ", "signature": proof}]
-        thoughts += [{"type": "redacted_thinking", "data": proof}]
-        history += [{"role": "assistant", "content": thoughts}, {"role": "user", "content": "And?"}]
+        reasonings = [{"type": "thinking", "thinking": "t ", "signature": proof}]
+        reasonings += [{"type": "redacted_thinking", "data": proof}]
+        history += [{"role": "assistant", "content": reasonings}, {"role": "user", "content": "And?"}]
     return {"model": "m", "max_tokens": 9, "messages": _ended(history, tail)}
 
 
@@ -65,7 +65,7 @@ def responses(proofs: list[str], tail: str) -> dict[str, Any]:
 
 
 def _ended(history: list[Any], tail: str) -> list[Any]:
-    """On a message of the user's, on the last thought, or on a message that is none."""
+    """On a message of the user's, on the last reasoning, or on a message that is not one."""
     if tail == "broken":
         return [*history, {"role": "user", "content": [{"type": 1}]}]
     return history[:-1] if tail == "answered" else history
@@ -92,7 +92,7 @@ def test_an_envelope_opened_before_is_what_it_was(client: str, upstream: str, pr
     envelope.clear_cache()
     first = outcome(client, upstream, body)
     assert outcome(client, upstream, body) == first
-    assert [unwrap(proof) for proof in proofs] == opened  # whoever wrote it changed nothing in it
+    assert [unwrap(proof) for proof in proofs] == opened  # anyone who wrote it changed nothing in it
 
 
 @pytest.mark.parametrize("text", ["x ", 5, None])
@@ -107,7 +107,7 @@ def test_a_block_that_ends_the_conversation_is_sent_as_it_is(text: Any) -> None:
         assert set(translation.losses.counts) == {LossCode.CAP_ADDED}
 
 
-@given(SEALED | DAMAGED)
+@given(WRAPPED | DAMAGED)
 def test_what_is_kept_is_what_is_opened(text: str) -> None:
     envelope.clear_cache()
     first = unwrap(text)

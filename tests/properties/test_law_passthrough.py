@@ -76,7 +76,7 @@ def streams(draw: st.DrawFn, dialect: Dialect) -> bytes:
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 @examples(4)
 @given(data=st.data())
-def test_any_split_gives_the_same_bytes_and_the_same_outcome(dialect: Dialect, data: st.DataObject) -> None:
+def test_any_split_makes_the_same_bytes_and_the_same_outcome(dialect: Dialect, data: st.DataObject) -> None:
     raw = data.draw(streams(dialect))
     limits = data.draw(st.sampled_from((Limits(), Limits(), Limits(sse_frame=600, sse_line=500))))
     model = data.draw(st.sampled_from((None, "client-model")))

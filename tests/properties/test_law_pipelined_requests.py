@@ -25,7 +25,7 @@ POST_HEAD = len(b"POST /0 HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n")
 _ASKED = re.compile(rb"[0-9]+")
 
 
-def spelled(kind: str, number: int) -> bytes:
+def formatted(kind: str, number: int) -> bytes:
     """One request, which names its number in its target."""
     target = b"/%d" % number
     if kind == "get":
@@ -111,7 +111,7 @@ async def _played(reads: list[bytes], count: int, pause: int) -> tuple[list[int]
 @example(plan=["post", "post"], cuts=[3, POST_HEAD], pause=3)
 @example(plan=["post", "post", "post"], cuts=[], pause=12)
 def test_each_pipelined_request_is_answered_once_and_in_order(plan: list[str], cuts: list[int], pause: int) -> None:
-    data = b"".join(spelled(kind, number) for number, kind in enumerate(plan))
+    data = b"".join(formatted(kind, number) for number, kind in enumerate(plan))
     places = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
     reads = [data[begin:end] for begin, end in pairwise(places)]
     replies, _ = asyncio.run(_played(reads, len(plan), pause))
@@ -119,7 +119,7 @@ def test_each_pipelined_request_is_answered_once_and_in_order(plan: list[str], c
 
 
 def test_a_request_that_comes_alone_is_taken_however_it_is_segmented() -> None:
-    data = spelled("post", 7)
+    data = formatted("post", 7)
     for cut in range(1, len(data)):
         replies, taken = asyncio.run(_played([data[:cut], data[cut:]], 1, 3))
         assert (replies, taken) == ([7], [7])

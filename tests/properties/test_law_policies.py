@@ -79,7 +79,7 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
     orphans = data.draw(st.booleans())
     conversation = data.draw(conversations(row.client.dialect, Features(marks=False, orphans=orphans)))
     profile = builtin_profile(row.upstream.dialect).replace(data.draw(flags))
-    # Where nothing of a stripped turn is left, what the user said before and after it may become one message.
+    # Where nothing of a stripped turn is left, what the user stated before and after it may become one message.
     chosen = replace(data.draw(knobs), evict_images="off", orphans="repair")
     steps = range(1, len(conversation.steps) + 1)
     key = HISTORY[row.upstream.dialect]
@@ -93,7 +93,7 @@ def test_a_longer_history_extends_the_shorter_one_under_every_policy_but_evictio
     for before, after in itertools.pairwise(histories):
         assert after[: len(before) - 1] == before[:-1]
         if before and after[len(before) - 1] != before[-1]:
-            # Of the assistant's turn after it nothing was left (an empty thought), so two user messages became one.
+            # Of the assistant's turn after it nothing was left (an empty reasoning), so two user messages became one.
             last, joined = json.loads(before[-1]), json.loads(after[len(before) - 1])
             # Or a result without a call was left out, so two turns of the assistant became one (`strict_alternation`).
             assert last["role"] == joined["role"]

@@ -28,7 +28,7 @@ STREAMS = {
 
 
 def meaning(held: Accumulated, *, usage: bool) -> dict[str, Any]:
-    """What no habit of a server may change."""
+    """Return what no habit of a server may change."""
     return {
         "id": held.id,
         "model": held.model,

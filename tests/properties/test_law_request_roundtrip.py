@@ -89,7 +89,7 @@ def normal(request: Request) -> Any:
         turns.append(turn)
     plain["turns"] = turns
     plain["end_user"] = shown_user(request)
-    # Chat asks for the usage chunk by an option; it is asked for upstream whatever the client said (mapping §9.4).
+    # Chat asks for the usage chunk by an option; it is asked for upstream whatever the client stated (mapping §9.4).
     del plain["include_usage"]
     # A model with adaptive thinking takes a budget as the effort that it stands for (mapping §5.5).
     if plain["thinking"] is not None:
@@ -128,8 +128,8 @@ def test_a_request_survives_writing_and_reading_in_its_own_dialect(dialect: Dial
 # --- through the other dialect and back -------------------------------------------------------------------------------
 
 
-def said(request: Request) -> list[Any]:
-    """The conversation as a model sees it: who said what in which order, adjacent texts of one speaker joined."""
+def stated(request: Request) -> list[Any]:
+    """The conversation as a model sees it: who stated what in which order, adjacent texts of one speaker joined."""
     out: list[Any] = []
     for turn in request.turns:
         for part in turn.parts:
@@ -151,7 +151,7 @@ def said(request: Request) -> list[Any]:
 
 
 def settings_of(request: Request) -> dict[str, Any]:
-    """What both dialects can say beyond the conversation."""
+    """Return what both dialects can state beyond the conversation."""
     names = ("parallel", "temperature", "top_p", "stop", "stream")
     plain = without_places(request)
     tools = [(tool["name"], tool["description"], tool["schema"]) for tool in plain["tools"]]
@@ -176,13 +176,13 @@ def test_without_a_loss_row_nothing_is_lost_on_the_way_there_and_back(row: Direc
     back = read(home, write(home, there, losses), losses)
     if losses:
         return
-    # Results are matched by their call, so their order among themselves says nothing.
-    assert not differences(said(back), said(request))
+    # Results are matched by their call, so their order among themselves is silent.
+    assert not differences(stated(back), stated(request))
     one, other = settings_of(back), settings_of(request)
     for settings in (one, other):
         # A tool without a schema has an empty one; a lonely prohibition of parallel calls needs tools.
         settings["tools"] = [(n, d, s or {"type": "object", "properties": {}}) for n, d, s in settings["tools"]]
-        # Parallel calls are allowed where nothing is said.
+        # Parallel calls are allowed where nothing is stated.
         settings["parallel"] = settings["parallel"] is not False
         if not settings["tools"]:
             settings["choice"] = None
@@ -191,5 +191,5 @@ def test_without_a_loss_row_nothing_is_lost_on_the_way_there_and_back(row: Direc
     elif len(one["stop"]) == 4:
         other["stop"] = other["stop"][:4]  # the rest is cut here
     if request.tool_choice is not None and request.tool_choice.mode == "none":
-        one["parallel"] = other["parallel"]  # Messages has no place for it beside `none`
+        one["parallel"] = other["parallel"]  # Messages has no place for it next to `none`
     assert not differences(one, other)

@@ -84,7 +84,7 @@ def with_cache(usage: Usage | None) -> Usage | None:
 
 @given(events=event_streams(MESSAGES))
 def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> None:
-    before = canonical.check(canonical.spoken(events))
+    before = canonical.check(canonical.assistant_turn(events))
     back, losses = there_and_back(Dialect.MESSAGES, events, replace(KNOBS, block_order="interleave"))
     after = canonical.check(back)
     unknown = losses.counts.get(LossCode.UNKNOWN_EVENT, 0)
@@ -111,7 +111,7 @@ def test_a_messages_stream_survives_writing_and_reading(events: list[Event]) -> 
 
 @given(events=event_streams(MESSAGES_SEQUENTIAL))
 def test_a_messages_stream_in_sequence_keeps_the_order_of_all_blocks(events: list[Event]) -> None:
-    before = canonical.check(canonical.spoken(events))
+    before = canonical.check(canonical.assistant_turn(events))
     back, losses = there_and_back(Dialect.MESSAGES, events)
     kept = [block for block in before.blocks if block[0] != "opaque"]
     after = canonical.check(back)
@@ -119,13 +119,13 @@ def test_a_messages_stream_in_sequence_keeps_the_order_of_all_blocks(events: lis
     assert len(before.blocks) - len(after.blocks) == losses.counts.get(LossCode.UNKNOWN_EVENT, 0)
 
 
-def said(held: Accumulated) -> list[tuple[str, str]]:
-    """The blocks of text: what calls are called with may be spelled anew."""
+def stated(held: Accumulated) -> list[tuple[str, str]]:
+    """The blocks of text: what calls are called with may be written again."""
     return [block for block in held.blocks if block[0] not in ("opaque", "tool")]
 
 
 WRITTEN_REASONS = {"policy_cut": "length"}
-"""Every cut by a policy is spelled as the one by the cap (mapping §9.2)."""
+"""Every cut by a policy is written as the one by the cap (mapping §9.2)."""
 
 
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
@@ -135,7 +135,7 @@ def test_a_responses_stream_survives_writing_and_reading(surface: Any, events: l
     back, losses = there_and_back(Dialect.RESPONSES, events, replace(KNOBS, reasoning_surface=surface))
     after = canonical.check(back)
     assert after.order == [kind for kind in before.order if kind != "opaque"]
-    assert said(after) == said(before)
+    assert stated(after) == stated(before)
     assert losses.counts.get(LossCode.VENDOR_BLOCK, 0) == before.order.count("opaque")
     assert after.meant_calls() == before.meant_calls()
     assert sorted(after.signatures) == sorted(before.signatures)
@@ -174,7 +174,7 @@ def bare(reply: Reply) -> list[Any]:
             given = part.arguments if part.custom else json.loads(part.arguments or "{}")
             out.append((part.id, part.name, given, part.namespace, part.custom, part.search))
         elif isinstance(part, Text):
-            if part.text:  # whether two texts are one message's or two's is no part of what they say
+            if part.text:  # whether two texts are one message's or two's is no part of what they state
                 out.append(replace(part, at=(), apart=False))
         else:
             out.append(replace(part, at=()))
@@ -218,7 +218,7 @@ def test_a_responses_reply_survives_writing_and_reading(events: list[Event]) -> 
     reply = reply_of(events, "responses")
     back, losses = reread(Dialect.RESPONSES, reply)
     # The native half of reasoning is the item as it was written.
-    assert told(back) == told(reply)
+    assert noted(back) == noted(reply)
     assert str(back.stop.reason) == WRITTEN_REASONS.get(str(reply.stop.reason), str(reply.stop.reason))
     assert back.usage == (counted(reply.usage) if reply.usage is not None else None)
     assert not set(losses.counts) - {"usage_estimated", "vendor_block"}
@@ -228,13 +228,13 @@ def test_a_responses_reply_survives_writing_and_reading(events: list[Event]) -> 
 def test_a_responses_reply_is_read_as_what_it_is(events: list[Event]) -> None:
     reply = reply_of(events, "responses")
     back: Reply = CODECS[Dialect.RESPONSES].read_reply(whole_responses(reply), ReplyContext("m"))
-    assert told(back) == told(reply)
+    assert noted(back) == noted(reply)
     assert back.stop.reason is reply.stop.reason
     assert back.usage == (counted(reply.usage) if reply.usage is not None else None)
     assert (back.id, back.model) == (reply.id, reply.model)
 
 
-def told(reply: Reply) -> list[Any]:
+def noted(reply: Reply) -> list[Any]:
     """The parts that a client of Responses is given: no hosted items, of reasoning what is in it."""
     shown: list[Part] = [part for part in reply.parts if not isinstance(part, Native)]
     return [
@@ -250,7 +250,7 @@ def test_what_was_written_and_read_once_is_stable(dialect: Dialect, data: st.Dat
     shape = replace(SHAPES[dialect], cut=False)
     once, _ = reread(dialect, reply_of(data.draw(event_streams(shape)), str(dialect)))
     twice, losses = reread(dialect, once)
-    look = told if dialect is Dialect.RESPONSES else bare
+    look = noted if dialect is Dialect.RESPONSES else bare
     assert look(twice) == look(once)
     assert (twice.stop, twice.usage, twice.refusal) == (once.stop, once.usage, once.refusal)
     assert not set(losses.counts) - {"usage_estimated"}

@@ -26,7 +26,7 @@ STOPS = ("STOP", "ll", "日本", "\n\n")
 
 @pytest.mark.parametrize("row", ALL, ids=str)
 @given(data=st.data())
-def test_any_split_of_the_bytes_gives_the_same_bytes_and_losses(row: Direction, data: st.DataObject) -> None:
+def test_any_split_of_the_bytes_makes_the_same_bytes_and_losses(row: Direction, data: st.DataObject) -> None:
     upstream = data.draw(upstream_streams(row.upstream.dialect))
     raw = upstream.data
     if not row.passthrough:

@@ -1,6 +1,6 @@
-"""Law: a history whose turns are read and written in short becomes what it becomes part by part.
+"""Law: a history whose turns are read and written in the compact form becomes what it becomes part by part.
 
-The same bytes, the same losses at the same paths, or the same refusal; whatever the upstream takes and the knobs say.
+The same bytes, the same losses at the same paths, or the same refusal; whatever the upstream takes and the knobs state.
 """
 
 from __future__ import annotations

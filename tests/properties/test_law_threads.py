@@ -49,9 +49,10 @@ def is_asked(item: Any) -> bool:
 
 
 def compacted(items: list[Any], summary: str) -> list[Any] | None:
-    """What is left of short items: the user's messages, a summary of the others, and what is after the last message.
+    """Return what is left of short items: the user's messages, a summary of the others, and the items after the last
+    message.
 
-    If there are no others, that is summarised too, unless it is a call without its result. None if nothing is.
+    If there are no others, those are summarised too, unless it is a call without its result. None if nothing is.
     """
     last = max(place for place, item in enumerate(items) if is_asked(item))
     newest = items[last + 1 :]

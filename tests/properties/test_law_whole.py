@@ -100,19 +100,19 @@ def undone(row: Direction) -> Translation:
     """A translation of the direction whose reply is read and written, in the same dialect too."""
     if not row.passthrough:
         return translated(row)
-    seal = Envelope("family", "m") if row.client.restore_reasoning is not None else None
-    context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, envelope=seal)
+    envelope_of = Envelope("family", "m") if row.client.restore_reasoning is not None else None
+    context = ReplyContext("m", 1, "req_1", include_usage=True, names={"renamed_": "x"}, envelope=envelope_of)
     return Translation(row, b"", True, context, "m", rewritten=True)
 
 
 def blocks_of(row: Direction, held: Accumulated) -> Any:
-    """The blocks that a client holds; a call's arguments may be spelled anew. Chat has one text of each kind, in no
+    """The blocks that a client holds; a call's arguments may be written again. Chat has one text of each kind, in no
     order, and none that is empty."""
-    blocks = [(kind, "" if kind == "tool" else said) for kind, said in held.blocks]
+    blocks = [(kind, "" if kind == "tool" else stated) for kind, stated in held.blocks]
     if row.upstream.dialect is not Dialect.CHAT:
         return blocks
-    assert all(said or kind == "tool" for kind, said in blocks)
-    return {name: "".join(said for kind, said in blocks if kind == name) for name, _ in blocks}
+    assert all(stated or kind == "tool" for kind, stated in blocks)
+    return {name: "".join(stated for kind, stated in blocks if kind == name) for name, _ in blocks}
 
 
 @pytest.mark.parametrize("row", [row for row in CROSS + PASSTHROUGH if row.client.dialect is not Dialect.CHAT], ids=str)
@@ -134,8 +134,8 @@ def test_the_stream_holds_the_blocks_of_the_whole_reply(row: Direction, data: st
 
 @pytest.mark.parametrize("row", [row for row in CROSS + PASSTHROUGH if row.client.dialect is Dialect.CHAT], ids=str)
 @given(data=st.data())
-def test_the_stream_says_what_the_whole_reply_says(row: Direction, data: st.DataObject) -> None:
-    """Chat has no blocks: what is not said is null in a whole reply, and no key of any chunk."""
+def test_the_stream_states_what_the_whole_reply_states(row: Direction, data: st.DataObject) -> None:
+    """Chat has no blocks: what is not stated is null in a whole reply, and no key of any chunk."""
     upstream, body = data.draw(both_forms(row, silent=True))
     # A whole Chat reply has one text: where it stood around reasoning is not known there.
     kinds = [event.kind for event in upstream.events if type(event) is BlockStart]

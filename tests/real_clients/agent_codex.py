@@ -138,7 +138,7 @@ def _codex(session: Session, model: str, *rounds: str | tuple[str, ...], files: 
 
 
 def _run(session: Session, model: str, prompt: str, *words: str, config: str = "") -> tuple[Finished, str]:
-    """The process and the last thing the agent said."""
+    """The process and the last thing the agent stated."""
     home, last = _home(session, model, config), session.home / "last.txt"
     last.unlink(missing_ok=True)
     options = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-o", last)

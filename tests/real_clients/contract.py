@@ -1,4 +1,4 @@
-"""What a real client in the table is: its packages, and a session of it with the gateway that can be judged."""
+"""A real client of the table: its packages, and a session of it with the gateway that can be judged."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Literal
 
 KEY = "dummy-key-of-a-test"
-"""What every client sends as its key."""
+"""The key that every client sends."""
 _NOWHERE = "http://127.0.0.1:9"
 """The proxy of whatever is not loopback. Nothing listens there, so nothing leaves the machine."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A process that has ended. `returncode` is None if it was killed because its time was up."""
+    """A process that has ended. `returncode` is not one if it was killed because its time was up."""
 
     returncode: int | None
     stdout: str
@@ -28,14 +28,14 @@ class Finished:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a session came to."""
+    """The outcome of a session."""
 
     ok: bool
     tool_ran: bool
     """The tool's own effect was seen: a file in the work directory, or the word that only the tool knew."""
     final_text: str
     note: str
-    """Why it is not ok, or what else is worth a line."""
+    """The reason if it is not ok, or what else is worth a line."""
 
 
 @dataclass
@@ -91,13 +91,13 @@ class Session:
         return Finished(process.returncode, stdout, stderr)
 
     def end(self) -> None:
-        """Kill what runs, and let nothing more begin: whoever waits for the session has gone."""
+        """Kill what runs, and let nothing more begin: anyone who waits for the session has gone."""
         self.ended = True
         if self.leader is not None:
             _kill_group(self.leader)
 
     def environment(self) -> dict[str, str]:
-        """What every program gets: PATH with the client's own programs first, HOME, dummy keys, a dead proxy."""
+        """Return what every program gets: PATH with the client's own programs first, HOME, dummy keys, a dead proxy."""
         own = [str(self.prefix / folder) for folder in ("node_modules/.bin", "bin")]
         proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _NOWHERE)
         return {
@@ -120,14 +120,14 @@ class Client:
 
     name: str
     dialect: str
-    """The dialect it speaks: chat, messages or responses."""
+    """The dialect it uses: chat, messages or responses."""
     kind: Literal["agent", "sdk", "framework"]
     runtime: Literal["node", "python"]
     packages: tuple[str, ...]
     """Pinned: `name@1.2.3` of npm or `name==1.2.3` of PyPI."""
     session: Callable[[Session], Outcome]
     refused: bool = False
-    """Whether it first asks for what the gateway refuses, and by itself goes on without."""
+    """True if its first request is one that the gateway refuses, and it continues without."""
     heartbeat: float | None = None
     """Seconds between the gateway's heartbeats; None for the default."""
 

@@ -1,4 +1,4 @@
-"""What an agent is asked to do: use its own tools on a file whose word is in no prompt, and say what they said."""
+"""The task of an agent: to use its own tools on a file whose word is in no prompt, and to repeat their output."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 from real_clients.contract import Finished, Outcome
 
 MODEL = "sim-agent"
-"""Does what the prompt's `[[call …]]` say. The upstream hears it in place of any model name of a vendor's."""
+"""A model that makes the calls of the prompt's `[[call …]]`. It replaces any vendor's name of a model."""
 CUT_MODEL = "sim-agent-cut"
-"""Does the same, but the first stream of each prompt is cut inside a call."""
+"""A model that does the same, but the first stream of each prompt is cut inside a call."""
 SILENT_MODEL = "sim-agent-silent"
-"""Does the same, but sends nothing for `SILENCE` before each stream and in the middle of it."""
+"""A model that does the same, but sends nothing for `SILENCE` before each stream and in the middle of it."""
 SILENCE = 3.0
 """Seconds."""
 FAILING_MODEL = "sim-error-mid-event"
 """Reports in its stream that it is overloaded: in Responses by an `error` event, not by `response.failed`."""
 FULL_MODEL = "sim-error-400-context"
-"""Says that the prompt is longer than its context."""
+"""A model that reports that the prompt is longer than its context."""
 SECRET, MADE, WRITTEN, NOTED, PICTURE = "secret.txt", "made.txt", "written.txt", "noted.txt", "picture.png"
 COMMAND = f"cat {SECRET} > {MADE} && cat {MADE}"
-"""Tells the word and leaves a trace."""
+"""A command that prints the word and leaves a trace."""
 TEXT = "Grüße 👋🏽"
-"""What is written into files: it must arrive as it is."""
+"""The text that is written into files: it must arrive unchanged."""
 NOTES_TOOL = "add_note"
 SEEN = "(pictures: 1)"
-"""How the simulated model says that a picture has reached it."""
+"""The text with which the simulated model confirms a picture."""
 _SERVER = Path(__file__).parent / "scripts/notes_mcp.py"
 _PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -50,9 +50,9 @@ class Errand:
 
     work: Path
     word: str
-    """Told by the command."""
+    """Reported by the command."""
     note: str
-    """Told by the MCP server's tool."""
+    """Reported by the MCP server's tool."""
 
     @staticmethod
     def in_folder(work: Path) -> Errand:
@@ -67,12 +67,12 @@ class Errand:
         return [sys.executable, "-I", str(_SERVER), str(self.work / NOTED), self.note]
 
     def prompt(self, *rounds: str | tuple[str, ...]) -> str:
-        """What to tell the agent: each argument is one turn of the model, a tuple has parallel calls."""
+        """Return what to report the agent: each argument is one turn of the model, a tuple has parallel calls."""
         turns = [" + ".join((turn,) if isinstance(turn, str) else turn) for turn in rounds]
         return " ".join(["Carry out this plan.", *(f"[[call {turn}]]" for turn in turns)])
 
     def judge(self, finished: Finished, final_text: str, *files: str, words: tuple[str, ...] = ()) -> Outcome:
-        """Whether the command ran and its word, or `words`, came back through the model; `files` must hold TEXT."""
+        """Return whether the command ran and its word, or `words`, came back by the model; `files` must hold TEXT."""
         ran = _text_of(self.work / MADE) == self.word
         wrong = [] if ran else ["the command did not run"]
         if not all(word in final_text for word in words or (self.word,)):
@@ -85,11 +85,11 @@ class Errand:
         return Outcome(not wrong, ran, final_text, "; ".join(wrong))
 
     def judge_end(self, before: Outcome, finished: Finished, wording: str) -> Outcome:
-        """`before`, if the process after it then gave up and said so in its own words."""
-        said = finished.stdout + finished.stderr
-        if not before.ok or (finished.returncode and wording in said):
+        """`before`, if the process after it then returned up and stated so in its own words."""
+        stated = finished.stdout + finished.stderr
+        if not before.ok or (finished.returncode and wording in stated):
             return before
-        why = f"{wording!r} expected; exit status {finished.returncode}: {said.strip()[-_SHOWN:]}"
+        why = f"{wording!r} expected; exit status {finished.returncode}: {stated.strip()[-_SHOWN:]}"
         return replace(before, ok=False, note=why)
 
 

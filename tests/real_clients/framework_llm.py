@@ -22,18 +22,18 @@ def _session(session: Session) -> Outcome:
     _configure(session)
     word = session.work / "word"
     problems: list[str] = []
-    said = ""
+    stated = ""
     for mode in ([], ["--no-stream"]):
         word.unlink(missing_ok=True)
         finished = _ask(session, "thinks", "--functions", _TOOL, "--usage", *mode)
-        said = said or finished.stdout
+        stated = stated or finished.stdout
         found = word.read_text() if word.exists() else ""
         problems += _loop_problems(finished, found, " ".join(mode) or "streamed")
     for step, wanted in (("limited", "429"), ("broken", "overloaded")):
         failed = _ask(session, step)
         if failed.returncode == 0 or wanted not in failed.stderr.lower():
             problems.append(f"{step}: exit status {failed.returncode}, {failed.stderr[-300:]!r}")
-    return Outcome(not problems, word.exists(), said.strip(), "; ".join(problems))
+    return Outcome(not problems, word.exists(), stated.strip(), "; ".join(problems))
 
 
 def _configure(session: Session) -> None:

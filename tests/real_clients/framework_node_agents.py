@@ -23,8 +23,8 @@ CLIENTS: list[Client] = [
     _client(
         "openai-agents Responses (Node)",
         "responses",
-        # Its exception for a failed response says nothing more.
-        Program("openai_agents.mjs", "responses", (*LOOPS, "stateless"), _RESPONSES, told=False),
+        # Its exception for a failed response is silent more.
+        Program("openai_agents.mjs", "responses", (*LOOPS, "stateless"), _RESPONSES, noted=False),
     ),
     _client(
         "openai-agents Chat (Node)",

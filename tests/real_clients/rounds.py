@@ -30,12 +30,12 @@ _LOSSES = re.compile(r'^dragoman_losses_total\{[^}]*code="(\w+)"[^}]*\} (\d+)', 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What came of it. `wrong` is empty if all is well."""
+    """The outcome. `wrong` is empty if all is well."""
 
     outcome: Outcome
     wrong: str
     requests: int
-    """How many reached the upstream."""
+    """The number of requests that reached the upstream."""
     losses: dict[str, int]
     """Losses that the gateway counted, by code."""
     seconds: float = 0.0
@@ -55,7 +55,7 @@ async def play(client: Client, upstream: str, prefix: Path) -> Round:
                 outcome = await asyncio.shield(judged)
             except asyncio.CancelledError:
                 session.end()
-                await judged  # Soon: nothing runs any more, and its folder must not go before it.
+                await judged  # Soon: nothing runs any longer, and its folder must not go before it.
                 raise
             seconds = time.monotonic() - begun
         metrics = await _metrics(served.url)
@@ -88,7 +88,7 @@ def _wrong(outcome: Outcome) -> str:
 
 
 def _refused(served: Served, upstream: str) -> str:
-    """What the upstream did not take, unless it was asked to fail: such a request is the gateway's mistake."""
+    """Return what the upstream did not take, unless it was asked to fail: such a request is the gateway's mistake."""
     for received in served.requests:
         body = received.body if isinstance(received.body, dict) else {}
         if received.status < 400 or "sim-error" in str(body.get("model")):
@@ -103,7 +103,7 @@ def _refused(served: Served, upstream: str) -> str:
 
 
 def _complained(metrics: str, client: Client) -> str:
-    """What the gateway itself counted as wrong: requests that it did not take, and what it should not have written."""
+    """Return the gateway's own counts of faults: requests that it rejected, and output that it should not have made."""
     lines = [line for line in metrics.splitlines() if _COMPLAINT.match(line) and not line.endswith(" 0")]
     if client.refused:
         lines = [line for line in lines if 'ended="rejected"' not in line]

@@ -1,4 +1,4 @@
-"""A session that a program beside `scripts/` plays: it prints what it saw, step by step, and that is judged here.
+"""A session that a program next to `scripts/` plays: it prints what it saw, step by step, and that is judged here.
 
 The program gets the gateway's URL and a variant, and prints one JSON object a line. A *loop* is a conversation whose
 tool really ran: `words` is what the tool made up at run time, and the model's last answer must quote all of them. A
@@ -23,13 +23,13 @@ LOOPS = (*IN_TURN, "interleaved")
 """One call after reasoning, two calls in one reply, the reply in one piece, and two calls side by side: this last not
 every client can read, as no vendor streams so."""
 _CALLS_TWICE = ("parallel", "interleaved")
-"""How the names of loops begin that have two calls in one reply, and no thinking."""
+"""The beginnings of names of loops that have two calls in one reply, and no thinking."""
 _PATIENCE = 120
 """Seconds for one program."""
 _SHOWN = 600
 """Characters of an error output in a note."""
-_SAID = {"limited": "rate limit", "overloaded": "overloaded", "broken": "overloaded", "cut": ""}
-"""What the exception of a failing step says of the reason, in lower case."""
+_ANSWER = {"limited": "rate limit", "overloaded": "overloaded", "broken": "overloaded", "cut": ""}
+"""The reason in the exception of a failing step, in lower case."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -38,19 +38,19 @@ class Program:
     """A program and what it must have printed when it ends. Called with a session, it runs and is judged."""
 
     script: str
-    """File name under `scripts/`; its ending says which interpreter runs it."""
+    """File name under `scripts/`; its ending states which interpreter runs it."""
     variant: str = ""
     loops: tuple[str, ...] = LOOPS
     failures: Mapping[str, str] = field(default_factory=lambda: _NONE)
     """The exception class of each step that must fail."""
     reasoning: tuple[str, ...] | None = None
     """The loops in which the model's thinking must have been shown; None: in all where there is any."""
-    told: bool = True
-    """Whether its exceptions carry the upstream's message."""
+    noted: bool = True
+    """True if its exceptions carry the upstream's message."""
 
     def __call__(self, session: Session) -> Outcome:
         if self.script.endswith(".mjs"):
-            # Node looks for packages beside the program.
+            # Node looks for packages next to the program.
             for name in (self.script, "report.mjs"):
                 shutil.copy(SCRIPTS / name, session.work / name)
             (session.work / "node_modules").symlink_to(session.prefix / "node_modules")
@@ -79,7 +79,7 @@ class Program:
             seen = steps.get(step, {})
             if (raised := seen.get("raised")) not in expected.split(" or "):
                 problems.append(f"{step}: {expected} expected, but {raised or 'no error'} came ({seen})")
-            elif self.told and _SAID[step] not in str(seen["message"]).lower():
+            elif self.noted and _ANSWER[step] not in str(seen["message"]).lower():
                 problems.append(f"{step}: {seen['message']!r} does not say what happened")
         return problems
 
@@ -105,10 +105,10 @@ def _loop_problems(seen: dict[str, Any] | None, thinks: bool) -> list[str]:
         problems.append(f"the tool was called with {seen['arguments']}")
     if missing := [word for word in seen["words"] if word not in seen["text"]]:
         problems.append(f"{missing} is not in the answer {seen['text']!r}")
-    if thinks and _THOUGHT not in seen["reasoning"]:
+    if thinks and _REASONING not in seen["reasoning"]:
         problems.append(f"the thinking shown is {seen['reasoning']!r}")
     return problems + [f"no {side} tokens reported" for side in ("input", "output") if not seen[side]]
 
 
-_THOUGHT = "The user needs a look-up – naïvely, one call. 🤔"
-"""What the simulated model thinks, whole."""
+_REASONING = "The user needs a look-up – naïvely, one call. 🤔"
+"""The whole reasoning of the simulated model."""

@@ -35,14 +35,14 @@ async def run(clients: list[Client], upstreams: list[str], jobs: int) -> Seen:
         async with turn:
             seen[client.name, upstream] = played = await play(client, upstream, prefix)
         mark = f"✗ {played.wrong}" if played.wrong else "✓"
-        _say(f"{client.name} · {upstream}: {mark} ({played.requests} requests, {played.seconds:.1f} s)")
+        _write_text(f"{client.name} · {upstream}: {mark} ({played.requests} requests, {played.seconds:.1f} s)")
 
     async with asyncio.TaskGroup() as group:
         for client in clients:
             try:
-                prefix = await asyncio.to_thread(packages.install, client, _say)
+                prefix = await asyncio.to_thread(packages.install, client, _write_text)
             except packages.NotInstalled as error:
-                _say(f"{client.name}: {error}")
+                _write_text(f"{client.name}: {error}")
                 seen |= {(client.name, upstream): failed(str(error)) for upstream in upstreams}
                 continue
             for upstream in upstreams:
@@ -50,7 +50,7 @@ async def run(clients: list[Client], upstreams: list[str], jobs: int) -> Seen:
     return seen
 
 
-def _say(line: str) -> None:
+def _write_text(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.install:
         return _install(clients)
     upstreams = [upstream for upstream in UPSTREAMS if upstream in (chosen.upstream or UPSTREAMS)]
-    # Told to stop it takes its clients along, whoever tells it.
+    # Reported to stop it takes its clients along, anyone who reports it.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     seen = asyncio.run(run(clients, upstreams, max(1, chosen.jobs)))
     if chosen.write:
@@ -85,9 +85,9 @@ def _install(clients: list[Client]) -> int:
     status = 0
     for client in clients:
         try:
-            packages.install(client, _say)
+            packages.install(client, _write_text)
         except packages.NotInstalled as error:
-            _say(f"{client.name}: {error}")
+            _write_text(f"{client.name}: {error}")
             status = 1
     return status
 

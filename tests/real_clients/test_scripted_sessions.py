@@ -1,4 +1,4 @@
-"""What a program printed is judged: its tool must have run, and nothing may be missing of what it should show."""
+"""The output of a program is judged: its tool must have run, and nothing may be missing of what it should show."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from real_clients.contract import Finished, Outcome, Session
 from real_clients.scripted import SCRIPTS, Program
 
-THOUGHT = "The user needs a look-up – naïvely, one call. 🤔"
+REASONING = "The user needs a look-up – naïvely, one call. 🤔"
 SEEN: dict[str, dict[str, Any]] = {
     "streamed": {
         "words": ["a1"],
         "arguments": ["Oslo"],
         "text": "The tool says: the word is a1.",
-        "reasoning": THOUGHT,
+        "reasoning": REASONING,
         "input": 9,
         "output": 3,
     },
@@ -83,13 +83,13 @@ def test_a_session_that_saw_everything_is_ok(tmp_path: Path) -> None:
         ("limited", {"message": "429"}, "limited: '429' does not say what happened"),
     ],
 )
-def test_what_is_missing_is_told(tmp_path: Path, step: str, changed: dict[str, Any], why: str) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path, step: str, changed: dict[str, Any], why: str) -> None:
     outcome = judged(tmp_path, step, **changed)
     assert not outcome.ok
     assert why in outcome.note
 
 
-def test_a_step_that_never_came_is_told(tmp_path: Path) -> None:
+def test_a_step_that_never_came_is_reported(tmp_path: Path) -> None:
     outcome = PROGRAM(played(tmp_path, {}, returncode=1))
     assert not outcome.ok
     assert not outcome.tool_ran
@@ -97,7 +97,7 @@ def test_a_step_that_never_came_is_told(tmp_path: Path) -> None:
     assert "exit status 1: Traceback" in outcome.note
 
 
-def test_a_program_that_was_killed_is_told(tmp_path: Path) -> None:
+def test_a_program_that_was_killed_is_reported(tmp_path: Path) -> None:
     assert "exit status None" in PROGRAM(played(tmp_path, SEEN, returncode=None)).note
 
 

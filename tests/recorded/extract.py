@@ -1,7 +1,7 @@
 """Exchanges out of checkouts: cassettes of VCR (Python and Ruby), JSON fixtures, event streams as text.
 
 `DRAGOMAN_RECORDED` names the checkouts, separated as in PATH: a work tree, or a git directory without one. A file that
-is none of these, or not of one of the three dialects, is skipped.
+is not one of these, or not of one of the three dialects, is skipped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Exchange:
 
     @property
     def streamed(self) -> bool:
-        """Whether the reply is an event stream."""
+        """Return whether the reply is an event stream."""
         return self.reply.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
 
 

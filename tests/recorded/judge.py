@@ -1,7 +1,7 @@
 """Judges one recorded exchange in each direction. Every judgement is a `Verdict`.
 
 A reply is translated for clients of all dialects, whole or as a stream that is cut in three ways. The vendors' SDKs put
-the result together, and it must say what the recorded reply says, once. The reply then goes back as history. A recorded
+the result, and it must have the content of the recorded reply, once. The reply then goes back as history. A recorded
 request is translated for the other dialects and checked by the rules of the real APIs. An error must keep its message.
 """
 
@@ -23,7 +23,7 @@ from dragoman import ClientRequestError, UpstreamError, builtin_profile, directi
 from dragoman.gateway import ReplyOptions
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check
-from recorded import said
+from recorded import content
 from recorded.extract import Exchange
 from recorded.keys import silent_keys
 from support.directions import ask, stream_through
@@ -108,7 +108,7 @@ def _whole(exchange: Exchange, verdict: Verdict) -> Verdict:
         return verdict._replace(refused="no JSON with status 200")
     if not isinstance(original, dict) or (original.get("error") and not original.get("output")):
         return verdict._replace(refused="an error with status 200")
-    expected = said.of_reply(verdict.upstream, exchange.reply)
+    expected = content.of_reply(verdict.upstream, exchange.reply)
     translation = _translation(verdict, ask(verdict.client, stream=False), exchange.vendor)
     try:
         final = json.loads(translation.reply(exchange.reply))
@@ -121,38 +121,38 @@ def _whole(exchange: Exchange, verdict: Verdict) -> Verdict:
 
 
 def _stream(exchange: Exchange, verdict: Verdict) -> Verdict:
-    expected = said.of_stream(verdict.upstream, exchange.reply)
-    seen: list[tuple[said.Said, Json]] = []
+    expected = content.of_stream(verdict.upstream, exchange.reply)
+    seen: list[tuple[content.Content, Json]] = []
     translation, data = None, b""
     for pieces in _splits(exchange.reply):
         translation = _translation(verdict, ask(verdict.client), exchange.vendor)
         data = stream_through(translation, pieces)
         if verdict.client == verdict.upstream:
-            told = said.of_stream(verdict.client, data)
-            seen.append((told, {}))
+            noted = content.of_stream(verdict.client, data)
+            seen.append((noted, {}))
             continue
         events = _events(data)
-        told = said.of_stream(verdict.client, data)
-        if told.error:
-            seen.append((told, {}))
+        noted = content.of_stream(verdict.client, data)
+        if noted.error:
+            seen.append((noted, {}))
             continue
         if verdict.client == "chat" and b'"custom":' in data:  # The SDK's snapshot has no free-text calls.
-            seen.append((told, {}))
+            seen.append((noted, {}))
             continue
         final = _accumulated(verdict.client, events)
-        if said.of_reply(verdict.client, json.dumps(final).encode())[:2] != told[:2]:
+        if content.of_reply(verdict.client, json.dumps(final).encode())[:2] != noted[:2]:
             return verdict._replace(wrong="the SDK's snapshot is not what the events add up to")
-        seen.append((told, final))
-    told, final = seen[0]
-    if any(other != told for other, _ in seen[1:]):
+        seen.append((noted, final))
+    noted, final = seen[0]
+    if any(other != noted for other, _ in seen[1:]):
         return verdict._replace(wrong="the splits of the stream differ")
-    if told.error and not expected.error:
-        return verdict._replace(refused=told.error)
+    if noted.error and not expected.error:
+        return verdict._replace(refused=noted.error)
     if expected.error:
-        return verdict if told.error else verdict._replace(wrong=f"the error is lost: {expected.error}")
+        return verdict if noted.error else verdict._replace(wrong=f"the error is lost: {expected.error}")
     if not final:
-        same = told.calls == expected.calls and same_text(told.text, expected.text)
-        return verdict if same else verdict._replace(wrong=_difference(expected, told))
+        same = noted.calls == expected.calls and same_text(noted.text, expected.text)
+        return verdict if same else verdict._replace(wrong=_difference(expected, noted))
     losses = translation.losses if translation else ()
     silent = silent_keys(verdict.upstream, _events(exchange.reply), final, losses, data)
     verdict = verdict._replace(silent=silent)
@@ -194,30 +194,30 @@ def _validated(client: str, final: Json) -> Json:
     return final
 
 
-def _compared(exchange: Exchange, verdict: Verdict, expected: said.Said, final: Json) -> Verdict:
-    told = said.of_reply(verdict.client, json.dumps(final).encode())
-    if told.calls != expected.calls or not same_text(told.text, expected.text):
-        return verdict._replace(wrong=_difference(expected, told))
+def _compared(exchange: Exchange, verdict: Verdict, expected: content.Content, final: Json) -> Verdict:
+    noted = content.of_reply(verdict.client, json.dumps(final).encode())
+    if noted.calls != expected.calls or not same_text(noted.text, expected.text):
+        return verdict._replace(wrong=_difference(expected, noted))
     return verdict if verdict.client == verdict.upstream else _turn_after(exchange, verdict, final)
 
 
-def same_text(told: str, expected: str) -> bool:
-    """Whether two texts are equal but for white space: texts of several blocks are joined with empty lines.
+def same_text(noted: str, expected: str) -> bool:
+    """Return whether two texts are equal but for white space: texts of several blocks are joined with empty lines.
 
     The placeholder for a refusal without a text is no text.
     """
-    return _bare(told) == _bare(expected)
+    return _bare(noted) == _bare(expected)
 
 
 def _bare(text: str) -> str:
-    return "" if text == said.DECLINED else "".join(text.split())
+    return "" if text == content.DECLINED else "".join(text.split())
 
 
-def _difference(expected: said.Said, told: said.Said) -> str:
-    if not same_text(told.text, expected.text):
-        twice = " (twice)" if same_text(told.text, expected.text * 2) else ""
-        return f"the text differs{twice}: {told.text[:200]!r} for {expected.text[:200]!r}"
-    return f"the calls differ: {told.calls} for {expected.calls}"[:400]
+def _difference(expected: content.Content, noted: content.Content) -> str:
+    if not same_text(noted.text, expected.text):
+        twice = " (twice)" if same_text(noted.text, expected.text * 2) else ""
+        return f"the text differs{twice}: {noted.text[:200]!r} for {expected.text[:200]!r}"
+    return f"the calls differ: {noted.calls} for {expected.calls}"[:400]
 
 
 def _turn_after(exchange: Exchange, verdict: Verdict, final: Json) -> Verdict:
@@ -290,9 +290,9 @@ def _error(exchange: Exchange, verdict: Verdict) -> Verdict:
     if response.status < 400:
         return verdict._replace(wrong=f"status {response.status} for {exchange.status}")
     message = _error_message(exchange.reply)
-    told = json.loads(response.body) if isinstance(response.body, bytes) else response.body
-    if message and message[:25] not in json.dumps(told, ensure_ascii=False).replace('\\"', '"').replace("\\n", "\n"):
-        return verdict._replace(wrong=f"the message is lost: {message[:200]!r} became {told!r:.200}")
+    noted = json.loads(response.body) if isinstance(response.body, bytes) else response.body
+    if message and message[:25] not in json.dumps(noted, ensure_ascii=False).replace('\\"', '"').replace("\\n", "\n"):
+        return verdict._replace(wrong=f"the message is lost: {message[:200]!r} became {noted!r:.200}")
     return verdict
 
 
@@ -306,6 +306,6 @@ def _error_message(body: bytes) -> str:
     if isinstance(error, dict):
         error = error.get("error") or error.get("message") or error.get("detail") or ""
     if isinstance(error, dict):
-        # OpenRouter's own message says only that its provider has one.
+        # OpenRouter's own message states only that its provider has one.
         error = "" if error.get("metadata") else error.get("message") or ""
     return error if isinstance(error, str) else ""

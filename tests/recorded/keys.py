@@ -47,14 +47,16 @@ def silent_keys(
     unknown = [found for event in events for found in _unknown(_typed(dialect, event)) if found[1] not in _EMPTY]
     if not unknown:
         return ()
-    told = json.dumps(final) + data.decode("utf-8", "replace") + "\n".join(map(str, losses))
-    return tuple(sorted({key for key, value in unknown if key not in _READ[dialect] and not carried(key, value, told)}))
+    noted = json.dumps(final) + data.decode("utf-8", "replace") + "\n".join(map(str, losses))
+    return tuple(
+        sorted({key for key, value in unknown if key not in _READ[dialect] and not carried(key, value, noted)})
+    )
 
 
-def carried(key: str, value: Any, told: str) -> bool:
-    """Whether a text of JSON has a key, or each text of its value."""
+def carried(key: str, value: Any, noted: str) -> bool:
+    """Return whether a text of JSON has a key, or each text of its value."""
     texts = [json.dumps(text)[1:-1] for text in _texts(value)]
-    return key in told or (bool(texts) and all(text in told for text in texts))
+    return key in noted or (bool(texts) and all(text in noted for text in texts))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from recorded import content
 from recorded import judge as judging
-from recorded import said
 from recorded.extract import ENVIRONMENT, Exchange, checkouts, exchanges, of_file
 from recorded.judge import Verdict, judge
 from recorded.keys import silent_keys
@@ -190,7 +190,7 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("at", ["", "choices/0", "choices/0/message", "choices/0/message/tool_calls/0", "usage"])
-def test_a_key_that_nobody_knows_is_silent_at_every_level_unless_it_is_carried_or_recorded(at: str) -> None:
+def test_a_key_that_no_one_knows_is_silent_at_every_level_unless_it_is_carried_or_recorded(at: str) -> None:
     odd = json.loads(json.dumps(REPLY))
     holder: Any = odd
     for step in at.split("/") if at else ():
@@ -234,18 +234,18 @@ def test_a_cut_recording_is_refused_and_what_is_no_reply_too() -> None:
     assert [(bool(verdict.refused), verdict.wrong) for verdict in verdicts] == [(True, "")] * 6
 
 
-def test_what_a_reply_says_is_read_plainly() -> None:
+def test_what_a_reply_states_is_read_plainly() -> None:
     legacy = [{"choices": [{"index": 0, "delta": {"function_call": piece}}]} for piece in ({"name": "f"}, {})]
     legacy[1]["choices"][0]["delta"] = {"function_call": {"arguments": '{"a":'}}
     legacy.append({"choices": [{"index": 0, "delta": {"function_call": {"arguments": "1}"}}}]})
     data = "".join(f"data: {json.dumps(event)}\n\n" for event in legacy).encode()
-    assert said.of_stream("chat", data) == said.Said("", [("f", {"a": 1})])
+    assert content.of_stream("chat", data) == content.Content("", [("f", {"a": 1})])
     whole = {"content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]}
     started = f"data: {json.dumps({'type': 'message_start', 'message': whole})}\n\n".encode()
-    assert said.of_stream("messages", started) == said.Said("", [("f", {"a": 1})])
+    assert content.of_stream("messages", started) == content.Content("", [("f", {"a": 1})])
     failed = b'data: {"type":"error","error":{"message":"busy"}}\n\n'
-    assert said.of_stream("messages", failed).error == "busy"
-    assert said.of_stream("responses", failed).error == "busy"
+    assert content.of_stream("messages", failed).error == "busy"
+    assert content.of_stream("responses", failed).error == "busy"
 
 
 def test_the_page_and_the_readme_state_the_same_totals() -> None:

@@ -40,7 +40,7 @@ this table, and lists what is wrong. `pytest tests/recorded` does the same as a 
 
 @dataclass(slots=True)
 class Totals:
-    """What was judged. The counters' keys are vendors."""
+    """The exchanges that were judged. The counters' keys are vendors."""
 
     projects: list[str] = field(default_factory=list)
     exchanges: Counter[str] = field(default_factory=Counter)

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.dialects import Dialect
 from oracles.grammar import Accumulated
-from regressions.spoken import Part, spoken
+from regressions.dialect_bodies import Part, assistant_turn
 from support.directions import Json, judge
 from support.gateways import Gate
 from support.samples import request
@@ -19,16 +19,16 @@ CHAT, MESSAGES, RESPONSES = Dialect
 EVERY = [(client, upstream) for client in Dialect for upstream in Dialect]
 every_direction = pytest.mark.parametrize(("client", "upstream"), EVERY)
 
-THOUGHT = "Hm… 東京?"
+REASONING = "Hm… 東京?"
 WORDS = "Grüße, 東京 👋🏽!"
 CITY = '{"city": "Köln 👍🏽"}'
-PARTS: list[Part] = [("reasoning", THOUGHT), ("text", WORDS), ("call", "call_a", "look", CITY)]
+PARTS: list[Part] = [("reasoning", REASONING), ("text", WORDS), ("call", "call_a", "look", CITY)]
 """A reply whose every kind of text has characters of two, three and four bytes."""
 
 
 def whole_stream(upstream: Dialect, *parts: Part) -> list[bytes]:
     """A stream of the parts as `spoken` makes it; in Responses with the numbers that a server counts."""
-    frames = spoken(upstream, *parts)
+    frames = assistant_turn(upstream, *parts)
     if upstream is not RESPONSES:
         return frames
     return [_FIRST.sub(b'"sequence_number": %d' % number, frame, count=1) for number, frame in enumerate(frames)]
@@ -48,16 +48,16 @@ def ask(entrance: Gate, client: Dialect, *, headers: dict[str, str] | None = Non
     return entrance.post(client, asked(client, **fields), headers=headers or {})
 
 
-def heard(client: Dialect, upstream: Dialect, got: bytes, sent: list[bytes]) -> Accumulated | None:
-    """What the client makes of a stream, or None where it must be the upstream's bytes and is."""
+def received(client: Dialect, upstream: Dialect, got: bytes, sent: list[bytes]) -> Accumulated | None:
+    """Return what the client makes of a stream, or None where it must be the upstream's bytes and is."""
     if client is upstream:
         assert got == b"".join(sent)
         return None
     return judge(client, got)
 
 
-def said_all(client: Dialect, upstream: Dialect, got: bytes, sent: list[bytes]) -> None:
-    """The client heard every part, whole."""
-    if (told := heard(client, upstream, got, sent)) is not None:
-        assert (told.text, told.reasoning, told.error) == (WORDS, THOUGHT, None)
-        assert [(call.name, json.loads(call.arguments)) for call in told.calls] == [("look", json.loads(CITY))]
+def holds_all(client: Dialect, upstream: Dialect, got: bytes, sent: list[bytes]) -> None:
+    """The client read every part, whole."""
+    if (noted := received(client, upstream, got, sent)) is not None:
+        assert (noted.text, noted.reasoning, noted.error) == (WORDS, REASONING, None)
+        assert [(call.name, json.loads(call.arguments)) for call in noted.calls] == [("look", json.loads(CITY))]

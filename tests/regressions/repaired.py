@@ -1,4 +1,4 @@
-"""A stream or a whole reply that breaks its dialect's rules, what a strict client made of it, and what it was told."""
+"""A stream or a whole reply that breaks its dialect's rules, and a strict client's view of it and of the losses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ REPAIRED, CALL_ID, FIXED = LossCode.REPLY_REPAIRED, LossCode.CALL_ID, LossCode.F
 
 
 def rows(translation: Translation, *codes: LossCode) -> list[str]:
-    """What was done, row by row, under these codes (all that tell of a repair, if none is named)."""
+    """Return what was done, row by row, under these codes (all that report a repair, if none is named)."""
     wanted = codes or (REPAIRED, CALL_ID, FIXED)
     return [loss.done for loss in translation.losses.rows if loss.code in wanted]
 
 
-def mended(
+def restored(
     client: str, upstream: str, *frames: bytes, profile: str | None = None
 ) -> tuple[Accumulated, list[str], bytes]:
-    """What a strict client accumulates of the stream, the repairs it is told of, and its bytes. However the stream is
-    split, all three are the same."""
+    """Return what a strict client accumulates of the stream, the repairs it learns of, and its bytes.
+
+    However the stream is split, all three are the same."""
     translation = translated(direction(client, upstream), profile=profile)
     out = stream_through(translation, frames)
     data = b"".join(frames)
@@ -33,7 +34,7 @@ def mended(
 
 
 def replied(client: str, upstream: str, body: Json, profile: str | None = None) -> tuple[Json, Translation]:
-    """What a client is answered for a whole reply."""
+    """Return what a client is answered for a whole reply."""
     translation = translated(direction(client, upstream), profile=profile)
     got: Json = json.loads(translation.reply(json.dumps(body).encode()))
     return got, translation

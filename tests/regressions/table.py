@@ -1,6 +1,6 @@
 """`python tests/regressions/table.py`: print what users of other gateways reported, and the tests that hold it here.
 
-`--write` writes it to docs/reference/peer-failures.md. The data is in failures.toml beside this.
+`--write` writes it to docs/reference/peer-failures.md. The data is in failures.toml next to this.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _COLUMNS = ("| | number | reported | what they saw | tests |", "|---|---|---|---
 class Failure:
     """One entry: `ids` are its numbers (T-nn), `reports` public issues, `tests` node ids below tests/.
 
-    `open` says what of it needs work that is still to come, or is empty.
+    `open` states what of it needs work that is still to come, or is empty.
     """
 
     entry: int
     ids: tuple[str, ...]
     reports: tuple[str, ...]
-    said: str
+    stated: str
     tests: tuple[str, ...]
     open: str = ""
 
 
 def read(path: Path = DATA) -> list[Failure]:
-    """The entries of the data file, in its order. Raises TypeError for a key that there is none of."""
+    """The entries of the data file, in its order. Raises TypeError for a key that there is not one of."""
     failures = []
     for row in tomllib.loads(path.read_text("utf-8"))["failure"]:
         fields: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in row.items()}
@@ -89,7 +89,7 @@ def page(failures: Sequence[Failure]) -> str:
 
 def _row(failure: Failure) -> str:
     reports = "<br>".join(map(_linked, failure.reports))
-    cells = [str(failure.entry), " ".join(failure.ids), reports, failure.said, _named(failure.tests) or "open"]
+    cells = [str(failure.entry), " ".join(failure.ids), reports, failure.stated, _named(failure.tests) or "open"]
     return f"| {' | '.join(cells)} |"
 
 

@@ -51,8 +51,8 @@ def test_the_results_follow_all_the_calls(turns: list[list[dict[str, Any]]], ups
     body = {"model": "m", "max_tokens": 64, "messages": messages, "tools": TOOLS}
     translation = translated(direction("messages", upstream), body)
     sent = check(upstream, json.loads(translation.body), HEADERS)
-    told = json.dumps(sent)
-    assert all(block["text"] in told for block in blocks if block["type"] == "text")
+    noted = json.dumps(sent)
+    assert all(block["text"] in noted for block in blocks if block["type"] == "text")
     if upstream == "chat":
         assert [message["role"] for message in sent["messages"]] == [
             "user",

@@ -1,7 +1,7 @@
 """Calls that a Messages upstream cut before their first argument: no client may be given one as a call of nothing.
 
 The block of such a call is that of a tool without parameters, its end included; only the reason, which comes later,
-and its place at the end of the reply tell them apart.
+and its place at the end of the reply distinguish them .
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 
 from dragoman import Knobs, direction
 from dragoman.dialects import Dialect
-from regressions.repaired import mended, replied
+from regressions.repaired import replied, restored
 from regressions.wire import begin, block, delta, end, events_of, messages_reply, stop, tool
 from support.directions import Json, ask, judge, stream_through, translated
 from support.gateways import config_for, gate
@@ -36,8 +36,8 @@ def use(call_id: str, name: str, **given: Any) -> Json:
 CONTENT = use("call_a", "list"), use("call_b", "wipe")
 
 
-def told(client: Dialect, reply: Json) -> list[tuple[str, bool, str]]:
-    """Name, whether it is told as whole, and arguments of each call: Chat has no word for it but the arguments."""
+def noted(client: Dialect, reply: Json) -> list[tuple[str, bool, str]]:
+    """Name, whether it is reported as whole, and arguments of each call: Chat has no word for it but the arguments."""
     if client is RESPONSES:
         calls = [item for item in reply["output"] if item["type"] == "function_call"]
         return [(call["name"], call["status"] == "completed", call["arguments"]) for call in calls]
@@ -45,11 +45,11 @@ def told(client: Dialect, reply: Json) -> list[tuple[str, bool, str]]:
     return [(call["name"], call["arguments"] != "", call["arguments"]) for call in calls]
 
 
-def told_in_stream(client: Dialect, out: bytes) -> list[tuple[str, bool, str]]:
-    """The same of a stream."""
+def reported_in_stream(client: Dialect, out: bytes) -> list[tuple[str, bool, str]]:
+    """Return the same of a stream."""
     if client is RESPONSES:
         done = [event["item"] for event in events_of(out) if event["type"] == "response.output_item.done"]
-        return told(client, {"output": done})
+        return noted(client, {"output": done})
     return [(call.name, call.arguments.strip() != "", call.arguments.strip()) for call in judge(client, out).calls]
 
 
@@ -60,8 +60,8 @@ def test_T22_a_call_cut_before_its_first_argument_is_no_whole_one(
     client: Dialect, reason: str, last: tuple[bytes, ...]
 ) -> None:
     """Truncated answers reach Codex as clean ones (ollama/ollama#18332): it ran the tool, with arguments of ours."""
-    held, done, out = mended(client, MESSAGES, begin(), *FIRST, *last, end(reason))
-    calls = told_in_stream(client, out)
+    held, done, out = restored(client, MESSAGES, begin(), *FIRST, *last, end(reason))
+    calls = reported_in_stream(client, out)
     assert [(name, whole, arguments.strip()) for name, whole, arguments in calls] == [WHOLE, CUT]
     assert (held.error, done) == (None, [])
     assert out.count(b"function_call_arguments.done") == (client is RESPONSES) * 2  # a line that names it, and its type
@@ -69,10 +69,10 @@ def test_T22_a_call_cut_before_its_first_argument_is_no_whole_one(
 
 @clients
 @cuts
-def test_T22_a_whole_reply_tells_no_call_cut_before_its_first_argument_as_whole(client: Dialect, reason: str) -> None:
-    """The same without a stream, where an empty object is what is left of the arguments (ollama/ollama#18332)."""
+def test_T22_a_whole_reply_reports_no_call_cut_before_its_first_argument_as_whole(client: Dialect, reason: str) -> None:
+    """Likewise without a stream, where an empty object is what is left of the arguments (ollama/ollama#18332)."""
     got, translation = replied(client, MESSAGES, messages_reply(reason, *CONTENT))
-    assert told(client, got) == [WHOLE, CUT]
+    assert noted(client, got) == [WHOLE, CUT]
     assert translation.losses.rows == []
 
 
@@ -82,25 +82,25 @@ def test_T04_a_call_without_arguments_is_whole_where_nothing_cut_it(client: Dial
     """Calls of tools without parameters lose their arguments (BerriAI/litellm#25836): one behind which the reply goes
     on is whole however that ends, and so is the last one of a reply that was not cut."""
     frames = [*FIRST, *LAST, *TEXT] if reason == "max_tokens" else [*FIRST, *LAST]
-    _, _, out = mended(client, MESSAGES, begin(), *frames, end(reason))
-    assert told_in_stream(client, out) == [WHOLE, ("wipe", True, "{}")]
+    _, _, out = restored(client, MESSAGES, begin(), *frames, end(reason))
+    assert reported_in_stream(client, out) == [WHOLE, ("wipe", True, "{}")]
     content = [*CONTENT, {"type": "text", "text": "Hm."}] if reason == "max_tokens" else CONTENT
     got, _ = replied(client, MESSAGES, messages_reply(reason, *content))
-    assert told(client, got) == [WHOLE, ("wipe", True, "{}")]
+    assert noted(client, got) == [WHOLE, ("wipe", True, "{}")]
 
 
 @clients
 def test_T04_a_call_without_arguments_that_another_overlaps_is_whole(client: Dialect) -> None:
     """Only the call that began last can be the one that was cut (BerriAI/litellm#25836)."""
     frames = [FIRST[0], LAST[0], stop(0), delta(1, "input_json", '{"a":1}'), stop(1), end("max_tokens")]
-    _, _, out = mended(client, MESSAGES, begin(), *frames)
-    assert told_in_stream(client, out) == [WHOLE, ("wipe", True, '{"a":1}')]
+    _, _, out = restored(client, MESSAGES, begin(), *frames)
+    assert reported_in_stream(client, out) == [WHOLE, ("wipe", True, '{"a":1}')]
 
 
 @clients
-def test_T22_a_stream_that_breaks_behind_an_empty_call_does_not_tell_it_as_whole(client: Dialect) -> None:
-    """Nothing came that says that the reply is whole (ollama/ollama#18332)."""
-    held, _, out = mended(client, MESSAGES, begin(), tool(0, "call_b", "wipe"), stop(0))
+def test_T22_a_stream_that_breaks_behind_an_empty_call_does_not_report_it_as_whole(client: Dialect) -> None:
+    """Nothing came that states that the reply is whole (ollama/ollama#18332)."""
+    held, _, out = restored(client, MESSAGES, begin(), tool(0, "call_b", "wipe"), stop(0))
     assert held.error is not None
     assert b'"{}"' not in out
     assert b"output_item.done" not in out
@@ -114,7 +114,7 @@ def test_T22_a_patch_cut_before_its_first_word_is_not_run() -> None:
     translation = translated(row, ask(RESPONSES, tools=[offer]), knobs=Knobs(custom_tool_bridge="wrap"))
     out = stream_through(translation, [begin(), tool(0, "call_b", "wipe"), stop(0), end("max_tokens")])
     assert judge(RESPONSES, out).error is None
-    assert told_in_stream(RESPONSES, out) == []
+    assert reported_in_stream(RESPONSES, out) == []
     assert b"custom_tool_call_input.done" not in out
     assert b"output_item.done" not in out
     whole = json.loads(translation.reply(json.dumps(messages_reply("max_tokens", use("call_b", "wipe"))).encode()))
@@ -122,7 +122,7 @@ def test_T22_a_patch_cut_before_its_first_word_is_not_run() -> None:
 
 
 async def test_T22_the_sdk_holds_the_same_cut_calls_of_a_stream_and_of_a_whole_reply() -> None:
-    """OpenAI's SDK gave the cut call to agents as a completed one (ollama/ollama#18332)."""
+    """OpenAI's SDK returned the cut call to agents as a completed one (ollama/ollama#18332)."""
     frames = [begin(), *FIRST, *LAST, end("max_tokens")]
     scripts = stream(frames), answer(200, json.dumps(messages_reply("max_tokens", *CONTENT)).encode())
     async with (
@@ -133,6 +133,6 @@ async def test_T22_the_sdk_holds_the_same_cut_calls_of_a_stream_and_of_a_whole_r
         async with client.responses.stream(model="m", input="Hi") as streaming:
             items = [event.item async for event in streaming if event.type == "response.output_item.done"]
         answered = await client.responses.create(model="m", input="Hi")
-    assert told(RESPONSES, {"output": [item.model_dump() for item in items]}) == [WHOLE, CUT]
-    assert told(RESPONSES, answered.model_dump()) == [WHOLE, CUT]
+    assert noted(RESPONSES, {"output": [item.model_dump() for item in items]}) == [WHOLE, CUT]
+    assert noted(RESPONSES, answered.model_dump()) == [WHOLE, CUT]
     assert answered.status == "incomplete"

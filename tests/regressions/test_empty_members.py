@@ -1,4 +1,4 @@
-"""What is empty in a reply changes nothing: frames without data, and members that are null, "", [] or {}.
+"""Empty parts of a reply change nothing: frames without data, and members that are null, "", [] or {}.
 
 Servers fill in all members of their types and send frames to keep a connection open. All readers, streamed and whole,
 are strict about what clients act on (calls, ends, their order) and tolerate the rest.

@@ -1,4 +1,4 @@
-"""How the streams of Messages servers end, and what they leave out, repeat or put in the wrong place on the way there.
+"""The ends of streams of Messages servers, and the parts that they leave out, repeat or misplace before.
 
 What can mean one thing only is read as that, and is a row; what could mean two is an error, and so is every cut.
 """
@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import LossCode, direction
 from oracles.grammar import Call, sse
-from regressions.repaired import mended, rows
+from regressions.repaired import restored, rows
 from regressions.wire import CHAT, DONE, MESSAGES, begin, block, delta, end, event, stop, tool
 from support.directions import error_of, judge, stream_through, translated
 
@@ -51,7 +51,7 @@ def whole_call(index: int, call: Call) -> tuple[bytes, ...]:
 
 @clients
 def test_end_turn_after_a_call_means_the_call(client: str) -> None:
-    held, done, _ = mended(client, MESSAGES, begin(), *whole_call(0, A), end("end_turn"))
+    held, done, _ = restored(client, MESSAGES, begin(), *whole_call(0, A), end("end_turn"))
     assert (held.calls, held.finish) == ([A], END[client]["tool_use"])
     assert done == ["end_turn after a call became tool_use"]
 
@@ -62,25 +62,25 @@ def test_end_turn_after_a_call_means_the_call(client: str) -> None:
     [("stop", "end_turn"), ("length", "max_tokens"), ("tool_calls", "tool_use"), ("content_filter", "refusal")],
 )
 def test_chats_words_for_a_reason(client: str, word: str, meant: str) -> None:
-    said = whole_call(0, A) if meant == "tool_use" else (*HI, stop(0))
-    held, done, _ = mended(client, MESSAGES, begin(), *said, end(word))
+    stated = whole_call(0, A) if meant == "tool_use" else (*HI, stop(0))
+    held, done, _ = restored(client, MESSAGES, begin(), *stated, end(word))
     assert held.finish == END[client][meant]
     assert done == [f"read {word!r} as {meant!r}"]
 
 
 @clients
 @pytest.mark.parametrize("word", ["error", "abort", "cancelled"])
-def test_T22_a_reason_that_tells_of_a_failure_is_no_end(client: str, word: str) -> None:
+def test_T22_a_reason_that_means_a_failure_is_no_end(client: str, word: str) -> None:
     """Truncated answers reach the client as clean ones (ollama/ollama#18332): these words were read as ends."""
-    held, _, _ = mended(client, MESSAGES, begin(), *HI, stop(0), end(word))
+    held, _, _ = restored(client, MESSAGES, begin(), *HI, stop(0), end(word))
     assert held.error is not None
     assert word in held.error["message"]
 
 
 @clients
-def test_a_pause_is_told_as_a_cut_and_never_as_calls(client: str) -> None:
+def test_a_pause_is_reported_as_a_cut_and_never_as_calls(client: str) -> None:
     """Other dialects cannot resume: a call that does not exist would be waited for (mapping §9.2)."""
-    held, done, _ = mended(client, MESSAGES, begin(), *HI, stop(0), end("pause_turn"))
+    held, done, _ = restored(client, MESSAGES, begin(), *HI, stop(0), end("pause_turn"))
     assert held.finish == END[client]["max_tokens"]
     assert done == []
 
@@ -92,16 +92,18 @@ def test_a_pause_is_told_as_a_cut_and_never_as_calls(client: str) -> None:
 def test_T20_blocks_without_their_end_are_ended_by_the_reason(client: str) -> None:
     """Events that never come (tombii/better-ccflare#307): here `content_block_stop`."""
     call = (tool(1, A.id, A.name), delta(1, "input_json", A.arguments))
-    held, done, _ = mended(client, MESSAGES, begin(), *HI, *call, end("tool_use"))
+    held, done, _ = restored(client, MESSAGES, begin(), *HI, *call, end("tool_use"))
     assert (held.text, held.calls, held.error) == ("Hi", [A], None)
     assert done == ["a block ended without content_block_stop"]
 
 
 @clients
-@pytest.mark.parametrize(("word", "said"), [("tool_use", '{"f":'), ("max_tokens", '{"f":'), ("max_tokens", "")])
-def test_T22_half_a_call_without_its_end_is_never_closed_as_whole(client: str, word: str, said: str) -> None:
+@pytest.mark.parametrize(("word", "stated"), [("tool_use", '{"f":'), ("max_tokens", '{"f":'), ("max_tokens", "")])
+def test_T22_half_a_call_without_its_end_is_never_closed_as_whole(client: str, word: str, stated: str) -> None:
     """Truncated answers reach the client as clean ones (ollama/ollama#18332)."""
-    held, _, out = mended(client, MESSAGES, begin(), tool(0, "call_a", "read"), delta(0, "input_json", said), end(word))
+    held, _, out = restored(
+        client, MESSAGES, begin(), tool(0, "call_a", "read"), delta(0, "input_json", stated), end(word)
+    )
     assert (held.error is None) is (word == "max_tokens")
     assert b'"{}"' not in out
     assert b"arguments.done" not in out
@@ -110,8 +112,8 @@ def test_T22_half_a_call_without_its_end_is_never_closed_as_whole(client: str, w
 
 @clients
 def test_T20_a_stop_without_blocks_ends_and_reason_is_a_cut(client: str) -> None:
-    """Neither the block's end nor a reason came (tombii/better-ccflare#307): nothing says that the text is whole."""
-    held, _, _ = mended(client, MESSAGES, begin(), *HI, LAST)
+    """Neither the block's end nor a reason came (tombii/better-ccflare#307): nothing states that the text is whole."""
+    held, _, _ = restored(client, MESSAGES, begin(), *HI, LAST)
     assert held.error is not None
 
 
@@ -119,7 +121,7 @@ def test_T20_a_stop_without_blocks_ends_and_reason_is_a_cut(client: str) -> None
 def test_T05_blocks_without_an_index_follow_the_one_that_began_last(client: str) -> None:
     """Indexes left out, as in zed-industries/zed#38412."""
     frames = (*HI, stop(0), *whole_call(1, A))
-    held, done, _ = mended(client, MESSAGES, begin(), *map(no_index, frames), end("tool_use"))
+    held, done, _ = restored(client, MESSAGES, begin(), *map(no_index, frames), end("tool_use"))
     assert (held.text, held.calls) == ("Hi", [A])
     assert done == ["a block had no index"]
 
@@ -129,7 +131,7 @@ def test_T05_blocks_without_an_index_follow_the_one_that_began_last(client: str)
 def test_T17_a_call_without_an_id_gets_one(client: str, given: str | None) -> None:
     """An empty id is refused in the next request (microsoft/agent-framework-go#784)."""
     start = block(0, type="tool_use", id=given, name="read", input={})
-    held, done, _ = mended(
+    held, done, _ = restored(
         client, MESSAGES, begin(), start, delta(0, "input_json", A.arguments), stop(0), end("tool_use")
     )
     assert [(call.name, call.arguments) for call in held.calls] == [("read", A.arguments)]
@@ -140,7 +142,7 @@ def test_T17_a_call_without_an_id_gets_one(client: str, given: str | None) -> No
 @clients
 def test_T17_calls_of_one_id_get_ids_of_their_own(client: str) -> None:
     """Duplicate ids are refused in the next request (microsoft/agent-framework-go#784)."""
-    held, done, _ = mended(
+    held, done, _ = restored(
         client, MESSAGES, begin(), *whole_call(0, A), *whole_call(1, B._replace(id=A.id)), end("tool_use")
     )
     assert [call.name for call in held.calls] == ["read", "list"]
@@ -153,7 +155,7 @@ def test_T17_calls_of_one_id_get_ids_of_their_own(client: str) -> None:
 def test_T06_fragments_as_an_object_or_null(client: str, given: Any) -> None:
     """Arguments in the other dialect's form (aradlein/hass-agent-llm#42)."""
     fragment = event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": given})
-    held, done, _ = mended(client, MESSAGES, begin(), tool(0, A.id, A.name), fragment, stop(0), end("tool_use"))
+    held, done, _ = restored(client, MESSAGES, begin(), tool(0, A.id, A.name), fragment, stop(0), end("tool_use"))
     assert held.parsed_calls() == [("call_a", "read", given or {})]
     assert done == [
         "arguments were an object instead of text" if given else "a fragment of arguments is null",
@@ -163,7 +165,7 @@ def test_T06_fragments_as_an_object_or_null(client: str, given: Any) -> None:
 @clients
 def test_T04_input_whole_in_the_start_is_counted(client: str) -> None:
     """The tool's name arrives, its arguments never do (BerriAI/litellm#25836)."""
-    held, done, _ = mended(client, MESSAGES, begin(), tool(0, A.id, A.name, {"f": "a"}), stop(0), end("tool_use"))
+    held, done, _ = restored(client, MESSAGES, begin(), tool(0, A.id, A.name, {"f": "a"}), stop(0), end("tool_use"))
     assert held.calls == [A]
     assert done == ["the arguments of a call were complete in content_block_start"]
 
@@ -174,11 +176,11 @@ def test_T04_input_whole_in_the_start_is_counted(client: str) -> None:
 @clients
 @pytest.mark.parametrize("last", [(), (DONE,)])
 def test_T20_a_server_known_to_leave_message_stop_out_ends_by_its_reason(client: str, last: tuple[bytes, ...]) -> None:
-    """`stop_reason` came, `message_stop` never (tombii/better-ccflare#307): repaired for those only, and told."""
-    held, done, _ = mended(client, MESSAGES, begin(), *HI, stop(0), REASON, *last, profile="compatible")
+    """`stop_reason` came, `message_stop` never (tombii/better-ccflare#307): repaired for those only, and reported."""
+    held, done, _ = restored(client, MESSAGES, begin(), *HI, stop(0), REASON, *last, profile="compatible")
     assert (held.text, held.finish, held.error) == ("Hi", END[client]["end_turn"], None)
     assert done == ["the stream ended without message_stop"]
-    held, _, _ = mended(client, MESSAGES, begin(), *HI, stop(0), REASON, *last)
+    held, _, _ = restored(client, MESSAGES, begin(), *HI, stop(0), REASON, *last)
     assert held.error is not None
 
 
@@ -186,12 +188,12 @@ def test_T20_a_server_known_to_leave_message_stop_out_ends_by_its_reason(client:
 @pytest.mark.parametrize("frames", [(begin(), *HI), (begin(), *HI, stop(0)), (begin(), *HI, stop(0), reason(None))])
 def test_T20_without_a_reason_no_server_ends_well(client: str, frames: tuple[bytes, ...]) -> None:
     """The repair is narrow: whatever may be missing besides `message_stop` is a cut (tombii/better-ccflare#307)."""
-    held, _, _ = mended(client, MESSAGES, *frames, DONE, profile="compatible")
+    held, _, _ = restored(client, MESSAGES, *frames, DONE, profile="compatible")
     assert held.error is not None
 
 
 def test_T20_a_passed_through_stream_is_given_the_message_stop_that_its_server_leaves_out() -> None:
-    """The same on the way from Messages to Messages (tombii/better-ccflare#307)."""
+    """Likewise on the way from Messages to Messages (tombii/better-ccflare#307)."""
     frames = [begin(), *HI, stop(0), REASON]
     translation = translated(direction(MESSAGES, MESSAGES), profile="compatible")
     out = stream_through(translation, frames)
@@ -205,14 +207,14 @@ def test_T20_a_passed_through_stream_is_given_the_message_stop_that_its_server_l
 
 
 @clients
-def test_a_second_reason_is_not_told_again(client: str) -> None:
-    held, done, _ = mended(client, MESSAGES, begin(), *HI, stop(0), REASON, reason("end_turn", output_tokens=9), LAST)
+def test_a_second_reason_is_not_reported_again(client: str) -> None:
+    held, done, _ = restored(client, MESSAGES, begin(), *HI, stop(0), REASON, reason("end_turn", output_tokens=9), LAST)
     assert held.finish == END[client]["end_turn"]
     assert done == ["a second stop_reason"]
 
 
 @clients
-def test_T31_counts_only_at_the_start_are_told_as_no_final_ones(client: str) -> None:
+def test_T31_counts_only_at_the_start_are_reported_as_no_final_ones(client: str) -> None:
     """Counts that do not add up (Portkey-AI/gateway#1754): what `message_start` counts of the output is provisional."""
     bare = event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None})
     translation = translated(direction(client, MESSAGES))
@@ -226,7 +228,7 @@ def test_T31_counts_only_at_the_start_are_told_as_no_final_ones(client: str) -> 
 def test_T30_counts_only_at_the_end_are_the_counts(client: str) -> None:
     """The input count is 0 in `message_start` (sgl-project/sglang#20678), the end has it."""
     start = begin(input_tokens=0, output_tokens=0)
-    held, done, _ = mended(client, MESSAGES, start, *HI, stop(0), end("end_turn", input_tokens=9, output_tokens=3))
+    held, done, _ = restored(client, MESSAGES, start, *HI, stop(0), end("end_turn", input_tokens=9, output_tokens=3))
     assert held.usage is not None
     assert [held.usage[name] for name in COUNTS[client]] == [9, 3]
     assert done == []

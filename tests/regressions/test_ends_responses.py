@@ -1,4 +1,4 @@
-"""How the streams of Responses servers end, and what they leave out, repeat or put in the wrong place on the way there.
+"""The ends of streams of Responses servers, and the parts that they leave out, repeat or misplace before.
 
 What can mean one thing only is read as that, and is a row; what could mean two is an error, and so is every cut.
 """
@@ -12,27 +12,27 @@ import pytest
 
 from dragoman import direction
 from oracles.grammar import Accumulated, Call, sse
-from regressions.repaired import mended, rows
+from regressions.repaired import restored, rows
 from regressions.wire import CHAT, MESSAGES
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, judge, stream_through, translated
 from support.responses_samples import numbered
 
 RESPONSES = "responses"
 A = Call("call_a", "read", '{"f":"a"}')
-CALL = told.call(A.id, A.name, A.arguments)
-TEXT = told.message(told.text_part("Hi there"))
+CALL = emitted.call(A.id, A.name, A.arguments)
+TEXT = emitted.message(emitted.text_part("Hi there"))
 NO_DONE, NO_ADDED = "an item ended without output_item.done", "an item came without output_item.added"
 NO_DELTAS = "the deltas of a text left some of it out"
 clients = pytest.mark.parametrize("client", [CHAT, MESSAGES])
 
 
-def heard(client: str, *events: Json) -> tuple[Accumulated, list[str], bytes]:
-    return mended(client, RESPONSES, *numbered(told.created(), *events))
+def received(client: str, *events: Json) -> tuple[Accumulated, list[str], bytes]:
+    return restored(client, RESPONSES, *numbered(emitted.created(), *events))
 
 
 def arguments(text: Any, index: int = 0) -> Json:
-    return told.at(index, "function_call_arguments.delta", delta=text)
+    return emitted.at(index, "function_call_arguments.delta", delta=text)
 
 
 @clients
@@ -40,34 +40,46 @@ def arguments(text: Any, index: int = 0) -> Json:
     ("events", "done"),
     [
         (
-            [*told.says(0, "Hi", " there"), told.done(0, **TEXT), told.ended(TEXT)],
+            [*emitted.writes(0, "Hi", " there"), emitted.done(0, **TEXT), emitted.ended(TEXT)],
             [NO_ADDED, "a part came without content_part.added"],
         ),
         (
-            [told.opens(0)[0], *told.says(0, "Hi there"), told.done(0, **TEXT), told.ended()],
+            [emitted.opens(0)[0], *emitted.writes(0, "Hi there"), emitted.done(0, **TEXT), emitted.ended()],
             ["a part came without content_part.added"],
         ),
-        ([*told.opens(0), *told.says(0, "Hi there"), told.ended(TEXT)], [NO_DONE]),
+        ([*emitted.opens(0), *emitted.writes(0, "Hi there"), emitted.ended(TEXT)], [NO_DONE]),
         (
-            [*told.opens(0), *told.says(0, "Hi"), *told.closes(0, "Hi there"), told.ended()],
+            [*emitted.opens(0), *emitted.writes(0, "Hi"), *emitted.closes(0, "Hi there"), emitted.ended()],
             [NO_DELTAS],
         ),
-        ([told.done(0, **TEXT), told.ended()], [NO_ADDED]),
-        ([told.ended(TEXT)], ["an item was in the last event only", NO_DONE]),
+        ([emitted.done(0, **TEXT), emitted.ended()], [NO_ADDED]),
+        ([emitted.ended(TEXT)], ["an item was in the last event only", NO_DONE]),
         (
-            [*told.opens(0), *told.says(0, "Hi there"), told.at(0, "output_text.done", text="Hi there"), told.ended()],
+            [
+                *emitted.opens(0),
+                *emitted.writes(0, "Hi there"),
+                emitted.at(0, "output_text.done", text="Hi there"),
+                emitted.ended(),
+            ],
             [NO_DONE],
         ),
-        ([*told.opens(0), told.at(0, "output_text.done", text="Hi there"), told.ended()], [NO_DELTAS, NO_DONE]),
         (
-            [*told.opens(0), told.at(0, "content_part.done", part=told.text_part("Hi there")), told.ended()],
+            [*emitted.opens(0), emitted.at(0, "output_text.done", text="Hi there"), emitted.ended()],
+            [NO_DELTAS, NO_DONE],
+        ),
+        (
+            [
+                *emitted.opens(0),
+                emitted.at(0, "content_part.done", part=emitted.text_part("Hi there")),
+                emitted.ended(),
+            ],
             [NO_DELTAS, NO_DONE],
         ),
     ],
 )
-def test_T25_a_text_is_heard_whatever_events_are_left_out(client: str, events: list[Json], done: list[str]) -> None:
+def test_T25_a_text_is_read_whatever_events_are_left_out(client: str, events: list[Json], done: list[str]) -> None:
     """A finished answer is dropped for want of an event (jlcodes99/cockpit-tools#2328)."""
-    held, rows, _ = heard(client, *events)
+    held, rows, _ = received(client, *events)
     assert (held.text, held.error) == ("Hi there", None)
     assert rows == done
 
@@ -76,39 +88,39 @@ def test_T25_a_text_is_heard_whatever_events_are_left_out(client: str, events: l
 @pytest.mark.parametrize(
     ("events", "done"),
     [
-        ([arguments('{"f":'), arguments('"a"}'), told.done(0, **CALL), told.ended(CALL)], [NO_ADDED]),
-        ([arguments('{"f":"a"}'), told.ended(CALL)], [NO_ADDED, NO_DONE]),
+        ([arguments('{"f":'), arguments('"a"}'), emitted.done(0, **CALL), emitted.ended(CALL)], [NO_ADDED]),
+        ([arguments('{"f":"a"}'), emitted.ended(CALL)], [NO_ADDED, NO_DONE]),
         (
             [
-                told.at(0, "function_call_arguments.done", arguments=A.arguments, name=A.name),
-                told.done(0, **CALL),
-                told.ended(),
+                emitted.at(0, "function_call_arguments.done", arguments=A.arguments, name=A.name),
+                emitted.done(0, **CALL),
+                emitted.ended(),
             ],
             [NO_ADDED, "arguments had no deltas"],
         ),
         (
-            [told.added(0, **CALL), told.done(0, **CALL | {"arguments": {"f": "a"}}), told.ended()],
+            [emitted.added(0, **CALL), emitted.done(0, **CALL | {"arguments": {"f": "a"}}), emitted.ended()],
             ["arguments were an object instead of text"],
         ),
         (
-            [told.ended(CALL)],
+            [emitted.ended(CALL)],
             ["an item was in the last event only", NO_DONE, "arguments had no deltas"],
         ),
     ],
 )
-def test_T04_a_call_is_heard_whatever_events_are_left_out(client: str, events: list[Json], done: list[str]) -> None:
+def test_T04_a_call_is_read_whatever_events_are_left_out(client: str, events: list[Json], done: list[str]) -> None:
     """The tool's name arrives, its arguments never do (BerriAI/litellm#25836), and here also the reverse."""
-    held, rows, _ = heard(client, *events)
+    held, rows, _ = received(client, *events)
     assert (held.calls, held.error) == ([A], None)
     assert held.finish == {CHAT: "tool_calls", MESSAGES: "tool_use"}[client]
     assert rows == done
 
 
 @clients
-@pytest.mark.parametrize("last", [[], [told.ended()], [told.done(0, **told.call(name=""))]])
+@pytest.mark.parametrize("last", [[], [emitted.ended()], [emitted.done(0, **emitted.call(name=""))]])
 def test_T02_arguments_of_a_call_that_is_never_named_end_in_an_error(client: str, last: list[Json]) -> None:
     """A delta to a block that never started (Wei-Shaw/sub2api#4294): nothing is made up for it."""
-    held, _, _ = heard(client, arguments("{}"), *last)
+    held, _, _ = received(client, arguments("{}"), *last)
     assert held.error is not None
     assert not held.calls
 
@@ -116,9 +128,9 @@ def test_T02_arguments_of_a_call_that_is_never_named_end_in_an_error(client: str
 @clients
 def test_T17_calls_of_one_id_get_ids_of_their_own(client: str) -> None:
     """Duplicate ids are refused in the next request (microsoft/agent-framework-go#784)."""
-    twins = [CALL | {"id": "fc_1"}, told.call(A.id, "list", "{}") | {"id": "fc_2"}, told.call("", "last", "{}")]
-    events = [event for n, item in enumerate(twins) for event in (told.added(n, **item), told.done(n, **item))]
-    held, rows, _ = heard(client, *events, told.ended(*twins))
+    twins = [CALL | {"id": "fc_1"}, emitted.call(A.id, "list", "{}") | {"id": "fc_2"}, emitted.call("", "last", "{}")]
+    events = [event for n, item in enumerate(twins) for event in (emitted.added(n, **item), emitted.done(n, **item))]
+    held, rows, _ = received(client, *events, emitted.ended(*twins))
     assert [call.name for call in held.calls] == ["read", "list", "last"]
     assert len({call.id for call in held.calls}) == 3
     assert held.calls[0].id == A.id
@@ -126,12 +138,12 @@ def test_T17_calls_of_one_id_get_ids_of_their_own(client: str) -> None:
 
 
 @clients
-def test_T05_events_without_an_output_index_are_told(client: str) -> None:
+def test_T05_events_without_an_output_index_are_reported(client: str) -> None:
     """Indexes left out, as in zed-industries/zed#38412."""
     bare = arguments(A.arguments) | {"item_id": CALL["id"]}
     del bare["output_index"]
-    held, rows, _ = heard(
-        client, told.added(0, **CALL | {"arguments": ""}), bare, told.done(0, **CALL), told.ended(CALL)
+    held, rows, _ = received(
+        client, emitted.added(0, **CALL | {"arguments": ""}), bare, emitted.done(0, **CALL), emitted.ended(CALL)
     )
     assert held.calls == [A]
     assert rows == ["an event came without its output_index"]
@@ -139,54 +151,66 @@ def test_T05_events_without_an_output_index_are_told(client: str) -> None:
 
 @clients
 @pytest.mark.parametrize("status", ["completed", "incomplete"])
-def test_T25_the_alias_of_the_terminal_event_is_told(client: str, status: str) -> None:
+def test_T25_the_alias_of_the_terminal_event_is_reported(client: str, status: str) -> None:
     """A collector misses the alias `response.done` and drops a finished answer (jlcodes99/cockpit-tools#2328)."""
-    last = told.ended(TEXT) if status == "completed" else told.cut("max_output_tokens", TEXT | {"status": status})
-    events = (*told.opens(0), *told.says(0, "Hi there"), *told.closes(0, "Hi there", status))
-    held, rows, _ = heard(client, *events, last | {"type": "response.done"})
+    last = emitted.ended(TEXT) if status == "completed" else emitted.cut("max_output_tokens", TEXT | {"status": status})
+    events = (*emitted.opens(0), *emitted.writes(0, "Hi there"), *emitted.closes(0, "Hi there", status))
+    held, rows, _ = received(client, *events, last | {"type": "response.done"})
     words = {CHAT: ("stop", "length"), MESSAGES: ("end_turn", "max_tokens")}[client]
     assert held.finish == words[status == "incomplete"]
     assert rows == [f"response.done was read as response.{status}"]
 
 
 @clients
-def test_T13_a_stream_that_does_not_begin_with_created_is_told(client: str) -> None:
+def test_T13_a_stream_that_does_not_begin_with_created_is_reported(client: str) -> None:
     """The reverse of a start that is repeated for ever (LuthienResearch/luthien-proxy#59)."""
-    held, rows, _ = mended(client, RESPONSES, *numbered(*told.opens(0), *told.closes(0, "Hi there"), told.ended(TEXT)))
+    held, rows, _ = restored(
+        client, RESPONSES, *numbered(*emitted.opens(0), *emitted.closes(0, "Hi there"), emitted.ended(TEXT))
+    )
     assert held.text == "Hi there"
     assert "the stream began without response.created" in rows
 
 
 @clients
-@pytest.mark.parametrize(("word", "told_as"), [("max_tokens", True), ("length", True), ("max_output_tokens", False)])
-def test_other_dialects_words_for_a_cut(client: str, word: str, told_as: bool) -> None:
-    held, rows, _ = heard(
-        client, *told.opens(0), *told.says(0, "Hi"), told.cut(word, told.message(told.text_part("Hi")))
+@pytest.mark.parametrize(
+    ("word", "reported_as"), [("max_tokens", True), ("length", True), ("max_output_tokens", False)]
+)
+def test_other_dialects_words_for_a_cut(client: str, word: str, reported_as: bool) -> None:
+    held, rows, _ = received(
+        client, *emitted.opens(0), *emitted.writes(0, "Hi"), emitted.cut(word, emitted.message(emitted.text_part("Hi")))
     )
     assert held.finish == {CHAT: "length", MESSAGES: "max_tokens"}[client]
-    assert rows == ([f"read {word!r} as max_output_tokens"] if told_as else [])
+    assert rows == ([f"read {word!r} as max_output_tokens"] if reported_as else [])
 
 
 @clients
-def test_T22_half_a_call_in_a_cut_reply_is_never_told_as_whole(client: str) -> None:
+def test_T22_half_a_call_in_a_cut_reply_is_never_reported_as_whole(client: str) -> None:
     """Truncated answers reach the client as clean ones (ollama/ollama#18332)."""
     half = CALL | {"arguments": '{"f":', "status": "incomplete"}
-    held, _, _ = heard(
-        client, told.added(0, **half | {"arguments": ""}), arguments('{"f":'), told.cut("max_output_tokens", half)
+    held, _, _ = received(
+        client, emitted.added(0, **half | {"arguments": ""}), arguments('{"f":'), emitted.cut("max_output_tokens", half)
     )
     assert held.finish == {CHAT: "length", MESSAGES: "max_tokens"}[client]
-    held, _, _ = heard(client, told.added(0, **half | {"arguments": ""}), arguments('{"f":'), told.ended(half))
+    held, _, _ = received(client, emitted.added(0, **half | {"arguments": ""}), arguments('{"f":'), emitted.ended(half))
     assert held.error is not None
     none = half | {"arguments": ""}
-    held, _, out = heard(client, told.added(0, **none), told.done(0, **none), told.cut("max_output_tokens", none))
+    held, _, out = received(
+        client, emitted.added(0, **none), emitted.done(0, **none), emitted.cut("max_output_tokens", none)
+    )
     assert held.finish == {CHAT: "length", MESSAGES: "max_tokens"}[client]
     assert b'"{}"' not in out
 
 
 def test_T23_what_was_done_before_a_cut_stays_in_the_failed_response() -> None:
-    """An agent run ends without `response.completed` (router-for-me/CLIProxyAPI#4760): what passed through is told in
-    our own `response.failed` as well."""
-    events = [told.created(), told.added(0, **CALL), arguments(A.arguments), told.done(0, **CALL), *told.opens(1)]
+    """An agent run ends without `response.completed` (router-for-me/CLIProxyAPI#4760): what passed through is in our
+    own `response.failed` as well."""
+    events = [
+        emitted.created(),
+        emitted.added(0, **CALL),
+        arguments(A.arguments),
+        emitted.done(0, **CALL),
+        *emitted.opens(1),
+    ]
     out = stream_through(translated(direction(RESPONSES, RESPONSES)), numbered(*events))
     last = json.loads(sse.split(out)[-1].data or b"")
     assert last["type"] == "response.failed"
@@ -199,17 +223,17 @@ def test_T23_what_was_done_before_a_cut_stays_in_the_failed_response() -> None:
 def numbered_part(number: int, *names: str) -> list[Json]:
     """A message whose only part has the number `number`, with the events `names` under that number and the others
     under 0."""
-    events = [told.added(0, **told.message(status="in_progress"))]
+    events = [emitted.added(0, **emitted.message(status="in_progress"))]
     for name, fields in (
-        ("content_part.added", {"part": told.text_part()}),
+        ("content_part.added", {"part": emitted.text_part()}),
         ("output_text.delta", {"delta": "Hi"}),
         ("output_text.delta", {"delta": " there"}),
         ("output_text.done", {"text": "Hi there"}),
-        ("content_part.done", {"part": told.text_part("Hi there")}),
+        ("content_part.done", {"part": emitted.text_part("Hi there")}),
     ):
         place = number if not names or name in names else 0
-        events.append(told.at(0, name, **{**fields, "content_index": place}))
-    return [*events, told.done(0, **TEXT), told.ended(TEXT)]
+        events.append(emitted.at(0, name, **{**fields, "content_index": place}))
+    return [*events, emitted.done(0, **TEXT), emitted.ended(TEXT)]
 
 
 @clients
@@ -219,21 +243,21 @@ def test_a_part_under_another_number_than_its_place_is_sent_once(
     client: str, number: int, names: tuple[str, ...]
 ) -> None:
     """Bedrock's Mantle numbers the only part of a message 1."""
-    held, _, _ = heard(client, *numbered_part(number, *names))
+    held, _, _ = received(client, *numbered_part(number, *names))
     assert (held.text, held.error) == ("Hi there", None)
 
 
 @clients
 def test_reasoning_under_another_number_than_its_place_is_sent_once(client: str) -> None:
-    item = told.thought("Hm")
+    item = emitted.reasoned("Hm")
     events = [
-        told.added(0, **told.thought()),
-        told.at(0, "reasoning_text.delta", delta="Hm", content_index=1),
-        told.done(0, **item),
-        told.done(1, **TEXT),
-        told.ended(item, TEXT),
+        emitted.added(0, **emitted.reasoned()),
+        emitted.at(0, "reasoning_text.delta", delta="Hm", content_index=1),
+        emitted.done(0, **item),
+        emitted.done(1, **TEXT),
+        emitted.ended(item, TEXT),
     ]
-    held, _, _ = heard(client, *events)
+    held, _, _ = received(client, *events)
     assert (held.reasoning, held.text, held.error) == ("Hm", "Hi there", None)
 
 
@@ -243,11 +267,11 @@ def test_an_item_that_the_client_does_not_run_may_be_left_open(client: str, kind
     """OpenAI completes a response whose `mcp_list_tools` was never done."""
     item: Json = {"type": kind, "id": "x_1"}
     if kind == "message":
-        item = told.message(status="in_progress", id="x_1")
+        item = emitted.message(status="in_progress", id="x_1")
     elif kind == "reasoning":
-        item = told.thought()
+        item = emitted.reasoned()
     translation = translated(direction(client, RESPONSES))
-    frames = numbered(told.created(), told.added(0, **item), told.done(1, **TEXT), told.ended(TEXT))
+    frames = numbered(emitted.created(), emitted.added(0, **item), emitted.done(1, **TEXT), emitted.ended(TEXT))
     held = judge(client, stream_through(translation, frames))
     assert (held.text, held.error) == ("Hi there", None)
     assert NO_DONE in rows(translation)
@@ -256,5 +280,7 @@ def test_an_item_that_the_client_does_not_run_may_be_left_open(client: str, kind
 @clients
 def test_T02_a_call_that_the_client_runs_must_be_done(client: str) -> None:
     """A call whose arguments never came is run with none (vllm-project/vllm#32713)."""
-    frames = numbered(told.created(), told.added(0, **told.call()), told.done(1, **TEXT), told.ended(TEXT))
+    frames = numbered(
+        emitted.created(), emitted.added(0, **emitted.call()), emitted.done(1, **TEXT), emitted.ended(TEXT)
+    )
     assert judge(client, stream_through(translated(direction(client, RESPONSES)), frames)).error is not None

@@ -1,4 +1,4 @@
-"""What whole replies of compatible servers leave out or spell otherwise; and what becomes of one that was cut."""
+"""Parts that whole replies of compatible servers leave out or write otherwise, and replies that were cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman import DragomanError, LossCode
 from dragoman.canonical.events import Usage
 from regressions.repaired import CALL_ID, FIXED, REPAIRED, replied, rows
 from regressions.wire import CHAT, MESSAGES, chat_reply, messages_reply, start_call
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json
 
 RESPONSES = "responses"
@@ -36,9 +36,9 @@ def called(client: str, got: Json) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
-def test_T22_a_messages_client_gets_what_was_said_before_a_call_that_was_cut(reason: str) -> None:
+def test_T22_a_messages_client_gets_what_was_stated_before_a_call_that_was_cut(reason: str) -> None:
     """The truncated answer is neither a clean one nor an error (ollama/ollama#18332): as in a stream, text and whole
-    calls are there, the reason tells of the cut, and half a call is left out."""
+    calls are there, the reason reports the cut, and half a call is left out."""
     body = chat_reply(reason, content="Let me write.", tool_calls=[WHOLE, HALF])
     got, translation = replied(MESSAGES, CHAT, body)
     assert got["stop_reason"] == {"length": "max_tokens", "content_filter": "refusal"}[reason]
@@ -49,9 +49,9 @@ def test_T22_a_messages_client_gets_what_was_said_before_a_call_that_was_cut(rea
 
 @pytest.mark.parametrize("given", ["", '{"f"'])
 def test_T22_a_cut_call_of_a_responses_upstream_is_left_out_too(given: str) -> None:
-    """The same of an incomplete response (ollama/ollama#18332)."""
-    half = told.call("call_b", "write", given, status="incomplete")
-    body = told.response("incomplete", [told.call(), half], incomplete_details={"reason": "max_output_tokens"})
+    """Likewise for an incomplete response (ollama/ollama#18332)."""
+    half = emitted.call("call_b", "write", given, status="incomplete")
+    body = emitted.response("incomplete", [emitted.call(), half], incomplete_details={"reason": "max_output_tokens"})
     got, translation = replied(MESSAGES, RESPONSES, body)
     assert (got["stop_reason"], called(MESSAGES, got)) == ("max_tokens", [("call_a", "f")])
     assert len(rows(translation, LossCode.CALL_CUT)) == 1
@@ -63,7 +63,7 @@ def test_T22_half_a_call_in_a_reply_that_was_not_cut_stays_an_error() -> None:
         replied(MESSAGES, CHAT, chat_reply("tool_calls", tool_calls=[HALF]))
 
 
-def test_T22_a_responses_client_is_told_that_a_cut_call_without_arguments_is_incomplete() -> None:
+def test_T22_a_responses_client_learns_that_a_cut_call_without_arguments_is_incomplete() -> None:
     """No arguments at all, and the cap was reached (ollama/ollama#18332): that is no call of nothing."""
     got, _ = replied(RESPONSES, CHAT, chat_reply("length", tool_calls=[start_call(0, "call_a", "read", "")]))
     assert [(item["status"], item["arguments"]) for item in got["output"]] == [("incomplete", "")]
@@ -102,7 +102,7 @@ def test_T17_calls_of_chat_servers(client: str, fields: Json, finish: str, done:
 
 
 @pytest.mark.parametrize("word", ["error", "abort", "network_error"])
-def test_T22_a_reason_that_tells_of_a_failure_is_an_error(word: str) -> None:
+def test_T22_a_reason_that_means_a_failure_is_an_error(word: str) -> None:
     """Errors that end as a success (BerriAI/litellm#20347)."""
     with pytest.raises(DragomanError, match=word) as caught:
         replied(MESSAGES, CHAT, chat_reply(word, content="Hi"))
@@ -121,7 +121,7 @@ def test_T22_a_reason_that_tells_of_a_failure_is_an_error(word: str) -> None:
     ],
 )
 def test_T17_calls_of_messages_servers(client: str, blocks: list[Json], reason: str, done: list[Any]) -> None:
-    """The same of servers that speak Messages (microsoft/agent-framework-go#784)."""
+    """Likewise for servers that use Messages (microsoft/agent-framework-go#784)."""
     got, translation = replied(client, MESSAGES, messages_reply(reason, *blocks))
     ids = [call_id for call_id, _ in called(client, got)]
     assert len(ids) == len(set(ids)) == len(blocks)
@@ -131,9 +131,9 @@ def test_T17_calls_of_messages_servers(client: str, blocks: list[Json], reason: 
 
 @pytest.mark.parametrize("client", [CHAT, MESSAGES])
 def test_T17_calls_of_responses_servers(client: str) -> None:
-    """The same of servers that speak Responses (microsoft/agent-framework-go#784)."""
-    items = [told.call(), told.call(), told.call("", arguments={"a": 1})]
-    got, translation = replied(client, RESPONSES, told.response("completed", items, usage=told.USAGE))
+    """Likewise for servers that use Responses (microsoft/agent-framework-go#784)."""
+    items = [emitted.call(), emitted.call(), emitted.call("", arguments={"a": 1})]
+    got, translation = replied(client, RESPONSES, emitted.response("completed", items, usage=emitted.USAGE))
     ids = [call_id for call_id, _ in called(client, got)]
     assert len(set(ids)) == 3
     assert rows(translation) == [
@@ -151,11 +151,11 @@ def test_T17_calls_of_responses_servers(client: str) -> None:
     [
         (CHAT, chat_reply(content="Hi")),
         (MESSAGES, messages_reply("end_turn", {"type": "text", "text": "Hi"})),
-        (RESPONSES, told.response("completed", [], usage={"input_tokens": 9, "output_tokens": 3})),
+        (RESPONSES, emitted.response("completed", [], usage={"input_tokens": 9, "output_tokens": 3})),
     ],
 )
 def test_T31_the_counts_of_a_whole_reply_that_passes_through_are_known(dialect: str, body: Json) -> None:
-    """Counts that nobody sees (future-agi/future-agi#1122): the receipt had none."""
+    """Counts that no one sees (future-agi/future-agi#1122): the receipt had none."""
     got, translation = replied(dialect, dialect, body)
     assert got == body
     assert translation.context.usage == Usage(9, None, None, 3, None)

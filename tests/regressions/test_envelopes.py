@@ -33,7 +33,7 @@ ASKED = {"role": "user", "content": "x"}
 TO_CLAUDE, TO_CHAT = direction(MESSAGES, MESSAGES), direction(MESSAGES, CHAT)
 
 
-def said(*content: Any) -> Json:
+def stated(*content: Any) -> Json:
     return {"role": "assistant", "content": list(content)}
 
 
@@ -46,7 +46,7 @@ def sent(row: Direction, profile: Profile, *messages: Json) -> tuple[Json, dict[
     return json.loads(translation.body), translation.losses.counts
 
 
-def heard(profile: Profile, *frames: bytes) -> list[Json]:
+def received(profile: Profile, *frames: bytes) -> list[Json]:
     """The content blocks that a Messages client accumulates of a Chat stream."""
     out = stream_through(translate(TO_CHAT, json.dumps(ask(MESSAGES)).encode(), profile=profile), frames)
     content: list[Json] = []
@@ -59,24 +59,24 @@ def heard(profile: Profile, *frames: bytes) -> list[Json]:
     return content
 
 
-THOUGHT = (ROLE, chunk({"reasoning_content": "deep "}), chunk({"reasoning_content": "thoughts"}))
-TURN = heard(DEEPSEEK, *THOUGHT, calls(start_call(0, "t", "read", "{}")), chunk({}, "tool_calls"), DONE)
+REASONING = (ROLE, chunk({"reasoning_content": "deep "}), chunk({"reasoning_content": "thoughts"}))
+TURN = received(DEEPSEEK, *REASONING, calls(start_call(0, "t", "read", "{}")), chunk({}, "tool_calls"), DONE)
 """A turn that a client holds after a reply of DeepSeek: thinking and a call."""
 
 
 def test_T10_a_session_that_comes_back_to_claude_brings_its_signatures_untouched() -> None:
     """ "Invalid signature in thinking block" (router-for-me/CLIProxyAPI#2172, lbjlaq/Antigravity-Manager#3478): its own
     blocks stay what they were, though blocks of another provider stand between them."""
-    own = said(SIGNED, {"type": "text", "text": "one"})
-    body, losses = sent(TO_CLAUDE, CLAUDE, ASKED, own, ASKED, said(*TURN), result(), own, ASKED)
+    own = stated(SIGNED, {"type": "text", "text": "one"})
+    body, losses = sent(TO_CLAUDE, CLAUDE, ASKED, own, ASKED, stated(*TURN), result(), own, ASKED)
     assert body["messages"][1] == body["messages"][5] == own
-    assert body["messages"][3] == said(TURN[1])
+    assert body["messages"][3] == stated(TURN[1])
     assert losses == {LossCode.REASONING_FOREIGN: 1}
 
 
 def test_T11_a_session_may_move_between_providers_and_back() -> None:
     """The error when a session moves between a real and a compatible provider (ding113/claude-code-hub#518)."""
-    history = [ASKED, said(SIGNED, {"type": "text", "text": "one"}), ASKED, said(*TURN), result()]
+    history = [ASKED, stated(SIGNED, {"type": "text", "text": "one"}), ASKED, stated(*TURN), result()]
     for row, profile, kept in ((TO_CHAT, DEEPSEEK, True), (TO_CHAT, KIMI, False), (TO_CLAUDE, CLAUDE, False)):
         body, losses = sent(row, profile, *history)
         wire = json.dumps(body)
@@ -87,8 +87,8 @@ def test_T11_a_session_may_move_between_providers_and_back() -> None:
 
 
 def test_T11_a_turn_of_nothing_but_foreign_thinking_leaves_no_empty_message() -> None:
-    """What would stay of such a turn is an empty message, which the API refuses (ding113/claude-code-hub#518)."""
-    body, _ = sent(TO_CLAUDE, CLAUDE, ASKED, said(TURN[0]), ASKED)
+    """The rest of such a turn is an empty message, which the API refuses (ding113/claude-code-hub#518)."""
+    body, _ = sent(TO_CLAUDE, CLAUDE, ASKED, stated(TURN[0]), ASKED)
     assert body["messages"] == [ASKED, ASKED]
 
 
@@ -96,7 +96,7 @@ def test_T15_reasoning_goes_back_to_its_server_even_if_the_client_trimmed_it() -
     """The upstream demands `reasoning_content` back on tool turns; the bridge lost it (anthropics/claude-code#37485,
     lidge-jun/opencodex#994)."""
     for shown in ("deep thoughts", "deep", ""):
-        body, losses = sent(TO_CHAT, DEEPSEEK, ASKED, said({**TURN[0], "thinking": shown}, TURN[1]), result())
+        body, losses = sent(TO_CHAT, DEEPSEEK, ASKED, stated({**TURN[0], "thinking": shown}, TURN[1]), result())
         assert body["messages"][1]["reasoning_content"] == "deep thoughts"
         assert body["messages"][1]["tool_calls"][0]["id"] == "t"
         assert not losses

@@ -12,9 +12,19 @@ from dragoman import DragomanError, Knobs, LossCode, Translation, builtin_profil
 from oracles.grammar import Call
 from oracles.grammar.responses import check_whole
 from oracles.requests import check
-from regressions.spoken import RESPONSES, begins, ends, finished, offered, replied, says, spoken, starts
+from regressions.dialect_bodies import (
+    RESPONSES,
+    assistant_turn,
+    begins,
+    ends,
+    finished,
+    offered,
+    replied,
+    starts,
+    writes,
+)
 from regressions.wire import CHAT, DONE, MESSAGES, ROLE, calls, chunk, end, events_of, send, stop
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, ask, judge, stream_through, translated
 from support.responses_samples import numbered
 
@@ -56,7 +66,7 @@ def items_done(out: bytes) -> list[Json]:
 def test_T50_a_patch_comes_back_as_a_custom_tool_call_streamed(upstream: str) -> None:
     """`apply_patch` vanishes or returns as `function_call`; edits do nothing, HTTP 200 (router-for-me/CLIProxyAPI#5753,
     looplj/axonhub#860, decolua/9router#1371, awsl-project/maxx#813)."""
-    out = stream_through(wrapped(upstream), spoken(upstream, ("text", "On it."), part()))
+    out = stream_through(wrapped(upstream), assistant_turn(upstream, ("text", "On it."), part()))
     held = judge(RESPONSES, out)
     assert held.calls == [Call("call_1", "apply_patch", PATCH, kind="custom")]
     assert held.finish == "completed"
@@ -69,9 +79,9 @@ def test_T50_a_patch_comes_back_as_a_custom_tool_call_streamed(upstream: str) ->
 
 @wrapping
 def test_T50_a_patch_comes_back_as_a_custom_tool_call_whole(upstream: str) -> None:
-    """The same of a whole reply (looplj/axonhub#860), and the two agree."""
+    """Likewise for a whole reply (looplj/axonhub#860), and the two agree."""
     got = json.loads(wrapped(upstream).reply(json.dumps(replied(upstream, part())).encode()))
-    streamed = events_of(stream_through(wrapped(upstream), spoken(upstream, part())))[-1]["response"]["output"]
+    streamed = events_of(stream_through(wrapped(upstream), assistant_turn(upstream, part())))[-1]["response"]["output"]
     assert check_whole(got).calls == [Call("call_1", "apply_patch", PATCH, kind="custom")]
     assert got["output"] == streamed
 
@@ -85,7 +95,7 @@ def test_T50_a_patch_cut_at_any_character_is_the_same_patch(upstream: str, ascii
     for size in (1, 2, 5):
         pieces = [arguments[at : at + size] for at in range(0, len(arguments), size)]
         frames = [*begins(upstream), *starts(upstream, 0, parts)]
-        frames += [frame for piece in pieces for frame in says(upstream, 0, parts, piece)]
+        frames += [frame for piece in pieces for frame in writes(upstream, 0, parts, piece)]
         frames += [*ends(upstream, 0, parts), *finished(upstream, *parts)]
         held = judge(RESPONSES, stream_through(wrapped(upstream), frames))
         assert [call.arguments for call in held.calls] == [PATCH]
@@ -96,7 +106,7 @@ def test_T50_two_patches_and_a_function_at_once_stay_what_they_are(upstream: str
     """Only the declared kind of each tool counts (awsl-project/maxx#813)."""
     translation = wrapped(upstream, tools=[TOOL, *offered(RESPONSES, "shell")])
     parts = [part(), ("call", "call_2", "shell", '{"input":"ls"}'), ("call", "call_3", *part()[2:])]
-    held = judge(RESPONSES, stream_through(translation, spoken(upstream, *parts)))
+    held = judge(RESPONSES, stream_through(translation, assistant_turn(upstream, *parts)))
     assert [(call.kind, call.arguments) for call in held.calls] == [
         ("custom", PATCH),
         ("function", '{"input":"ls"}'),
@@ -105,7 +115,7 @@ def test_T50_two_patches_and_a_function_at_once_stay_what_they_are(upstream: str
 
 
 @wrapping
-def test_T50_the_model_is_told_the_grammar(upstream: str) -> None:
+def test_T50_the_model_receives_the_grammar(upstream: str) -> None:
     """The grammar is lost, and the model makes patches that do not apply (router-for-me/CLIProxyAPI#5753)."""
     body, translation = send(RESPONSES, upstream, tools=[TOOL], profile=PROFILE[upstream])
     check(upstream, body, HEADERS)
@@ -123,11 +133,11 @@ def test_T50_the_patches_of_the_history_are_calls_of_the_same_function(upstream:
     """The second turn fails: the history names a tool that is not declared so (looplj/axonhub#860)."""
     body, _ = send(RESPONSES, upstream, tools=[TOOL], profile=PROFILE[upstream], input=HISTORY)
     check(upstream, body, HEADERS)
-    said = body["messages"][1]
+    stated = body["messages"][1]
     if upstream == MESSAGES:
-        assert said["content"][0]["input"] == {"input": PATCH}
+        assert stated["content"][0]["input"] == {"input": PATCH}
     else:
-        assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"input": PATCH}
+        assert json.loads(stated["tool_calls"][0]["function"]["arguments"]) == {"input": PATCH}
     assert "Done!" in json.dumps(body["messages"][2])
 
 
@@ -155,16 +165,16 @@ def test_T50_a_chat_clients_free_text_tool_goes_to_a_responses_upstream_and_back
     assert body["tools"] == [TOOL]
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": "apply_patch", "input": PATCH}
     frames = numbered(
-        told.created(),
-        told.added(0, **item | {"input": ""}),
-        *(told.at(0, "custom_tool_call_input.delta", delta=half) for half in (PATCH[:30], PATCH[30:])),
-        told.at(0, "custom_tool_call_input.done", input=PATCH),
-        told.done(0, **item),
-        told.ended(item),
+        emitted.created(),
+        emitted.added(0, **item | {"input": ""}),
+        *(emitted.at(0, "custom_tool_call_input.delta", delta=half) for half in (PATCH[:30], PATCH[30:])),
+        emitted.at(0, "custom_tool_call_input.done", input=PATCH),
+        emitted.done(0, **item),
+        emitted.ended(item),
     )
     held = judge(CHAT, stream_through(translation, frames))
     assert held.calls == [Call("call_1", "apply_patch", PATCH, kind="custom")]
-    whole = translation.reply(json.dumps(told.response("completed", [item])).encode())
+    whole = translation.reply(json.dumps(emitted.response("completed", [item])).encode())
     (call,) = json.loads(whole)["choices"][0]["message"]["tool_calls"]
     assert call == {"id": "call_1", "type": "custom", "custom": {"name": "apply_patch", "input": PATCH}}
 
@@ -178,12 +188,12 @@ def test_T50_a_plain_responses_server_gets_a_function_and_the_client_its_patch()
     profile = builtin_profile(RESPONSES, "compatible")
     translation = translate(row, raw, profile=profile, knobs=Knobs(custom_tool_bridge="wrap"))
     assert json.loads(translation.body)["tools"][0]["type"] == "function"
-    held = judge(CHAT, stream_through(translation, spoken(RESPONSES, part())))
+    held = judge(CHAT, stream_through(translation, assistant_turn(RESPONSES, part())))
     assert held.calls == [Call("call_1", "apply_patch", PATCH, kind="custom")]
 
 
 def test_T50_free_text_tools_of_other_clients_are_refused_by_name_and_never_vanish() -> None:
-    """A client that did not ask for wrapping is told (awsl-project/maxx#813)."""
+    """A client that did not ask for wrapping is emitted (awsl-project/maxx#813)."""
     offer = {"type": "custom", "custom": {"name": "apply_patch"}}
     with pytest.raises(DragomanError, match="custom_tool_bridge") as caught:
         send(CHAT, MESSAGES, tools=[offer])
@@ -194,9 +204,9 @@ def test_T50_free_text_tools_of_other_clients_are_refused_by_name_and_never_vani
 @wrapping
 @pytest.mark.parametrize("reason", ["cut", "length", "calls"])
 def test_T50_half_a_patch_is_never_run(upstream: str, reason: str) -> None:
-    """Codex applies what its item holds as soon as it is told as done (router-for-me/CLIProxyAPI#5753)."""
+    """Codex applies what its item holds as soon as it is emitted as done (router-for-me/CLIProxyAPI#5753)."""
     half = part()[3][:60]
-    frames = [*begins(upstream), *starts(upstream, 0, [part()]), *says(upstream, 0, [part()], half)]
+    frames = [*begins(upstream), *starts(upstream, 0, [part()]), *writes(upstream, 0, [part()], half)]
     if reason != "cut":
         word = ("length" if upstream == CHAT else "max_tokens") if reason == "length" else ""
         word = word or ("tool_calls" if upstream == CHAT else "tool_use")
@@ -212,7 +222,7 @@ def test_T50_half_a_patch_is_never_run(upstream: str, reason: str) -> None:
 @pytest.mark.parametrize("arguments", ["{}", '{"patch":"x","other":1}', '{"input":7}', "[]", '"text"'])
 def test_T50_a_call_without_its_text_is_no_edit(upstream: str, arguments: str) -> None:
     """A model that answers another form must not make an edit of nothing, HTTP 200 (decolua/9router#1371)."""
-    out = stream_through(wrapped(upstream), spoken(upstream, part(arguments)))
+    out = stream_through(wrapped(upstream), assistant_turn(upstream, part(arguments)))
     held = judge(RESPONSES, out)
     if arguments == "{}":  # no text at all is the empty text
         assert [call.arguments for call in held.calls] == [""]
@@ -232,7 +242,7 @@ def test_T50_codex_finds_the_freeform_kind_in_its_catalogue(upstream: str, name:
     check(upstream, sent, HEADERS)
     assert "apply_patch" in json.dumps(sent) or "functions__exec" in json.dumps(sent)
     called = "functions__exec" if "lite" in name else "apply_patch"
-    frames = spoken(upstream, ("call", "call_1", called, json.dumps({"input": PATCH})))
+    frames = assistant_turn(upstream, ("call", "call_1", called, json.dumps({"input": PATCH})))
     out = stream_through(translation, frames)
     (call,) = judge(RESPONSES, out).calls
     assert (call.kind, call.arguments) == ("custom", PATCH)

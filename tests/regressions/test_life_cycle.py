@@ -180,8 +180,8 @@ def test_T27_nothing_follows_the_finish_reason_but_usage() -> None:
 
 def test_T28_an_empty_finish_reason_is_none_and_none_is_written() -> None:
     """`finish_reason: ""` instead of null breaks typed parsers (sgl-project/sglang#3912)."""
-    said = [chunk({"role": "assistant"}, ""), chunk({"content": "Hi"}, ""), chunk({"content": " there"}, "")]
-    held, _ = answer(MESSAGES, CHAT, *said, *WHOLE_CHAT[2:])
+    stated = [chunk({"role": "assistant"}, ""), chunk({"content": "Hi"}, ""), chunk({"content": " there"}, "")]
+    held, _ = answer(MESSAGES, CHAT, *stated, *WHOLE_CHAT[2:])
     assert (held.blocks, held.finish) == ([("text", "Hi there")], "end_turn")
     _, out = answer(CHAT, MESSAGES, *TEXT, stop(0), end("end_turn"))
     reasons = [choice["finish_reason"] for payload in events_of(out) for choice in payload["choices"]]
@@ -189,5 +189,5 @@ def test_T28_an_empty_finish_reason_is_none_and_none_is_written() -> None:
 
 
 def test_T28_whole_replies_never_have_an_empty_reason() -> None:
-    """The same of whole replies."""
+    """Likewise for whole replies."""
     assert whole(MESSAGES, CHAT, chat_reply("", content="Hi"))["stop_reason"] == "end_turn"

@@ -58,13 +58,13 @@ BEFORE_RESPONSES = {
 """Modules whose tests concern Chat and Messages only."""
 
 
-def test_every_test_tells_the_users_symptom() -> None:
+def test_every_test_reports_the_users_symptom() -> None:
     nodes = [node for tests in _modules().values() for _, node in tests]
     assert not [node.name for node in nodes if not ast.get_docstring(node)]
 
 
 def test_every_number_names_a_report() -> None:
-    told: dict[str, bool] = {}
+    noted: dict[str, bool] = {}
     for name, node in (test for tests in _modules().values() for test in tests):
-        told[name] = told.get(name, False) or bool(_REPORT.search(ast.get_docstring(node) or ""))
-    assert all(told.values()), told
+        noted[name] = noted.get(name, False) or bool(_REPORT.search(ast.get_docstring(node) or ""))
+    assert all(noted.values()), noted

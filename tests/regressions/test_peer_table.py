@@ -22,7 +22,7 @@ each = pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: f"{failu
 
 @cache
 def _tests(file: str) -> dict[str, str]:
-    """What pytest collects of a file, by name: the name and the docstring of each."""
+    """Return what pytest collects of a file, by name: the name and the docstring of each."""
     path = TESTS / file
     assert path.name.startswith("test_"), f"pytest does not look into {file}"
     assert path.is_file(), f"there is no {file}"
@@ -33,8 +33,8 @@ def _tests(file: str) -> dict[str, str]:
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name.startswith("test_"):
-                    told = f"{inner.name} {ast.get_docstring(inner) or ''}"
-                    collected[f"{node.name}::{inner.name}"] = told
+                    noted = f"{inner.name} {ast.get_docstring(inner) or ''}"
+                    collected[f"{node.name}::{inner.name}"] = noted
     return collected
 
 
@@ -52,7 +52,7 @@ def test_every_number_belongs_to_a_group() -> None:
 
 
 @each
-def test_an_entry_has_a_test_or_says_what_it_needs(failure: Failure) -> None:
+def test_an_entry_has_a_test_or_states_what_it_needs(failure: Failure) -> None:
     assert failure.tests or failure.open
     assert not failure.open or failure.open.startswith("needs ")
     assert failure.reports
@@ -65,15 +65,17 @@ def test_every_test_that_an_entry_names_exists_and_names_its_number(failure: Fai
         file, _, name = test.partition("::")
         collected = _tests(file)
         assert name in collected, f"there is no {test}"
-        spellings = [spelling for number in failure.ids for spelling in (number, number.replace("-", "") + "_")]
-        assert any(spelling in collected[name] for spelling in spellings), f"{test} does not name {failure.ids}"
+        spellings = [form for number in failure.ids for form in (number, number.replace("-", "") + "_")]
+        assert any(form in collected[name] for form in spellings), f"{test} does not name {failure.ids}"
 
 
 def test_every_number_of_an_entry_has_a_test_of_its_own() -> None:
-    """One that is said to be tested by another number's test only would be forgotten the day that one changes."""
+    """One that is stated to be tested by another number's test only would be forgotten the day that one changes."""
     for failure in FAILURES:
-        told = " ".join(_tests(test.partition("::")[0])[test.partition("::")[2]] for test in failure.tests)
-        missing = [number for number in failure.ids if number not in told and f"{number.replace('-', '')}_" not in told]
+        noted = " ".join(_tests(test.partition("::")[0])[test.partition("::")[2]] for test in failure.tests)
+        missing = [
+            number for number in failure.ids if number not in noted and f"{number.replace('-', '')}_" not in noted
+        ]
         assert not missing or failure.open, f"{failure.entry}: {missing}"
 
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman import direction
 from dragoman.dialects.errors.fields import reports_error
 from dragoman.errors import UpstreamStatusError
-from regressions.spoken import EVERY, RESPONSES, begins, every_direction, says, spoken, starts
+from regressions.dialect_bodies import EVERY, RESPONSES, assistant_turn, begins, every_direction, starts, writes
 from regressions.wire import CHAT, MESSAGES, events_of
 from support.directions import translated
 
@@ -60,7 +60,7 @@ CHOICES = {
 
 
 def beginning(upstream: str) -> bytes:
-    return b"".join([*begins(upstream), *starts(upstream, 0, [HI]), *says(upstream, 0, [HI], "Hi")])
+    return b"".join([*begins(upstream), *starts(upstream, 0, [HI]), *writes(upstream, 0, [HI], "Hi")])
 
 
 def play(client: str, upstream: str, stream: bytes, size: int = 0) -> tuple[bytes, Any]:
@@ -158,9 +158,9 @@ def test_T22_an_error_under_a_success_status_has_its_own(client: str, upstream: 
 
 
 @every_direction
-def test_T24_bare_json_that_is_no_error_is_ignored_as_the_standard_says(client: str, upstream: str) -> None:
+def test_T24_bare_json_that_is_no_error_is_ignored_as_the_standard_states(client: str, upstream: str) -> None:
     """A progress line must not end a stream."""
-    frames = spoken(upstream, HI)
+    frames = assistant_turn(upstream, HI)
     for line in (b'{"progress":1}\n\n', b'{"message":"one moment"}\n', b"[1,2]\n\n", b"{}\n", b"{not JSON\n\n"):
         out, machine = play(client, upstream, frames[0] + frames[1] + line + b"".join(frames[2:]))
         assert machine.failure is None, line

@@ -15,26 +15,26 @@ from dragoman.dialects import Dialect
 from dragoman.errors import Failure, FailureKind
 from dragoman.gateway import ReplyPipeline
 from dragoman.wire.sse import encode_frames
+from regressions.dialect_bodies import begins, starts
 from regressions.live import (
     CHAT,
     MESSAGES,
     PARTS,
+    REASONING,
     RESPONSES,
-    THOUGHT,
     WORDS,
     ask,
     every_direction,
-    heard,
-    said_all,
+    holds_all,
+    received,
     whole_stream,
 )
-from regressions.spoken import begins, starts
 from support.directions import judge, stream_through, translated
 from support.gateways import config_for, gate
 from support.samples import messages_frame
 from support.sockets import LAST_CHUNK, Drip, ScriptedServer, Send, Step, Wait, chunk, head, sse_head, stream
 
-SEALED = [("text", WORDS)]
+WRAPPED = [("text", WORDS)]
 
 
 def _packers(coding: str) -> zlib._Compress:
@@ -64,23 +64,23 @@ async def test_T70_a_stream_that_comes_compressed_unasked_is_read(
     ):
         assert response.status == 200
         assert "content-encoding" not in response.headers
-        said_all(client, upstream, await response.read(), frames)
+        holds_all(client, upstream, await response.read(), frames)
     assert server.requests[0].headers["accept-encoding"] == "identity", "what the client takes is no wish of ours"
 
 
 @every_direction
 async def test_T70_a_compressed_event_is_passed_on_when_it_was_flushed(client: Dialect, upstream: Dialect) -> None:
-    """A decoder that waits for the whole body makes a stream of nothing (vm0-ai/vm0#8903): the upstream says no more
+    """A decoder that waits for the whole body makes a stream of nothing (vm0-ai/vm0#8903): the upstream states no more
     before the client has the words."""
-    frames = whole_stream(upstream, *SEALED)
+    frames = whole_stream(upstream, *WRAPPED)
     packer = _packers("gzip")
-    heard_it = asyncio.Event()
+    received_it = asyncio.Event()
     half = next(number for number, frame in enumerate(frames) if WORDS[-3:].encode() in frame or b"\\ud83d" in frame)
     script: list[Step] = [_compressed("gzip")]
     for number, frame in enumerate(frames):
         script.append(Send(chunk(packer.compress(frame) + packer.flush(zlib.Z_SYNC_FLUSH))))
         if number == half:
-            script.append(Wait(heard_it))
+            script.append(Wait(received_it))
     script += [Send(chunk(packer.flush())), Send(LAST_CHUNK)]
     async with (
         ScriptedServer(script) as server,
@@ -91,9 +91,9 @@ async def test_T70_a_compressed_event_is_passed_on_when_it_was_flushed(client: D
         seen = b""
         while WORDS[-1:] + '"' not in seen.decode(errors="ignore"):
             seen += await response.content.readany()
-        heard_it.set()
-        told = heard(client, upstream, seen + await response.read(), frames)
-    assert told is None or told.text == WORDS
+        received_it.set()
+        noted = received(client, upstream, seen + await response.read(), frames)
+    assert noted is None or noted.text == WORDS
 
 
 @every_direction
@@ -105,7 +105,7 @@ def test_T71_a_character_may_be_cut_anywhere(client: Dialect, upstream: Dialect,
     if not ascii_only:
         data = _raw(data)
     whole = stream_through(translated(direction(client, upstream)), [data])
-    said_all(client, upstream, whole, [data])
+    holds_all(client, upstream, whole, [data])
     assert "\ufffd" not in whole.decode()
     inside = [at for at in range(1, len(data)) if data[at] & 0xC0 == 0x80 or data[at - 1 : at] == b"\\"]
     for at in inside:
@@ -115,7 +115,7 @@ def test_T71_a_character_may_be_cut_anywhere(client: Dialect, upstream: Dialect,
 
 
 def _raw(data: bytes) -> bytes:
-    """The same stream with its characters as they are."""
+    """Return the same stream with its characters as they are."""
     lines = []
     for line in data.split(b"\n"):
         payload = line.startswith(b"data: {")
@@ -125,7 +125,7 @@ def _raw(data: bytes) -> bytes:
 
 @every_direction
 async def test_T71_no_answer_is_damaged_by_the_network(client: Dialect, upstream: Dialect) -> None:
-    """The same over a socket, three bytes at a time: stored answers had U+FFFD in them (katanemo/plano#980,
+    """Likewise over a socket, three bytes at a time: stored answers had U+FFFD in them (katanemo/plano#980,
     mrpulor-gh/nuphus#41)."""
     frames = [_raw(frame) for frame in whole_stream(upstream, *PARTS)]
     data = b"".join(frames)
@@ -139,7 +139,7 @@ async def test_T71_no_answer_is_damaged_by_the_network(client: Dialect, upstream
     ):
         got = await response.read()
     assert "\ufffd" not in got.decode()
-    said_all(client, upstream, got, frames)
+    holds_all(client, upstream, got, frames)
 
 
 SIGNS = {
@@ -153,7 +153,7 @@ SIGNS = {
 async def test_T72_the_upstreams_signs_of_life_reach_the_client(client: Dialect, upstream: Dialect) -> None:
     """Pings are swallowed, and a balancer cuts the stream (LuthienResearch/luthien-proxy#804). The heartbeat of the
     gateway's own is far off here."""
-    frames = whole_stream(upstream, *SEALED)
+    frames = whole_stream(upstream, *WRAPPED)
     frames[3:3] = [SIGNS[upstream]] * 3
     go_on = [asyncio.Event() for _ in frames]
     script: list[Step] = [Send(sse_head())]
@@ -172,8 +172,8 @@ async def test_T72_the_upstreams_signs_of_life_reach_the_client(client: Dialect,
             while seen.count(mark) < count:
                 seen += await response.content.readany()
             go_on[2 + count].set()
-        told = heard(client, upstream, seen + await response.read(), frames)
-    assert told is None or (told.text, told.pings, told.error) == (WORDS, 3, None)
+        noted = received(client, upstream, seen + await response.read(), frames)
+    assert noted is None or (noted.text, noted.pings, noted.error) == (WORDS, 3, None)
 
 
 @every_direction
@@ -181,7 +181,7 @@ async def test_T72_silence_is_filled_in_the_clients_own_form(client: Dialect, up
     """No pings at all while the upstream thinks, and balancers cut at 60 s (maximhq/bifrost#5010). What fills the
     silence leaves the stream whole."""
     assert Timeouts().heartbeat <= 30, "half of what common balancers wait"
-    frames = whole_stream(upstream, *SEALED)
+    frames = whole_stream(upstream, *WRAPPED)
     woken = asyncio.Event()
     script: list[Step] = [Send(sse_head()), *(Send(chunk(frame)) for frame in frames[:3]), Wait(woken)]
     script += [*(Send(chunk(frame)) for frame in frames[3:]), Send(LAST_CHUNK)]
@@ -198,16 +198,16 @@ async def test_T72_silence_is_filled_in_the_clients_own_form(client: Dialect, up
         woken.set()
         seen += await response.read()
     if client is not upstream:
-        told = judge(client, seen)
-        assert (told.text, told.error) == (WORDS, None)
+        noted = judge(client, seen)
+        assert (noted.text, noted.error) == (WORDS, None)
     else:
         assert all(frame in seen for frame in frames)
 
 
 @every_direction
 def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: Dialect, upstream: Dialect) -> None:
-    """What whoever pings before an upstream's first event has to send stays legal in every dialect: the SDK's grammar
-    takes pings ahead of the beginning, and an error that has no beginning (maximhq/bifrost#5010)."""
+    """The events that must precede a ping before an upstream's first event are legal in every dialect: the SDK's
+    grammar takes pings ahead of the beginning, and an error that has no beginning (maximhq/bifrost#5010)."""
     if client is upstream:
         pytest.skip("nothing is written there")
     busy: list[Event] = [Error(Failure(FailureKind.OVERLOADED, "busy", 503))]
@@ -215,8 +215,8 @@ def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: 
         translation = translated(direction(client, upstream))
         stages = translation.stages()
         assert isinstance(stages, ReplyPipeline)
-        told = busy if failed else stages.reader.feed(stages.parser.feed(b"".join(whole_stream(upstream, *SEALED))))
-        out = b"".join(encode_frames(stages.write([*events])) for events in ([Ping()], [Ping()], told))
+        noted = busy if failed else stages.reader.feed(stages.parser.feed(b"".join(whole_stream(upstream, *WRAPPED))))
+        out = b"".join(encode_frames(stages.write([*events])) for events in ([Ping()], [Ping()], noted))
         assert translation.context.violation is None
         accumulated = judge(client, out)
         assert accumulated.pings == 2
@@ -226,11 +226,11 @@ def test_T72_signs_of_life_and_an_error_may_come_before_the_first_event(client: 
 @every_direction
 async def test_T73_nothing_is_held_back(client: Dialect, upstream: Dialect) -> None:
     """The stream arrives all at once, or `message_start` is held until the thinking ends (BerriAI/litellm#26102,
-    BerriAI/litellm#39431): here the upstream says nothing more before the client has what there is."""
+    BerriAI/litellm#39431): here the upstream is silent more before the client has what there is."""
     frames = whole_stream(upstream, *PARTS)
     opening = len(begins(upstream)) + len(starts(upstream, 0, PARTS))
-    thought = opening + 1
-    stations = [(opening - 1, b""), (thought - 1, json.dumps(THOUGHT[:2]).encode().strip(b'"'))]
+    reasoned = opening + 1
+    stations = [(opening - 1, b""), (reasoned - 1, json.dumps(REASONING[:2]).encode().strip(b'"'))]
     events = {at: asyncio.Event() for at, _ in stations}
     script: list[Step] = [Send(sse_head())]
     for number, frame in enumerate(frames):
@@ -246,10 +246,10 @@ async def test_T73_nothing_is_held_back(client: Dialect, upstream: Dialect) -> N
     ):
         seen = b""
         for at, word in stations:
-            while first not in seen or (word not in seen and THOUGHT[:2].encode() not in seen):
+            while first not in seen or (word not in seen and REASONING[:2].encode() not in seen):
                 seen += await response.content.readany()
             events[at].set()
-        said_all(client, upstream, seen + await response.read(), frames)
+        holds_all(client, upstream, seen + await response.read(), frames)
 
 
 @every_direction
@@ -261,4 +261,4 @@ async def test_T73_a_burst_is_one_stream_and_not_one_event(client: Dialect, upst
         gate(config_for(server.url, upstream)) as entrance,
         ask(entrance, client) as response,
     ):
-        said_all(client, upstream, await response.read(), frames)
+        holds_all(client, upstream, await response.read(), frames)

@@ -1,4 +1,4 @@
-"""Group H: what must not grow: memory with requests and with long streams, work with what was said before."""
+"""Group H: what must not grow: memory with requests and with long streams, work with what was stated before."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dragoman import Translation, direction
 from dragoman.aio.timeouts import PoolOptions
 from dragoman.dialects import Dialect
 from dragoman_server.config.state_options import StateOptions
+from regressions.dialect_bodies import begins, starts, writes
 from regressions.live import CHAT, EVERY, MESSAGES, RESPONSES, ask, asked, every_direction, whole_stream
-from regressions.spoken import begins, says, starts
 from support.directions import CROSS, translated
 from support.gateways import Gate, config_for, gate, until
 from support.samples import PATHS, TOOL, dump
@@ -41,7 +41,7 @@ def only_new_objects() -> Iterator[None]:
     gc.unfreeze()
 
 
-def _census() -> tuple[int, int, int]:
+def _counts() -> tuple[int, int, int]:
     gc.collect()
     return len(gc.get_objects()), threading.active_count(), len(asyncio.all_tasks())
 
@@ -63,7 +63,7 @@ async def test_T76_nothing_is_left_of_requests_that_are_over(
             seen, kinds = [], []
             for _ in range(5):
                 await _talk(entrance, server, client, 25)
-                seen.append(_census())
+                seen.append(_counts())
                 kinds.append(Counter(type(each).__qualname__ for each in gc.get_objects()))
             assert len(entrance.runner.app.router.resources()) == routes
             assert server.connections <= 2, "connections are used again"
@@ -138,7 +138,7 @@ def traced() -> Iterator[Any]:
 
 
 @every_direction
-async def test_T76_connections_are_bounded_where_the_operator_says_so(client: Dialect, upstream: Dialect) -> None:
+async def test_T76_connections_are_bounded_where_the_operator_demands_it(client: Dialect, upstream: Dialect) -> None:
     """An unbounded connector (BerriAI/litellm#6404): six streams at once over two connections, each whole."""
     frames = whole_stream(upstream, ("text", "words"))
     async with ScriptedServer(stream(frames)) as server:
@@ -164,11 +164,11 @@ def _flow(upstream: Dialect, kind: str, texts: list[str]) -> tuple[list[bytes], 
     part = ("call", "call_a", "look", "") if kind == "call" else (kind, "")
     parts = [part]
     opening = [*begins(upstream), *starts(upstream, 0, parts)]
-    return opening, [frame for text in texts for frame in says(upstream, 0, parts, text)]
+    return opening, [frame for text in texts for frame in writes(upstream, 0, parts, text)]
 
 
 def _calls(translation: Translation, opening: list[bytes], texts: list[bytes]) -> list[int]:
-    """How many functions are called, of Python and of C, for each tenth of the texts."""
+    """Return how many functions are called, of Python and of C, for each tenth of the texts."""
     machine = translation.stream_machine()
     for frame in opening:
         machine.feed(frame)
@@ -207,7 +207,7 @@ def test_T77_a_late_chunk_is_no_more_work_than_an_early_one(client: Dialect, ups
 
 @cross_direction
 @pytest.mark.parametrize("kind", ["text", "reasoning", "call"])
-def test_T77_no_chunk_joins_again_what_was_said(client: Dialect, upstream: Dialect, kind: str) -> None:
+def test_T77_no_chunk_joins_again_what_was_stated(client: Dialect, upstream: Dialect, kind: str) -> None:
     """The whole text is re-joined per chunk (BerriAI/litellm#22346): behind a megabyte of it a chunk of ten bytes takes
     no more memory than it did at first."""
     machine = translated(direction(client, upstream)).stream_machine()
@@ -225,7 +225,7 @@ def test_T77_no_chunk_joins_again_what_was_said(client: Dialect, upstream: Diale
 
 
 def test_T77_every_cross_direction_is_played() -> None:
-    """What BerriAI/litellm#22346 tells would be true of one direction as of all."""
+    """The failure of BerriAI/litellm#22346 could occur in each direction."""
     assert {(row.client.dialect, row.upstream.dialect) for row in CROSS} == {
         (CHAT, MESSAGES), (CHAT, RESPONSES), (MESSAGES, CHAT), (MESSAGES, RESPONSES), (RESPONSES, CHAT),
         (RESPONSES, MESSAGES),

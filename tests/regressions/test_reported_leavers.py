@@ -14,8 +14,8 @@ import pytest
 from dragoman.aio.timeouts import PoolOptions, Timeouts
 from dragoman.dialects import Dialect
 from dragoman_server.config.schema import Config
-from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, said_all, whole_stream
-from regressions.spoken import begins, broken_off, says
+from regressions.dialect_bodies import begins, broken_off, writes
+from regressions.live import CHAT, MESSAGES, PARTS, RESPONSES, WORDS, ask, every_direction, holds_all, whole_stream
 from support.gateways import Gate, config_for, gate, until
 from support.responses_samples import failed_event, numbered
 from support.samples import error_frame
@@ -37,9 +37,9 @@ def _open(frames: Sequence[bytes]) -> list[Step]:
 
 def _failures(upstream: Dialect) -> dict[str, list[Step]]:
     begun = broken_off(upstream)
-    told = numbered(failed_event("too much")) if upstream is RESPONSES else [error_frame(upstream)]
+    noted = numbered(failed_event("too much")) if upstream is RESPONSES else [error_frame(upstream)]
     return {
-        "error in the stream": stream([*begun, *told]),
+        "error in the stream": stream([*begun, *noted]),
         "cut": [*_open(begun), Abort()],
         "ended too early": stream(begun),
         "nonsense": [*_open([*begins(upstream), b"data: {nonsense\n\n"]), Abort()],
@@ -51,7 +51,7 @@ def _failures(upstream: Dialect) -> dict[str, list[Step]]:
 
 @every_direction
 @pytest.mark.parametrize("failure", _failures(CHAT))
-async def test_T74_a_failed_stream_gives_its_connection_back(client: Dialect, upstream: Dialect, failure: str) -> None:
+async def test_T74_a_failed_stream_returns_its_connection(client: Dialect, upstream: Dialect, failure: str) -> None:
     """Failed streams never give their connection back, until none is left (BerriAI/litellm#21213,
     BerriAI/litellm#34496, onyx-dot-app/onyx#13743): there is one only, and the next request gets it."""
     frames = whole_stream(upstream, *PARTS)
@@ -66,15 +66,13 @@ async def test_T74_a_failed_stream_gives_its_connection_back(client: Dialect, up
                 await response.read()
         async with ask(entrance, client) as response:
             assert response.status == 200, await response.text()
-            said_all(client, upstream, await response.read(), frames)
+            holds_all(client, upstream, await response.read(), frames)
 
 
 @every_direction
 @pytest.mark.parametrize("moment", ["before the reply", "in a silence", "in the middle"])
-async def test_T74_an_abandoned_stream_gives_its_connection_back(
-    client: Dialect, upstream: Dialect, moment: str
-) -> None:
-    """Whoever leaves without reading to the end takes a connection along (openai/openai-python#763,
+async def test_T74_an_abandoned_stream_returns_its_connection(client: Dialect, upstream: Dialect, moment: str) -> None:
+    """A client that leaves before the end takes a connection along (openai/openai-python#763,
     mistralai/client-python#532)."""
     frames = whole_stream(upstream, *PARTS)
     begun: dict[str, list[Step]] = {
@@ -94,7 +92,7 @@ async def test_T74_an_abandoned_stream_gives_its_connection_back(
             await server.hung_up.wait()
         async with ask(entrance, client) as response:
             assert response.status == 200, await response.text()
-            said_all(client, upstream, await response.read(), frames)
+            holds_all(client, upstream, await response.read(), frames)
         assert server.connections == 3, "a connection in an unknown state is not used again"
 
 
@@ -112,7 +110,7 @@ async def _leave(entrance: Gate, server: ScriptedServer, client: Dialect, *, aft
 
 @pytest.mark.parametrize("upstream", list(Dialect))
 async def test_T74_the_vendors_own_clients_may_leave_in_mid_stream(upstream: Dialect) -> None:
-    """The same with the SDKs: a loop that breaks out of their streams (openai/openai-python#763)."""
+    """Likewise with the SDKs: a loop that breaks out of their streams (openai/openai-python#763)."""
     frames = whole_stream(upstream, ("text", WORDS))
     script: list[Step] = [*_open(frames[:4]), Stall()]
     async with (
@@ -148,7 +146,7 @@ async def test_T75_the_upstream_stops_when_the_client_has_left(client: Dialect, 
     Wei-Shaw/sub2api#4408): here it would go on for ever."""
     parts = [("text", WORDS)]
     frames = whole_stream(upstream, *parts)
-    more = says(upstream, 0, parts, "on and on ") * 50
+    more = writes(upstream, 0, parts, "on and on ") * 50
     script: list[Step] = [*_open(frames[:4]), *(Send(chunk(frame)) for frame in more), Stall()]
     async with (
         ScriptedServer(script) as server,
@@ -164,8 +162,8 @@ async def test_T75_the_upstream_stops_when_the_client_has_left(client: Dialect, 
         kept = entrance.gateway.receipts.find(own, b"")
         assert kept is not None
         await until(lambda: kept.ended != "open")
-        async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as told:
-            facts = await told.json()
+        async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as noted:
+            facts = await noted.json()
         assert (facts["ended"], facts["status"]) == ("abandoned", 200)
         async with entrance.session.get(f"{entrance.url}/metrics") as page:
             metrics = await page.text()
@@ -183,16 +181,16 @@ async def _left_in_the_middle(entrance: Gate, client: Dialect) -> tuple[Any, str
     kept = entrance.gateway.receipts.find(own, b"")
     assert kept is not None
     await until(lambda: kept.ended != "open")
-    async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as told:
-        facts = await told.json()
+    async with entrance.session.get(f"{entrance.url}/v1/dragoman/receipts/{own}") as noted:
+        facts = await noted.json()
     async with entrance.session.get(f"{entrance.url}/metrics") as page:
         return facts, await page.text()
 
 
 @pytest.mark.parametrize("client", list(Dialect))
 async def test_T75_leaving_early_does_not_make_the_answer_free(client: Dialect) -> None:
-    """Who leaves just before the counts was never booked (theopenco/llmgateway#3331): what a Messages upstream has
-    said until then is in the receipt and in the metrics."""
+    """A client that leaves just before the counts was never booked (theopenco/llmgateway#3331): the counts that it has
+    stated until then is in the receipt and in the metrics."""
     frames = whole_stream(MESSAGES, ("text", WORDS))
     async with (
         ScriptedServer([*_open(frames[:-1]), Stall()]) as server,

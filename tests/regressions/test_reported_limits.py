@@ -1,4 +1,4 @@
-"""Group H: what an upstream says of its limits, and how long to wait."""
+"""Group H: what an upstream states of its limits, and how long to wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFUSAL = dump({"type": "error", "error": {"type": "rate_limit_error", "message"
 
 @every_direction
 @pytest.mark.parametrize("status", [429, 503, 529])
-async def test_T78_a_refusal_says_how_long_to_wait(client: Dialect, upstream: Dialect, status: int) -> None:
+async def test_T78_a_refusal_states_how_long_to_wait(client: Dialect, upstream: Dialect, status: int) -> None:
     """`retry-after` and `anthropic-ratelimit-*` are dropped on a 429: Claude Code retries for ever
     (BerriAI/litellm#37754, api7/aisix#144)."""
     script = answer(status, REFUSAL, headers=[*WAIT.items(), *LIMITS[upstream].items()])
@@ -56,8 +56,8 @@ async def _asked_by_sdk(entrance: Gate, client: Dialect, retries: int) -> None:
 
 @every_direction
 async def test_T78_the_vendors_own_clients_wait_and_try_again(client: Dialect, upstream: Dialect) -> None:
-    """The same with the SDKs (majiayu000/litellm-rs#833): who is told to wait a millisecond comes back by itself, and
-    who does not try again is told why."""
+    """Likewise with the SDKs (majiayu000/litellm-rs#833): a client that must wait a millisecond comes back, and
+    who does not try again learns why."""
     soon = answer(429, REFUSAL, headers=[("retry-after-ms", "1")])
     async with (
         ScriptedServer(soon, answer(200, dump(reply(upstream))), soon) as server,
@@ -74,7 +74,7 @@ async def test_T78_the_vendors_own_clients_wait_and_try_again(client: Dialect, u
 
 
 @every_direction
-async def test_T78_a_refusal_that_may_not_be_tried_again_says_so(client: Dialect, upstream: Dialect) -> None:
+async def test_T78_a_refusal_that_may_not_be_tried_again_is_reported(client: Dialect, upstream: Dialect) -> None:
     """The reverse of BerriAI/litellm#37754: `x-should-retry: false` must arrive as well, and no wait is made up."""
     script = answer(429, REFUSAL, headers=[("x-should-retry", "false")])
     async with (

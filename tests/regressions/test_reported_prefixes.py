@@ -10,8 +10,8 @@ import pytest
 
 from dragoman import Direction, builtin_profile, direction, translate
 from dragoman.gateway import ReplyOptions
+from regressions.dialect_bodies import conversation, offered
 from regressions.live import EVERY
-from regressions.spoken import conversation, offered
 from support.directions import CROSS, Json, ask
 
 BREAKPOINT = ',"prompt_cache_breakpoint":{"mode":"explicit"}'
@@ -30,7 +30,7 @@ def _history(row: Direction, body: bytes) -> str:
 
 
 def _marked(turns: int) -> Json:
-    """What Claude Code sends: the marks stand on the instructions, and on the last two turns of the user's."""
+    """Return what Claude Code sends: the marks stand on the instructions, and on the last two turns of the user's."""
     messages: list[Json] = []
     for turn in range(turns):
         messages.append({"role": "user", "content": [{"type": "text", "text": f"Step {turn}"}]})
@@ -100,7 +100,7 @@ def test_T81_rolling_marks_leave_the_prefix_as_it_is(row: Direction) -> None:
 
 @from_messages
 def test_T81_where_marks_are_known_nothing_but_the_marks_moves(row: Direction) -> None:
-    """OpenAI takes breakpoints of its own (sgl-project/sglang#36877): beside them the prefix is the same bytes, so a
+    """OpenAI takes breakpoints of its own (sgl-project/sglang#36877): next to them the prefix is the same bytes, so a
     text that loses its mark does not become another shape."""
     histories = _growing(row, None)
     assert all(history.count(BREAKPOINT) == 3 for history in histories[1:])
@@ -111,7 +111,7 @@ def test_T81_where_marks_are_known_nothing_but_the_marks_moves(row: Direction) -
 @from_messages
 @pytest.mark.parametrize("profile", [None, "compatible"])
 def test_T81_a_result_keeps_its_shape_when_its_mark_moves_on(row: Direction, profile: str | None) -> None:
-    """The same of a tool's result and of an instruction (sgl-project/sglang#36877): Claude Code sends them as an array
+    """Likewise for a tool's result and of an instruction (sgl-project/sglang#36877): Claude Code sends them as an array
     of blocks, or under a mark, while they are the newest, and as a bare string from then on."""
     histories = []
     for turns in range(1, 5):
@@ -156,7 +156,7 @@ def test_T81_the_same_request_is_the_same_bytes_whenever_it_is_sent(row: Directi
 
 @across
 def test_T81_every_turn_begins_with_the_bytes_of_the_one_before(row: Direction) -> None:
-    """The same of a growing conversation (sgl-project/sglang#36877): instructions and tools as they were, the history
+    """Likewise for a growing conversation (sgl-project/sglang#36877): instructions and tools as they were, the history
     longer and nothing else."""
     client = row.client.dialect
     before, fixed = "", set()

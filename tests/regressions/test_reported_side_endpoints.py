@@ -1,4 +1,4 @@
-"""Group G: what clients ask beside the conversation: counts of tokens, and whether there is somebody."""
+"""Group G: what clients ask next to the conversation: counts of tokens, and whether there is someone."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ async def test_T60_there_is_a_count_before_every_upstream(upstream: Dialect) -> 
 
 
 @every_upstream
-@pytest.mark.parametrize("said", [b'{"input_tokens":0}', b"{}", b"[]", b""])
-async def test_T60_a_count_is_never_nothing(upstream: Dialect, said: bytes) -> None:
+@pytest.mark.parametrize("stated", [b'{"input_tokens":0}', b"{}", b"[]", b""])
+async def test_T60_a_count_is_never_nothing(upstream: Dialect, stated: bytes) -> None:
     """Answering 200 with 0 is worse than a 404: Claude Code trusts it and never compacts (Wei-Shaw/sub2api#657),
-    whoever says it."""
-    async with ScriptedServer(answer(200, said)) as server, gate(config_for(server.url, upstream)) as entrance:
+    anyone who states it."""
+    async with ScriptedServer(answer(200, stated)) as server, gate(config_for(server.url, upstream)) as entrance:
         for words in ("foo", "x" * 4000):
-            status, told = await _count(entrance, words)
+            status, noted = await _count(entrance, words)
             assert status == 200
-            assert told["input_tokens"] > len(words) // 100
+            assert noted["input_tokens"] > len(words) // 100
 
 
 @every_upstream
 async def test_T60_a_burst_of_counts_is_answered(upstream: Dialect) -> None:
     """The editor fires 40 to 50 counts in a second when it starts (Wei-Shaw/claude-relay-service#731): each has its
-    answer, and an upstream that cannot count does not hear of most of them."""
+    answer, and an upstream that cannot count does not receives of most of them."""
     async with (
         ScriptedServer(MISSING) as server,
         gate(config_for(server.url, upstream)) as entrance,
@@ -65,12 +65,12 @@ async def test_T60_a_burst_of_counts_is_answered(upstream: Dialect) -> None:
         await _count(entrance, "the first")
         burst = await asyncio.gather(*(_count(entrance, f"tool {number}") for number in range(50)))
         assert {status for status, _ in burst} == {200}
-        assert all(told["input_tokens"] > 0 for _, told in burst)
+        assert all(noted["input_tokens"] > 0 for _, noted in burst)
         assert len(server.requests) <= 1
 
 
 @every_upstream
-async def test_T61_a_missing_count_says_nothing_of_the_model(upstream: Dialect) -> None:
+async def test_T61_a_missing_count_states_nothing_of_the_model(upstream: Dialect) -> None:
     """A 404 on `count_tokens` put the model out of service for 12 h (router-for-me/CLIProxyAPI#4410): it goes on
     answering."""
     asked = 0 if upstream is Dialect.CHAT else 1
@@ -86,7 +86,7 @@ async def test_T61_a_missing_count_says_nothing_of_the_model(upstream: Dialect) 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 200)])
 async def test_T62_the_endpoint_is_up(method: str, status: int) -> None:
-    """`HEAD /` is answered 405, and the client says that the endpoint is down (headroomlabs-ai/headroom#2032)."""
+    """`HEAD /` is answered 405, and the client states that the endpoint is down (headroomlabs-ai/headroom#2032)."""
     async with (
         gate(config_for("http://127.0.0.1:9", MESSAGES)) as entrance,
         entrance.session.request(method, entrance.url + "/") as response,
@@ -95,7 +95,7 @@ async def test_T62_the_endpoint_is_up(method: str, status: int) -> None:
 
 
 async def test_T62_probes_of_a_client_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """`HEAD /api/hello` floods the log (router-for-me/CLIProxyAPI#5905): it gets a plain 404, and nobody is told."""
+    """`HEAD /api/hello` floods the log (router-for-me/CLIProxyAPI#5905): it gets a plain 404, without a line."""
     caplog.set_level(logging.INFO)
     async with gate(config_for("http://127.0.0.1:9", MESSAGES)) as entrance:
         before = len(caplog.records)

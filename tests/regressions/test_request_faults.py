@@ -10,7 +10,7 @@ from dragoman.errors import FailureKind, UpstreamStatusError
 from oracles.grammar import sse
 from regressions.repaired import replied
 from regressions.wire import CHAT, MESSAGES
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import error_of, stream_through, translated
 from support.responses_samples import numbered
 
@@ -21,7 +21,7 @@ TYPES = {CHAT: "type", MESSAGES: "type", RESPONSES: "code"}
 
 
 def failed(code: str) -> dict[str, object]:
-    return told.response("failed", error={"code": code, "message": "Bad."})
+    return emitted.response("failed", error={"code": code, "message": "Bad."})
 
 
 @pytest.mark.parametrize("client", [CHAT, MESSAGES])
@@ -37,7 +37,7 @@ def test_a_fault_of_the_request_is_a_400(client: str, code: str) -> None:
 @pytest.mark.parametrize("code", FAULTS)
 def test_a_fault_of_the_request_in_a_stream_is_an_invalid_request(client: str, code: str) -> None:
     translation = translated(direction(client, RESPONSES))
-    frames = numbered(told.created(), {"type": "response.failed", "response": failed(code)})
+    frames = numbered(emitted.created(), {"type": "response.failed", "response": failed(code)})
     errors = [error_of(client, item) for item in sse.split(stream_through(translation, frames))]
     assert next(error for error in errors if error)["type"] == "invalid_request_error"
 

@@ -9,8 +9,9 @@ import pytest
 from dragoman import DragomanError, direction
 from oracles.grammar import Call
 from oracles.requests import check
-from regressions.spoken import (
+from regressions.dialect_bodies import (
     RESPONSES,
+    assistant_turn,
     begins,
     call_part,
     conversation,
@@ -21,10 +22,9 @@ from regressions.spoken import (
     new_directions,
     offered,
     replied,
-    says,
-    spoken,
     starts,
     to_responses,
+    writes,
 )
 from regressions.wire import (
     CHAT,
@@ -45,7 +45,7 @@ from regressions.wire import (
     tool,
     whole,
 )
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, stream_through, translated
 from support.responses_samples import numbered
 
@@ -76,25 +76,25 @@ def test_T01_interleaved_calls_keep_their_arguments_in_every_new_direction(clien
 def test_T01_text_and_calls_never_share_an_output_index_or_an_id(upstream: str) -> None:
     """`output_index` 0 is shared by the text and the first call
     (Shelpuk-AI-Technology-Consulting/kitty-bridge#116)."""
-    _, out = answer(RESPONSES, upstream, *spoken(upstream, ("text", "Let me look."), *PARTS))
+    _, out = answer(RESPONSES, upstream, *assistant_turn(upstream, ("text", "Let me look."), *PARTS))
     added = items_added(out)
     assert [index for index, _ in added] == [0, 1, 2, 3]
     assert [item["type"] for _, item in added] == ["message", "function_call", "function_call", "function_call"]
     ids = {index: item["id"] for index, item in added}
     assert len(set(ids.values())) == 4
-    told_of = [(p["output_index"], p["item_id"]) for p in events_of(out) if "item_id" in p]
-    assert told_of
-    assert all(ids[index] == item_id for index, item_id in told_of)
+    reported_of = [(p["output_index"], p["item_id"]) for p in events_of(out) if "item_id" in p]
+    assert reported_of
+    assert all(ids[index] == item_id for index, item_id in reported_of)
 
 
 def test_T01_an_output_index_never_becomes_a_call_index() -> None:
     """A Responses upstream makes index 0 of all calls, or its own item's index (mcowger/plexus#691,
     BerriAI/litellm#5231)."""
-    _, out = answer(CHAT, RESPONSES, *spoken(RESPONSES, ("reasoning", "Hm"), ("text", "Let me look."), *PARTS))
+    _, out = answer(CHAT, RESPONSES, *assistant_turn(RESPONSES, ("reasoning", "Hm"), ("text", "Let me look."), *PARTS))
     fragments = [f for p in events_of(out) for c in p["choices"] for f in c["delta"].get("tool_calls", [])]
     assert [(f["index"], f["id"]) for f in fragments if "id" in f] == [(0, "call_a"), (1, "call_b"), (2, "call_c")]
-    spelled = {n: "".join(f["function"].get("arguments", "") for f in fragments if f["index"] == n) for n in range(3)}
-    assert spelled == {n: call.arguments for n, call in enumerate(THREE)}
+    formatted = {n: "".join(f["function"].get("arguments", "") for f in fragments if f["index"] == n) for n in range(3)}
+    assert formatted == {n: call.arguments for n, call in enumerate(THREE)}
 
 
 def test_T01_two_calls_in_one_chunk_are_two_items() -> None:
@@ -108,7 +108,7 @@ def test_T01_two_calls_in_one_chunk_are_two_items() -> None:
 def test_T01_two_calls_of_one_id_are_not_run_as_one(upstream: str) -> None:
     """Two calls in one slot (ai-dynamo/dynamo#4723): an agent pairs results by `call_id`, so twins get their own."""
     twin = ("call", "call_a", "list", "{}")
-    held, _ = answer(RESPONSES, upstream, *spoken(upstream, PARTS[0], twin))
+    held, _ = answer(RESPONSES, upstream, *assistant_turn(upstream, PARTS[0], twin))
     assert [call.name for call in held.calls] == ["read", "list"]
     assert held.calls[0].id == "call_a"
     assert held.calls[1].id not in ("", "call_a")
@@ -118,15 +118,15 @@ def test_T01_two_calls_of_one_id_are_not_run_as_one(upstream: str) -> None:
 @pytest.mark.parametrize("name", ["delta", "done"])
 def test_T02_arguments_of_an_item_that_never_started_are_an_error(client: str, name: str) -> None:
     """ "Content block not found" (Wei-Shaw/sub2api#4294, router-for-me/CLIProxyAPI#3720)."""
-    stray = told.at(3, f"function_call_arguments.{name}", delta="{}", arguments="{}")
-    held, out = answer(client, RESPONSES, *numbered(told.created(), stray, told.ended()))
+    stray = emitted.at(3, f"function_call_arguments.{name}", delta="{}", arguments="{}")
+    held, out = answer(client, RESPONSES, *numbered(emitted.created(), stray, emitted.ended()))
     assert held.error is not None
     assert not held.calls
     assert b"content_block_delta" not in out
 
 
 def test_T02_a_stray_delta_of_a_messages_upstream_fails_the_response() -> None:
-    """The same of a Messages upstream: no item is made up for it (Wei-Shaw/sub2api#4294)."""
+    """Likewise for a Messages upstream: no item is made up for it (Wei-Shaw/sub2api#4294)."""
     held, out = answer(RESPONSES, MESSAGES, begin(), delta(3, "input_json", "{}"), end("tool_use"))
     assert held.error is not None
     assert not items_added(out)
@@ -136,8 +136,8 @@ def test_T02_a_stray_delta_of_a_messages_upstream_fails_the_response() -> None:
 def test_T02_an_end_belongs_to_the_item_that_it_names(client: str) -> None:
     """The handler of `.done` used a running counter and not the map (Wei-Shaw/sub2api#4294)."""
     frames = [*begins(RESPONSES), *starts(RESPONSES, 0, PARTS), *starts(RESPONSES, 1, PARTS)]
-    frames += says(RESPONSES, 0, PARTS, THREE[0].arguments) + ends(RESPONSES, 0, PARTS)
-    frames += says(RESPONSES, 1, PARTS, THREE[1].arguments) + ends(RESPONSES, 1, PARTS)
+    frames += writes(RESPONSES, 0, PARTS, THREE[0].arguments) + ends(RESPONSES, 0, PARTS)
+    frames += writes(RESPONSES, 1, PARTS, THREE[1].arguments) + ends(RESPONSES, 1, PARTS)
     held, _ = answer(client, RESPONSES, *frames, *finished(RESPONSES, *PARTS[:2]))
     assert held.calls == THREE[:2]
 
@@ -146,7 +146,7 @@ def test_T02_an_end_belongs_to_the_item_that_it_names(client: str) -> None:
 def test_T03_opening_the_second_call_closes_nothing(client: str, upstream: str) -> None:
     """A later fragment goes to a closed block (headroomlabs-ai/headroom#2890)."""
     frames = [*begins(upstream), *starts(upstream, 0, PARTS), *starts(upstream, 1, PARTS)]
-    frames += says(upstream, 1, PARTS, THREE[1].arguments) + says(upstream, 0, PARTS, THREE[0].arguments)
+    frames += writes(upstream, 1, PARTS, THREE[1].arguments) + writes(upstream, 0, PARTS, THREE[0].arguments)
     frames += ends(upstream, 0, PARTS) + ends(upstream, 1, PARTS)
     held, _ = answer(client, upstream, *frames, *finished(upstream, *PARTS[:2]))
     assert held.calls == THREE[:2]
@@ -166,23 +166,23 @@ def test_T04_arguments_that_come_whole_reach_a_responses_client(upstream: str) -
 @from_responses
 @pytest.mark.parametrize("where", ["arguments.done", "item.done", "completed"])
 def test_T04_arguments_without_a_delta_are_found_wherever_they_stand(client: str, where: str) -> None:
-    """The same of a Responses upstream: no deltas, the arguments stand in an event at the end
+    """Likewise for a Responses upstream: no deltas, the arguments stand in an event at the end
     (BerriAI/litellm#25561)."""
-    item = told.call(*THREE[0][:3])
-    frames = [told.created(), told.added(0, **item | {"arguments": "", "status": "in_progress"})]
+    item = emitted.call(*THREE[0][:3])
+    frames = [emitted.created(), emitted.added(0, **item | {"arguments": "", "status": "in_progress"})]
     if where == "arguments.done":
-        frames.append(told.at(0, "function_call_arguments.done", arguments=item["arguments"]))
+        frames.append(emitted.at(0, "function_call_arguments.done", arguments=item["arguments"]))
     if where == "item.done":
-        frames.append(told.done(0, **item))
-    last = told.ended(*([item] if where == "completed" else []))
+        frames.append(emitted.done(0, **item))
+    last = emitted.ended(*([item] if where == "completed" else []))
     held, _ = answer(client, RESPONSES, *numbered(*frames, last))
     assert held.calls == THREE[:1]
 
 
 @from_responses
-def test_T04_a_call_that_only_the_last_event_tells_is_not_lost(client: str) -> None:
+def test_T04_a_call_that_only_the_last_event_reports_is_not_lost(client: str) -> None:
     """Servers that send no item events at all (BerriAI/litellm#25836)."""
-    held, _ = answer(client, RESPONSES, *numbered(told.created(), told.ended(told.call(*THREE[0][:3]))))
+    held, _ = answer(client, RESPONSES, *numbered(emitted.created(), emitted.ended(emitted.call(*THREE[0][:3]))))
     assert held.calls == THREE[:1]
     assert held.finish == FINISH[client]
 
@@ -205,8 +205,8 @@ def test_T05_a_fragment_without_an_index_reaches_a_responses_client() -> None:
 
 @from_responses
 def test_T05_events_without_an_output_index_are_understood(client: str) -> None:
-    """The same field's absence in Responses: servers that name the item only (zed-industries/zed#38412)."""
-    events = [json.loads(frame.split(b"data: ")[1]) for frame in spoken(RESPONSES, *PARTS[:2])]
+    """Likewise the same field's absence in Responses: servers that name the item only (zed-industries/zed#38412)."""
+    events = [json.loads(frame.split(b"data: ")[1]) for frame in assistant_turn(RESPONSES, *PARTS[:2])]
     for event in events:
         event.pop("output_index", None)
     held, _ = answer(client, RESPONSES, *numbered(*events))
@@ -214,7 +214,7 @@ def test_T05_events_without_an_output_index_are_understood(client: str) -> None:
 
 
 def test_T05_the_index_is_written_on_every_fragment_of_a_responses_upstream() -> None:
-    """What leaves here always has it (zed-industries/zed#38412)."""
+    """Translated items always have it (zed-industries/zed#38412)."""
     out = stream_through(translated(direction(CHAT, RESPONSES)), interleaved(RESPONSES, *PARTS))
     fragments = [f for p in events_of(out) for c in p["choices"] for f in c["delta"].get("tool_calls", [])]
     assert len(fragments) > 6
@@ -271,11 +271,11 @@ def test_T06_arguments_given_as_an_object_are_sent_in_the_form_of_the_dialect(up
         {"type": "function_call_output", "call_id": "call_a", "output": "y"},
     ]
     body, _ = send(RESPONSES, upstream, input=items)
-    said = body["messages"][0]
+    stated = body["messages"][0]
     if upstream == MESSAGES:
-        assert said["content"][0]["input"] == {"f": "a"}
+        assert stated["content"][0]["input"] == {"f": "a"}
     else:
-        assert said["tool_calls"][0]["function"]["arguments"] == '{"f":"a"}'
+        assert stated["tool_calls"][0]["function"]["arguments"] == '{"f":"a"}'
 
 
 @pytest.mark.parametrize("arguments", ['"f"', '{"f":"a'])

@@ -6,15 +6,15 @@ import pytest
 
 from dragoman import DragomanError
 from oracles.grammar import sse
-from regressions.spoken import (
+from regressions.dialect_bodies import (
     RESPONSES,
+    assistant_turn,
     begins,
     broken_off,
     finished,
     from_responses,
     new_directions,
     replied,
-    spoken,
     starts,
     to_responses,
 )
@@ -37,7 +37,7 @@ from regressions.wire import (
     tool,
     whole,
 )
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, error_of
 from support.responses_samples import numbered
 
@@ -50,7 +50,7 @@ BROKEN: dict[str, list[bytes]] = {
     RESPONSES: numbered(
         {
             "type": "response.failed",
-            "response": told.response("failed", error={"code": "server_is_overloaded", "message": "overloaded"}),
+            "response": emitted.response("failed", error={"code": "server_is_overloaded", "message": "overloaded"}),
         }
     ),
 }
@@ -78,9 +78,9 @@ def test_T20_a_stop_reason_alone_completes_nothing() -> None:
 
 @from_responses
 def test_T20_items_that_are_all_done_complete_nothing(client: str) -> None:
-    """The same of a Responses upstream: every item came whole, its terminal event never did
+    """Likewise for a Responses upstream: every item came whole, its terminal event never did
     (tombii/better-ccflare#307)."""
-    held, _ = answer(client, RESPONSES, *spoken(RESPONSES, HI, CALL)[:-1])
+    held, _ = answer(client, RESPONSES, *assistant_turn(RESPONSES, HI, CALL)[:-1])
     assert held.error is not None
     assert held.finish is None
 
@@ -94,7 +94,7 @@ def test_T21_the_choice_of_a_compaction_is_not_sent_without_tools(upstream: str)
 
 
 def test_T21_no_choice_goes_to_a_responses_upstream_without_tools() -> None:
-    """The same of the other clients (apache/apisix#13583)."""
+    """Likewise for the other clients (apache/apisix#13583)."""
     for client, choice in ((CHAT, "auto"), (MESSAGES, {"type": "auto"})):
         body, _ = send(client, RESPONSES, tools=[], tool_choice=choice)
         assert not {"tool_choice", "tools"} & body.keys()
@@ -125,9 +125,9 @@ def test_T22_every_form_of_an_error_is_one(client: str, form: str) -> None:
     forms: dict[str, Json] = {
         "nested": {"type": "error", "error": {"type": "server_error", "param": None, **error}},
         "flat": {"type": "error", "param": None, **error},
-        "failed": {"type": "response.failed", "response": told.response("failed", error=error)},
-        "done": {"type": "response.done", "response": told.response("failed", error=error)},
-        "cancelled": {"type": "response.cancelled", "response": told.response("cancelled")},
+        "failed": {"type": "response.failed", "response": emitted.response("failed", error=error)},
+        "done": {"type": "response.done", "response": emitted.response("failed", error=error)},
+        "cancelled": {"type": "response.cancelled", "response": emitted.response("cancelled")},
     }
     last = forms[form]
     words = "cancelled" if form == "cancelled" else "overloaded"
@@ -165,15 +165,15 @@ def test_T22_truncated_answers_do_not_reach_codex_as_clean_ones(upstream: str, w
 
 @from_responses
 def test_T22_incomplete_is_a_cut_for_the_other_clients(client: str) -> None:
-    """The same of a Responses upstream (ollama/ollama#18332)."""
-    message = told.message(told.text_part("Hi"), status="incomplete")
-    held, _ = answer(client, RESPONSES, *broken_off(RESPONSES), *numbered(told.cut("max_output_tokens", message)))
+    """Likewise for a Responses upstream (ollama/ollama#18332)."""
+    message = emitted.message(emitted.text_part("Hi"), status="incomplete")
+    held, _ = answer(client, RESPONSES, *broken_off(RESPONSES), *numbered(emitted.cut("max_output_tokens", message)))
     assert held.finish == CUT[client]
 
 
 @to_responses
 @pytest.mark.parametrize("reason", ["cut", "length", "calls"])
-def test_T22_a_call_that_was_cut_is_never_told_as_done(upstream: str, reason: str) -> None:
+def test_T22_a_call_that_was_cut_is_never_reported_as_done(upstream: str, reason: str) -> None:
     """Codex runs every call whose item is done, even if the stream then breaks (ollama/ollama#18332)."""
     frames = [ROLE, calls(start_call(0, "call_a", "read", '{"f":"a'))]
     last = {"cut": b"", "length": chunk({}, "length") + DONE, "calls": chunk({}, "tool_calls") + DONE}[reason]

@@ -9,15 +9,15 @@ import pytest
 from dragoman import LossCode, direction
 from dragoman.stages.passthrough import Passthrough
 from oracles.grammar import sse
-from regressions.spoken import (
+from regressions.dialect_bodies import (
     RESPONSES,
+    assistant_turn,
     broken_off,
     every_direction,
     finished,
     from_responses,
     new_directions,
     replied,
-    spoken,
     to_responses,
 )
 from regressions.wire import (
@@ -29,7 +29,7 @@ from regressions.wire import (
     events_of,
     whole,
 )
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import error_of, judge, stream_through, translated
 from support.responses_samples import numbered
 
@@ -57,11 +57,11 @@ def test_T23_a_cut_stream_is_an_error_to_retry_in_every_direction(client: str, u
 
 
 @from_responses
-def test_T24_events_that_nobody_knows_are_passed_over_and_counted(client: str) -> None:
+def test_T24_events_that_no_one_knows_are_passed_over_and_counted(client: str) -> None:
     """`codex.rate_limits` ended the stream early (router-for-me/CLIProxyAPI#3798)."""
     novelty = b'event: codex.rate_limits\ndata: {"type":"codex.rate_limits","plan_type":"x","rate_limits":{}}\n\n'
     unnamed = b'data: {"rate_limits":{}}\n\n'
-    frames = spoken(RESPONSES, HI, CALL)
+    frames = assistant_turn(RESPONSES, HI, CALL)
     noisy = [piece for frame in frames for piece in (novelty, frame)]
     translation = translated(direction(client, RESPONSES))
     held = judge(client, stream_through(translation, [unnamed, *noisy]))
@@ -72,7 +72,7 @@ def test_T24_events_that_nobody_knows_are_passed_over_and_counted(client: str) -
 def test_T24_codex_gets_its_own_events_when_passed_through() -> None:
     """Unknown events must pass or be skipped, never end the stream (router-for-me/CLIProxyAPI#3798)."""
     novelty = b'event: codex.rate_limits\ndata: {"type":"codex.rate_limits","plan_type":"x"}\n\n'
-    frames = [novelty, *spoken(RESPONSES, HI)[:-1], novelty, *spoken(RESPONSES, HI)[-1:]]
+    frames = [novelty, *assistant_turn(RESPONSES, HI)[:-1], novelty, *assistant_turn(RESPONSES, HI)[-1:]]
     assert stream_through(translated(direction(RESPONSES, RESPONSES)), frames) == b"".join(frames)
 
 
@@ -80,7 +80,7 @@ def test_T24_codex_gets_its_own_events_when_passed_through() -> None:
 def test_T24_the_other_dialects_unknown_events_never_reach_a_responses_client(upstream: str) -> None:
     """A stranger in the stream breaks typed clients (router-for-me/CLIProxyAPI#3798)."""
     frame = b'event: x\ndata: {"object":"rate_limits","type":"x_limits","plan":"x"}\n\n'
-    frames = [piece for said in spoken(upstream, HI) for piece in (frame, said)]
+    frames = [piece for stated in assistant_turn(upstream, HI) for piece in (frame, stated)]
     held, out = answer(RESPONSES, upstream, *frames)
     assert (held.text, held.finish) == ("Hi there", "completed")
     assert b"limits" not in out
@@ -88,32 +88,34 @@ def test_T24_the_other_dialects_unknown_events_never_reach_a_responses_client(up
 
 @from_responses
 def test_T24_items_and_parts_of_unknown_kinds_end_nothing(client: str) -> None:
-    """The same one level deeper (router-for-me/CLIProxyAPI#3798)."""
+    """Likewise one level deeper (router-for-me/CLIProxyAPI#3798)."""
     strange = {"type": "dream_call", "id": "dc_1", "status": "completed"}
     frames = [
-        told.created(),
-        told.added(0, **strange),
-        told.at(0, "dream_call.delta", delta="z"),
-        told.done(0, **strange),
+        emitted.created(),
+        emitted.added(0, **strange),
+        emitted.at(0, "dream_call.delta", delta="z"),
+        emitted.done(0, **strange),
     ]
-    frames += [*told.opens(1), *told.says(1, "Hi"), *told.closes(1, "Hi")]
+    frames += [*emitted.opens(1), *emitted.writes(1, "Hi"), *emitted.closes(1, "Hi")]
     vision = {"type": "vision", "seen": "z"}
-    odd = told.message(vision) | {"id": "msg_odd"}
-    frames += [told.added(2, **odd | {"content": [], "status": "in_progress"})]
-    frames += [told.at(2, f"content_part.{what}", part=vision) for what in ("added", "done")] + [told.done(2, **odd)]
-    last = told.ended(strange, told.message(told.text_part("Hi")), odd)
+    odd = emitted.message(vision) | {"id": "msg_odd"}
+    frames += [emitted.added(2, **odd | {"content": [], "status": "in_progress"})]
+    frames += [emitted.at(2, f"content_part.{what}", part=vision) for what in ("added", "done")] + [
+        emitted.done(2, **odd)
+    ]
+    last = emitted.ended(strange, emitted.message(emitted.text_part("Hi")), odd)
     held, _ = answer(client, RESPONSES, *numbered(*frames, last))
     assert (held.text, held.finish) == ("Hi", FINISH[client])
 
 
 def alias(status: str) -> list[bytes]:
     """A stream that ends in the alias `response.done`."""
-    *said, last = [json.loads(frame.split(b"data: ")[1]) for frame in spoken(RESPONSES, HI)]
+    *stated, last = [json.loads(frame.split(b"data: ")[1]) for frame in assistant_turn(RESPONSES, HI)]
     last["type"] = "response.done"
     last["response"] |= {"status": status}
     if status == "incomplete":
         last["response"]["incomplete_details"] = {"reason": "max_output_tokens"}
-    return numbered(*said, last)
+    return numbered(*stated, last)
 
 
 @from_responses
@@ -132,7 +134,7 @@ def test_T25_response_done_is_an_end_as_good_as_any(client: str, status: str) ->
 
 @pytest.mark.parametrize("status", ["completed", "incomplete"])
 def test_T25_the_alias_passes_through_and_is_the_end(status: str) -> None:
-    """The same where nothing is translated: the counts are taken and nothing is waited for
+    """Likewise where nothing is translated: the counts are taken and nothing is waited for
     (jlcodes99/cockpit-tools#2328)."""
     stage = translated(direction(RESPONSES, RESPONSES)).stages()
     assert isinstance(stage, Passthrough)
@@ -148,7 +150,7 @@ def test_T25_the_alias_passes_through_and_is_the_end(status: str) -> None:
 def test_T26_the_body_ends_with_the_terminal_event_in_every_direction(client: str, upstream: str) -> None:
     """The client waits for the socket to close, tools start 76 s late (earendil-works/pi#5592)."""
     machine = translated(direction(client, upstream)).stream_machine()
-    frames = spoken(upstream, HI, CALL)
+    frames = assistant_turn(upstream, HI, CALL)
     out = b"".join(machine.feed(frame) for frame in frames)
     assert machine.done  # the driver stops reading the upstream here, whatever its connection does
     assert out.endswith(LAST[client])
@@ -163,16 +165,16 @@ def test_T27_every_clean_stream_has_a_finish_reason(client: str) -> None:
     """No `finish_reason` chunk: strict clients retry for ever (anomalyco/opencode#43882, anomalyco/opencode#43379),
     even where the upstream's last event has no status that is known."""
     for status in ("completed", None, "done"):
-        last = told.ended(told.message(told.text_part("Hi there")))
+        last = emitted.ended(emitted.message(emitted.text_part("Hi there")))
         last["response"]["status"] = status
-        held, _ = answer(client, RESPONSES, *spoken(RESPONSES, HI)[:-1], *numbered(last))
+        held, _ = answer(client, RESPONSES, *assistant_turn(RESPONSES, HI)[:-1], *numbered(last))
         assert held.finish == FINISH[client]
 
 
 @new_directions
 def test_T27_nothing_follows_the_end(client: str, upstream: str) -> None:
     """Content after the finish reason makes the client throw (anomalyco/opencode#43040)."""
-    frames = spoken(upstream, HI)
+    frames = assistant_turn(upstream, HI)
     out = stream_through(translated(direction(client, upstream)), [*frames, *frames])
     held = judge(client, out)
     assert (held.text, held.error) == ("Hi there", None)
@@ -180,8 +182,8 @@ def test_T27_nothing_follows_the_end(client: str, upstream: str) -> None:
 
 def test_T27_late_content_stands_before_the_end_of_a_response() -> None:
     """Chat servers that go on after their `finish_reason` (anomalyco/opencode#43040)."""
-    *said, finish, usage, done = spoken(CHAT, HI)
-    held, out = answer(RESPONSES, CHAT, *said, finish, chunk({"content": "!"}), usage, done)
+    *stated, finish, usage, done = assistant_turn(CHAT, HI)
+    held, out = answer(RESPONSES, CHAT, *stated, finish, chunk({"content": "!"}), usage, done)
     assert (held.text, held.finish) == ("Hi there!", "completed")
     assert events_of(out)[-1]["type"] == "response.completed"
 
@@ -195,12 +197,12 @@ def test_T28_an_empty_finish_reason_is_none_for_responses_clients() -> None:
 @from_responses
 @pytest.mark.parametrize("odd", ["", None])
 def test_T28_no_empty_reason_is_written_for_a_responses_upstream(client: str, odd: str | None) -> None:
-    """The same of statuses that are empty or absent, streamed and whole (sgl-project/sglang#3912)."""
+    """Likewise for statuses that are empty or absent, streamed and whole (sgl-project/sglang#3912)."""
     reply = replied(RESPONSES, HI) | {"status": odd, "incomplete_details": {"reason": odd}}
     got = whole(client, RESPONSES, reply)
     reason = got["choices"][0]["finish_reason"] if client == CHAT else got["stop_reason"]
     assert reason == FINISH[client]
-    _, out = answer(client, RESPONSES, *spoken(RESPONSES, HI))
+    _, out = answer(client, RESPONSES, *assistant_turn(RESPONSES, HI))
     assert b'"finish_reason":""' not in out
     assert b'"stop_reason":""' not in out
 
@@ -208,7 +210,7 @@ def test_T28_no_empty_reason_is_written_for_a_responses_upstream(client: str, od
 @to_responses
 def test_T28_a_snapshot_has_nulls_where_there_is_nothing(upstream: str) -> None:
     """Typed parsers want null and not an empty string or a missing key (sgl-project/sglang#3912)."""
-    _, out = answer(RESPONSES, upstream, *spoken(upstream, HI))
+    _, out = answer(RESPONSES, upstream, *assistant_turn(upstream, HI))
     first, last = (events_of(out)[at]["response"] for at in (0, -1))
     for snapshot in (first, last, whole(RESPONSES, upstream, replied(upstream, HI))):
         assert (snapshot["error"], snapshot["incomplete_details"]) == (None, None)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from dragoman import Direction, Knobs, LossCode, Profile, builtin_profile, direction, translate
-from regressions.spoken import (
+from regressions.dialect_bodies import (
     RESPONSES,
+    assistant_turn,
     conversation,
     every_direction,
     from_responses,
     new_directions,
     replied,
-    spoken,
     to_responses,
 )
 from regressions.wire import (
@@ -37,23 +37,23 @@ from regressions.wire import (
     tool,
     whole,
 )
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import CROSS, Json, ask, judge, stream_through, translated
 from support.responses_samples import numbered
 
 CLAUDE = builtin_profile(MESSAGES).replace({"family": "claude"})
 SIGNED = {"type": "thinking", "thinking": "Größer  than\n", "signature": "EqQBCkYIBxgCKkD/+=="}
-SEALED: Json = {
+WRAPPED: Json = {
     "type": "reasoning",
     "id": "rs_own1",
     "summary": [{"type": "summary_text", "text": "About  größer\n"}],
     "encrypted_content": "gAAAAABo/+=-_==",
 }
-THOUGHT, ANSWER, CALL = ("reasoning", "Hm"), ("text", "Yes"), ("call", "call_a", "read", '{"f":"a"}')
+REASONING, ANSWER, CALL = ("reasoning", "Hm"), ("text", "Yes"), ("call", "call_a", "read", '{"f":"a"}')
 
 
 def through(row: Direction, profile: Profile | None, body: Json) -> Json:
-    """What goes upstream for a body."""
+    """Return what goes upstream for a body."""
     sent: Json = json.loads(translate(row, json.dumps(body).encode(), profile=profile).body)
     return sent
 
@@ -66,21 +66,21 @@ def signed_frames() -> list[bytes]:
     return [*frames, stop(1), end("tool_use")]
 
 
-def sealed_frames() -> list[bytes]:
+def wrapped_frames() -> list[bytes]:
     """An OpenAI turn: a sealed item, then a call."""
-    text, call = SEALED["summary"][0]["text"], told.call("call_a", "read")
-    item = {**SEALED, "summary": [], "encrypted_content": "provisional"}
+    text, call = WRAPPED["summary"][0]["text"], emitted.call("call_a", "read")
+    item = {**WRAPPED, "summary": [], "encrypted_content": "provisional"}
     return numbered(
-        told.created(),
-        told.added(0, **item),
-        told.at(0, "reasoning_summary_part.added", summary_index=0, part={"type": "summary_text", "text": ""}),
-        told.at(0, "reasoning_summary_text.delta", summary_index=0, delta=text),
-        told.at(0, "reasoning_summary_text.done", summary_index=0, text=text),
-        told.at(0, "reasoning_summary_part.done", summary_index=0, part=SEALED["summary"][0]),
-        told.done(0, **SEALED),
-        told.added(1, **call | {"arguments": "", "status": "in_progress"}),
-        told.done(1, **call),
-        told.ended(SEALED, call),
+        emitted.created(),
+        emitted.added(0, **item),
+        emitted.at(0, "reasoning_summary_part.added", summary_index=0, part={"type": "summary_text", "text": ""}),
+        emitted.at(0, "reasoning_summary_text.delta", summary_index=0, delta=text),
+        emitted.at(0, "reasoning_summary_text.done", summary_index=0, text=text),
+        emitted.at(0, "reasoning_summary_part.done", summary_index=0, part=WRAPPED["summary"][0]),
+        emitted.done(0, **WRAPPED),
+        emitted.added(1, **call | {"arguments": "", "status": "in_progress"}),
+        emitted.done(1, **call),
+        emitted.ended(WRAPPED, call),
     )
 
 
@@ -110,17 +110,17 @@ def test_T10_a_signature_comes_back_to_claude_through_a_responses_client(streame
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_T10_encrypted_content_comes_back_to_openai_through_a_messages_client(streamed: bool) -> None:
-    """The same the other way round: Claude Code brings the item back that OpenAI sealed
+    """Likewise the other way round: Claude Code brings the item back that OpenAI sealed
     (router-for-me/CLIProxyAPI#2172)."""
     row = direction(MESSAGES, RESPONSES)
     translation = translate(row, json.dumps(ask(MESSAGES)).encode())
     if streamed:
-        out = stream_through(translation, sealed_frames())
+        out = stream_through(translation, wrapped_frames())
         judge(MESSAGES, out)
         deltas = [p["delta"] for p in events_of(out) if p["type"] == "content_block_delta"]
         signature = "".join(d["signature"] for d in deltas if d["type"] == "signature_delta")
     else:
-        reply = told.response("completed", [SEALED, told.call("call_a", "read")], usage=told.USAGE)
+        reply = emitted.response("completed", [WRAPPED, emitted.call("call_a", "read")], usage=emitted.USAGE)
         signature = json.loads(translation.reply(json.dumps(reply).encode()))["content"][0]["signature"]
     assert "gAAAAAB" not in signature
     assert "provisional" not in signature
@@ -130,34 +130,36 @@ def test_T10_encrypted_content_comes_back_to_openai_through_a_messages_client(st
         result = {"type": "tool_result", "tool_use_id": "call_a", "content": "y"}
         turns = [{"role": "assistant", "content": [thinking, use]}, {"role": "user", "content": [result]}]
         sent = through(row, None, ask(MESSAGES, messages=[{"role": "user", "content": "x"}, *turns]))
-        assert json.dumps(sent["input"][1]) == json.dumps(SEALED)
+        assert json.dumps(sent["input"][1]) == json.dumps(WRAPPED)
         assert sent["input"][2]["call_id"] == "call_a"
 
 
-def test_T10_sealed_items_pass_through_byte_by_byte() -> None:
-    """The block was touched on its way though both sides speak the same dialect (sifxprime/krouter#11)."""
-    raw = json.dumps({"model": "alias", "input": [SEALED | {"novelty": [1.0, 1e3]}], "store": False}, indent=1).encode()
+def test_T10_wrapped_items_pass_through_byte_by_byte() -> None:
+    """The block was touched on its way though both sides use the same dialect (sifxprime/krouter#11)."""
+    raw = json.dumps(
+        {"model": "alias", "input": [WRAPPED | {"novelty": [1.0, 1e3]}], "store": False}, indent=1
+    ).encode()
     row = direction(RESPONSES, RESPONSES)
     assert translate(row, raw).body == raw
     assert translate(row, raw, upstream_model="gpt-6").body == raw.replace(b'"alias"', b'"gpt-6"')
-    stream = b"".join(sealed_frames())
+    stream = b"".join(wrapped_frames())
     machine = translate(row, raw).stream_machine()
     assert machine.feed(stream) + machine.finish() == stream
 
 
 def test_T10_no_proof_is_ever_made_up_for_a_responses_client() -> None:
     """Every thinking block stamped with a constant signature (sifxprime/krouter#11)."""
-    held, out = answer(RESPONSES, CHAT, *spoken(CHAT, THOUGHT, ANSWER))
+    held, out = answer(RESPONSES, CHAT, *assistant_turn(CHAT, REASONING, ANSWER))
     assert held.reasoning == "Hm"
     assert b"encrypted_content" not in out
-    assert "encrypted_content" not in json.dumps(whole(RESPONSES, CHAT, replied(CHAT, THOUGHT, ANSWER)))
+    assert "encrypted_content" not in json.dumps(whole(RESPONSES, CHAT, replied(CHAT, REASONING, ANSWER)))
 
 
 @every_direction
 def test_T12_reasoning_text_and_calls_are_three_blocks_in_their_order(client: str, upstream: str) -> None:
     """ "Content block is not a thinking block", `thinking_delta` inside a text block (BerriAI/litellm#32357,
     musistudio/claude-code-router#1397), or no reasoning at all (T-14, ggml-org/llama.cpp#18542)."""
-    frames = spoken(upstream, THOUGHT, ANSWER, CALL)
+    frames = assistant_turn(upstream, REASONING, ANSWER, CALL)
     out = stream_through(translated(direction(client, upstream)), frames)
     if client == upstream:
         assert out == b"".join(frames)
@@ -169,12 +171,12 @@ def test_T12_reasoning_text_and_calls_are_three_blocks_in_their_order(client: st
 @new_directions
 def test_T12_a_second_run_of_reasoning_gets_an_item_of_its_own(client: str, upstream: str) -> None:
     """The second reasoning run in one turn goes to the wrong block (musistudio/claude-code-router#1725)."""
-    said = [("reasoning", "one"), ("text", "A"), ("reasoning", "two"), ("text", "B")]
-    held, _ = answer(client, upstream, *spoken(upstream, *said))
+    stated = [("reasoning", "one"), ("text", "A"), ("reasoning", "two"), ("text", "B")]
+    held, _ = answer(client, upstream, *assistant_turn(upstream, *stated))
     if client == CHAT:  # which has one field for each: paragraphs
         assert (held.reasoning, held.text) == ("one\n\ntwo", "A\n\nB")
     else:
-        assert held.blocks == said
+        assert held.blocks == stated
 
 
 def test_T12_reasoning_between_the_fragments_of_a_call_does_not_touch_them() -> None:
@@ -188,7 +190,7 @@ def test_T12_reasoning_between_the_fragments_of_a_call_does_not_touch_them() -> 
 
 def test_T12_reasoning_deltas_use_the_events_that_clients_read() -> None:
     """The delta used another field, and the client dropped the whole turn (nielspeter/claude-code-proxy#17)."""
-    frames = spoken(CHAT, THOUGHT, ANSWER)
+    frames = assistant_turn(CHAT, REASONING, ANSWER)
     surface: Any
     for surface, kind in (("reasoning_text", "reasoning_text"), ("summary", "reasoning_summary_text")):
         translation = translated(direction(RESPONSES, CHAT), knobs=Knobs(reasoning_surface=surface))
@@ -211,57 +213,63 @@ def test_T13_there_is_one_start_however_often_the_role_comes() -> None:
 @from_responses
 def test_T13_a_repeated_created_ends_the_stream_and_in_progress_does_not(client: str) -> None:
     """The loop must not go on on our side (LuthienResearch/luthien-proxy#59)."""
-    held, _ = answer(client, RESPONSES, *numbered(*[told.created()] * 5))
+    held, _ = answer(client, RESPONSES, *numbered(*[emitted.created()] * 5))
     assert held.error is not None
-    again = {"type": "response.in_progress", "response": told.response()}
-    held, out = answer(client, RESPONSES, *numbered(told.created(), again, again), *spoken(RESPONSES, ANSWER)[1:])
+    again = {"type": "response.in_progress", "response": emitted.response()}
+    held, out = answer(
+        client, RESPONSES, *numbered(emitted.created(), again, again), *assistant_turn(RESPONSES, ANSWER)[1:]
+    )
     assert (held.text, held.error) == ("Yes", None)
     assert out.count(b'"role":"assistant"') == 1
 
 
 @from_responses
-def test_T14_a_summary_never_leaks_into_the_answer_and_is_told_once(client: str) -> None:
+def test_T14_a_summary_never_leaks_into_the_answer_and_is_reported_once(client: str) -> None:
     """A reasoning summary leaks into the answer, deltas doubled; HTTP 200 so dashboards stay green
     (diegosouzapw/OmniRoute#5786)."""
-    item = told.thought("the thoughts", summary=("in short",))
-    frames = [told.created(), told.added(0, **item | {"content": [], "summary": []})]
-    frames += [told.at(0, "reasoning_summary_text.delta", summary_index=0, delta="in short")]
-    frames += [told.at(0, "reasoning_summary_text.done", summary_index=0, text="in short")]
-    frames += [told.at(0, "reasoning_text.delta", delta="the thoughts"), told.done(0, **item)]
-    frames += [*told.opens(1), *told.says(1, "Yes"), *told.closes(1, "Yes")]
-    message = told.message(told.text_part("Yes"))
-    held, _ = answer(client, RESPONSES, *numbered(*frames, told.ended(item, message)))
+    item = emitted.reasoned("the thoughts", summary=("in short",))
+    frames = [emitted.created(), emitted.added(0, **item | {"content": [], "summary": []})]
+    frames += [emitted.at(0, "reasoning_summary_text.delta", summary_index=0, delta="in short")]
+    frames += [emitted.at(0, "reasoning_summary_text.done", summary_index=0, text="in short")]
+    frames += [emitted.at(0, "reasoning_text.delta", delta="the thoughts"), emitted.done(0, **item)]
+    frames += [*emitted.opens(1), *emitted.writes(1, "Yes"), *emitted.closes(1, "Yes")]
+    message = emitted.message(emitted.text_part("Yes"))
+    held, _ = answer(client, RESPONSES, *numbered(*frames, emitted.ended(item, message)))
     assert held.blocks == [("reasoning", "in short"), ("text", "Yes")]
-    got = whole(client, RESPONSES, told.response("completed", [item, message], usage=told.USAGE))
+    got = whole(client, RESPONSES, emitted.response("completed", [item, message], usage=emitted.USAGE))
     wire = json.dumps(got)
     assert (wire.count("the thoughts"), wire.count("in short"), wire.count("Yes")) == (1, 0, 1)
-    said = got["choices"][0]["message"]["content"] if client == CHAT else got["content"][-1]["text"]
-    assert said == "Yes"
+    stated = got["choices"][0]["message"]["content"] if client == CHAT else got["content"][-1]["text"]
+    assert stated == "Yes"
 
 
 @to_responses
 @pytest.mark.parametrize("surface", ["reasoning_text", "summary"])
 def test_T14_reasoning_is_no_part_of_a_message_item(upstream: str, surface: Any) -> None:
-    """The same towards Responses clients, streamed and whole (diegosouzapw/OmniRoute#5786,
+    """Likewise towards Responses clients, streamed and whole (diegosouzapw/OmniRoute#5786,
     ggml-org/llama.cpp#18542)."""
     knobs = Knobs(reasoning_surface=surface)
     translation = translated(direction(RESPONSES, upstream), knobs=knobs)
-    streamed = events_of(stream_through(translation, spoken(upstream, THOUGHT, ANSWER)))[-1]["response"]["output"]
+    streamed = events_of(stream_through(translation, assistant_turn(upstream, REASONING, ANSWER)))[-1]["response"][
+        "output"
+    ]
     row = translated(direction(RESPONSES, upstream), knobs=knobs)
-    given = json.loads(row.reply(json.dumps(replied(upstream, THOUGHT, ANSWER)).encode()))["output"]
-    for thought, message in (streamed, given):
-        place = thought["summary"] if surface == "summary" else thought["content"]
+    given = json.loads(row.reply(json.dumps(replied(upstream, REASONING, ANSWER)).encode()))["output"]
+    for reasoned, message in (streamed, given):
+        place = reasoned["summary"] if surface == "summary" else reasoned["content"]
         assert [part["text"] for part in place] == ["Hm"]
-        assert json.dumps(thought).count("Hm") == 1 or "dgm1." in json.dumps(thought)
+        assert json.dumps(reasoned).count("Hm") == 1 or "dgm1." in json.dumps(reasoned)
         assert [part["text"] for part in message["content"]] == ["Yes"]
 
 
 @from_responses
-@pytest.mark.parametrize("thought", [told.thought("Hm"), told.thought(summary=("Hm",))], ids=["text", "summary"])
-def test_T14_reasoning_of_a_responses_upstream_is_returned_in_whole_replies(client: str, thought: Json) -> None:
+@pytest.mark.parametrize(
+    "reasoned", [emitted.reasoned("Hm"), emitted.reasoned(summary=("Hm",))], ids=["text", "summary"]
+)
+def test_T14_reasoning_of_a_responses_upstream_is_returned_in_whole_replies(client: str, reasoned: Json) -> None:
     """The endpoint stopped returning reasoning (ggml-org/llama.cpp#18542)."""
-    items = [thought, told.message(told.text_part("Yes"))]
-    got = whole(client, RESPONSES, told.response("completed", items, usage=told.USAGE))
+    items = [reasoned, emitted.message(emitted.text_part("Yes"))]
+    got = whole(client, RESPONSES, emitted.response("completed", items, usage=emitted.USAGE))
     if client == MESSAGES:
         assert [part["type"] for part in got["content"]] == ["thinking", "text"]
         assert got["content"][0]["thinking"] == "Hm"
@@ -273,14 +281,14 @@ def test_T14_reasoning_of_a_responses_upstream_is_returned_in_whole_replies(clie
 @pytest.mark.parametrize("texts", [1, 2])
 @pytest.mark.parametrize("row", CROSS, ids=str)
 def test_T14_reasoning_in_a_history_is_never_sent_as_an_answer(row: Direction, texts: int) -> None:
-    """What leaks into the history teaches the model to answer so (diegosouzapw/OmniRoute#5786), be the turn a plain one
+    """Reasoning in the history teaches the model to answer so (diegosouzapw/OmniRoute#5786), be the turn a plain one
     or one of several texts."""
     client = row.client.dialect
-    body = ask(client, **conversation(client, "x", [THOUGHT, ANSWER], "y"))
+    body = ask(client, **conversation(client, "x", [REASONING, ANSWER], "y"))
     if texts == 2:
-        said = body["input"][2] if client == RESPONSES else body["messages"][1]
+        stated = body["input"][2] if client == RESPONSES else body["messages"][1]
         text = {"type": "output_text" if client == RESPONSES else "text", "text": "Yes"}
-        said["content"] = [text] * texts if client != MESSAGES else [*said["content"], text]
+        stated["content"] = [text] * texts if client != MESSAGES else [*stated["content"], text]
     translation = translate(row, json.dumps(body).encode())
     assert "Hm" not in translation.body.decode()
     assert translation.body.count(b"Yes") == texts

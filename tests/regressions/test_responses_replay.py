@@ -8,9 +8,9 @@ import pytest
 
 from dragoman import LossCode, Profile, builtin_profile, direction, translate
 from oracles.requests import check
-from regressions.spoken import RESPONSES
+from regressions.dialect_bodies import RESPONSES
 from regressions.wire import CHAT, MESSAGES, events_of
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, ask, stream_through
 from support.responses_samples import numbered
 
@@ -29,7 +29,7 @@ UPSTREAMS: dict[str, tuple[str, Profile]] = {
     "kimi": (CHAT, KIMI),
 }
 USE: Json = {"type": "tool_use", "id": "call_a", "name": "read", "input": {}}
-CALL = told.call("call_a", "read")
+CALL = emitted.call("call_a", "read")
 SECRET = "EqQBgAAAABo"
 """The proof in every made-up reply."""
 HEADERS = {"anthropic-version": "2023-06-01"}
@@ -44,10 +44,10 @@ def reply_of(name: str) -> Json:
         content = [{"type": "thinking", "thinking": words, "signature": SECRET}, USE]
         return {**head, "content": content, "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}
     if dialect == RESPONSES:
-        sealed = {} if name == "vllm" else {"encrypted_content": SECRET}
+        wrapped = {} if name == "vllm" else {"encrypted_content": SECRET}
         texts = (words,) if name == "vllm" else ()
-        item = told.thought(*texts, summary=() if texts else (words,), id=f"rs_{name}", **sealed)
-        return told.response("completed", [item, CALL], usage=told.USAGE)
+        item = emitted.reasoned(*texts, summary=() if texts else (words,), id=f"rs_{name}", **wrapped)
+        return emitted.response("completed", [item, CALL], usage=emitted.USAGE)
     call = {"id": "call_a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "reasoning_content": words, "tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
@@ -55,7 +55,7 @@ def reply_of(name: str) -> Json:
 
 
 def turn_of(client: str, name: str) -> list[Json]:
-    """The same turn as a client of the dialect holds it."""
+    """Return the same turn as a client of the dialect holds it."""
     dialect, profile = UPSTREAMS[name]
     translation = translate(direction(client, dialect), json.dumps(ask(client)).encode(), profile=profile)
     got = json.loads(translation.reply(json.dumps(reply_of(name)).encode()))
@@ -64,21 +64,21 @@ def turn_of(client: str, name: str) -> list[Json]:
 
 def history(client: str, *turns: list[Json]) -> Json:
     """A conversation of such turns, each answered."""
-    said: list[Json] = [{"role": "user", "content": "x"}]
+    stated: list[Json] = [{"role": "user", "content": "x"}]
     for number, turn in enumerate(turns):
         call_id = f"call_{number}"
         if client == RESPONSES:
-            said += [part | {"call_id": call_id} if "call_id" in part else part for part in turn]
-            said.append({"type": "function_call_output", "call_id": call_id, "output": "y"})
+            stated += [part | {"call_id": call_id} if "call_id" in part else part for part in turn]
+            stated.append({"type": "function_call_output", "call_id": call_id, "output": "y"})
         else:
             content = [part | {"id": call_id} if part["type"] == "tool_use" else part for part in turn]
             result = {"type": "tool_result", "tool_use_id": call_id, "content": "y"}
-            said += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
-    return ask(client, **{"input" if client == RESPONSES else "messages": said})
+            stated += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+    return ask(client, **{"input" if client == RESPONSES else "messages": stated})
 
 
 def sent(client: str, name: str, body: Json) -> tuple[Json, dict[LossCode, int]]:
-    """What the provider is sent, which its API takes, and the losses."""
+    """Return what the provider is sent, which its API takes, and the losses."""
     dialect, profile = UPSTREAMS[name]
     translation = translate(direction(client, dialect), json.dumps(body).encode(), profile=profile)
     return json.loads(translation.body), translation.losses.counts
@@ -91,7 +91,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("client", "makers", "goals"), MOVES)
-def test_T11_a_session_that_moves_gives_each_provider_only_its_own(
+def test_T11_a_session_that_moves_sends_each_provider_only_its_own(
     client: str, makers: tuple[str, ...], goals: tuple[str, ...]
 ) -> None:
     """The error when a session moves between a real and a compatible provider (ding113/claude-code-hub#518)."""
@@ -109,7 +109,7 @@ def test_T11_a_session_that_moves_gives_each_provider_only_its_own(
 
 
 def test_T11_a_session_of_codex_comes_home_to_openai() -> None:
-    """The same on a Responses upstream that is passed through: what others sealed is left out, its own untouched
+    """Likewise on a Responses upstream that is passed through: what others sealed is left out, its own untouched
     (ding113/claude-code-hub#518; T-16, BerriAI/litellm#40364)."""
     own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
     azure = {"type": "reasoning", "id": "rs_2", "encrypted_content": turn_of(MESSAGES, "azure")[0]["signature"]}
@@ -124,17 +124,17 @@ def test_T11_a_session_of_codex_comes_home_to_openai() -> None:
 def test_T15_reasoning_content_finds_its_way_back_through_codex() -> None:
     """The upstream demands `reasoning_content` back on tool turns; the bridge lost it (anthropics/claude-code#37485,
     lidge-jun/opencodex#994). Codex returns the item with `content: null`, and others trim more of it."""
-    thought, call = turn_of(RESPONSES, "deepseek")
+    reasoned, call = turn_of(RESPONSES, "deepseek")
     trims: list[Json] = [{}, {"content": None}, {"content": [], "summary": []}, {"content": None, "id": None}]
     for trimmed in trims:
-        wire, losses = sent(RESPONSES, "deepseek", history(RESPONSES, [thought | trimmed, call]))
+        wire, losses = sent(RESPONSES, "deepseek", history(RESPONSES, [reasoned | trimmed, call]))
         assert wire["messages"][1]["reasoning_content"] == "thoughts of deepseek"
         assert wire["messages"][1]["tool_calls"][0]["id"] == "call_0"
         assert not losses
 
 
 def test_T15_the_streamed_item_is_given_back_as_the_whole_one() -> None:
-    """What Codex keeps is the item of `response.output_item.done` (lidge-jun/opencodex#994)."""
+    """Codex keeps the item of `response.output_item.done` (lidge-jun/opencodex#994)."""
     frames = [
         b'data: {"id":"c","choices":[{"index":0,"delta":%b}]}\n\n' % json.dumps(delta).encode()
         for delta in (
@@ -159,7 +159,7 @@ def test_T15_the_streamed_item_is_given_back_as_the_whole_one() -> None:
 
 
 def test_T15_plain_reasoning_goes_back_to_a_server_without_encryption() -> None:
-    """The same for a Responses server that wants its plain items (lidge-jun/opencodex#994)."""
+    """Likewise for a Responses server that wants its plain items (lidge-jun/opencodex#994)."""
     turn = turn_of(MESSAGES, "vllm")
     wire, losses = sent(MESSAGES, "vllm", history(MESSAGES, [turn[0] | {"thinking": ""}, turn[1]]))
     assert wire["input"][1]["content"] == [{"type": "reasoning_text", "text": "thoughts of vllm"}]
@@ -192,8 +192,8 @@ def test_T16_a_blob_never_goes_to_another_deployment() -> None:
 def test_T16_openais_own_blob_never_reaches_another_vendor(goal: str, texts: int) -> None:
     """Codex brings its old items along when the route changes to another vendor (BerriAI/litellm#40364)."""
     own: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": SECRET}
-    said = [told.message(*[told.text_part("Hm")] * texts)] if texts else []
-    wire, losses = sent(RESPONSES, goal, history(RESPONSES, [own, *said, CALL]))
+    stated = [emitted.message(*[emitted.text_part("Hm")] * texts)] if texts else []
+    wire, losses = sent(RESPONSES, goal, history(RESPONSES, [own, *stated, CALL]))
     assert SECRET not in json.dumps(wire)
     assert losses == {LossCode.REASONING_FOREIGN if goal == "claude" else LossCode.REASONING_ENCRYPTED: 1}
     check(UPSTREAMS[goal][0], wire, HEADERS)
@@ -201,7 +201,7 @@ def test_T16_openais_own_blob_never_reaches_another_vendor(goal: str, texts: int
 
 def test_T16_stale_items_without_their_blob_are_left_out_every_time() -> None:
     """Stale reasoning items without the blob keep failing; there is no cleanup (Wei-Shaw/sub2api#3138)."""
-    bare = told.response("completed", [told.thought(summary=("stale",)), CALL], usage=told.USAGE)
+    bare = emitted.response("completed", [emitted.reasoned(summary=("stale",)), CALL], usage=emitted.USAGE)
     translation = translate(direction(MESSAGES, RESPONSES), json.dumps(ask(MESSAGES)).encode())
     turn = json.loads(translation.reply(json.dumps(bare).encode()))["content"]
     for _ in range(2):
@@ -211,14 +211,18 @@ def test_T16_stale_items_without_their_blob_are_left_out_every_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "thought",
-    [told.thought("plain", id="rs_vllm"), told.thought(summary=("plain",), id="rs_vllm"), told.thought(id="rs_vllm")],
+    "reasoned",
+    [
+        emitted.reasoned("plain", id="rs_vllm"),
+        emitted.reasoned(summary=("plain",), id="rs_vllm"),
+        emitted.reasoned(id="rs_vllm"),
+    ],
     ids=["content", "summary", "neither"],
 )
-def test_T16_plain_items_stay_behind_when_their_server_learns_to_encrypt(thought: Json) -> None:
+def test_T16_plain_items_stay_behind_when_their_server_learns_to_encrypt(reasoned: Json) -> None:
     """It then looks up the id of an item without a blob (Wei-Shaw/sub2api#3138), be there content or not
     (agentscope-ai/agentscope#2420)."""
-    reply = told.response("completed", [thought, CALL], usage=told.USAGE)
+    reply = emitted.response("completed", [reasoned, CALL], usage=emitted.USAGE)
     made = translate(direction(MESSAGES, RESPONSES), json.dumps(ask(MESSAGES)).encode(), profile=VLLM)
     turn = json.loads(made.reply(json.dumps(reply).encode()))["content"]
     body = json.dumps(history(MESSAGES, turn)).encode()
@@ -244,7 +248,7 @@ def test_T16_an_id_with_empty_content_is_no_item_to_send(goal: str, content: obj
 
 def odd(**item: object) -> list[Json]:
     """A turn with a reasoning item of an odd shape, as a Messages client holds it."""
-    reply = told.response("completed", [{"type": "reasoning", "encrypted_content": SECRET, **item}, CALL])
+    reply = emitted.response("completed", [{"type": "reasoning", "encrypted_content": SECRET, **item}, CALL])
     translation = translate(direction(MESSAGES, RESPONSES), json.dumps(ask(MESSAGES)).encode())
     return list(json.loads(translation.reply(json.dumps(reply).encode()))["content"])
 
@@ -266,12 +270,12 @@ def test_T17_replayed_items_have_the_one_shape_that_is_taken(item: Json) -> None
     (microsoft/agent-framework-go#784)."""
     wire, _ = sent(MESSAGES, "openai", history(MESSAGES, odd(**item)))
     check(RESPONSES, wire, HEADERS)
-    thought = wire["input"][1]
-    assert thought["type"] == "reasoning"
-    assert thought["encrypted_content"] == SECRET
-    assert type(thought["summary"]) is list
-    assert "content" not in thought
-    assert thought.get("id", "rs_1") == "rs_1"
+    reasoned = wire["input"][1]
+    assert reasoned["type"] == "reasoning"
+    assert reasoned["encrypted_content"] == SECRET
+    assert type(reasoned["summary"]) is list
+    assert "content" not in reasoned
+    assert reasoned.get("id", "rs_1") == "rs_1"
 
 
 def test_T17_an_item_that_comes_twice_is_sent_once() -> None:
@@ -283,7 +287,7 @@ def test_T17_an_item_that_comes_twice_is_sent_once() -> None:
 
 
 def test_T17_the_items_that_codex_is_given_come_back_whole() -> None:
-    """What is written for Responses clients has the shape that Responses servers take back, ids and all: a session may
+    """The items for Responses clients have the shape that Responses servers take back, ids and all: a session may
     go on there (microsoft/agent-framework-go#784)."""
     for name in ("claude", "deepseek"):
         turns = turn_of(RESPONSES, name)
@@ -295,11 +299,11 @@ def test_T17_the_items_that_codex_is_given_come_back_whole() -> None:
 
 
 def test_T17_a_streamed_item_starts_without_the_provisional_blob() -> None:
-    """Whoever keeps the value of `response.output_item.added` replays the wrong one
+    """A client that keeps the value of `response.output_item.added` replays the wrong one
     (microsoft/agent-framework-go#784)."""
-    item = told.thought(summary=("in short",), encrypted_content=SECRET)
+    item = emitted.reasoned(summary=("in short",), encrypted_content=SECRET)
     early = item | {"summary": [], "encrypted_content": "provisional"}
-    frames = numbered(told.created(), told.added(0, **early), told.done(0, **item), told.ended(item))
+    frames = numbered(emitted.created(), emitted.added(0, **early), emitted.done(0, **item), emitted.ended(item))
     translation = translate(direction(MESSAGES, RESPONSES), json.dumps(ask(MESSAGES)).encode())
     events = events_of(stream_through(translation, frames))
     deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]

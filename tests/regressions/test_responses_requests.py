@@ -8,7 +8,7 @@ import pytest
 
 from dragoman import Knobs, LossCode, builtin_profile, direction, translate
 from oracles.requests import check
-from regressions.spoken import (
+from regressions.dialect_bodies import (
     NEW,
     RESPONSES,
     SCHEMA,
@@ -66,7 +66,7 @@ def test_T40_empty_texts_of_a_responses_client_are_removed(upstream: str) -> Non
 
 @from_responses
 def test_T40_empty_content_does_not_reach_a_responses_upstream(client: str) -> None:
-    """The same the other way round (NousResearch/hermes-agent#11906), and empty messages
+    """Likewise the other way round (NousResearch/hermes-agent#11906), and empty messages
     (musistudio/claude-code-router#4)."""
     parts = [{"type": "text", "text": text} for text in ("", "Hi")]
     history: list[Json] = [
@@ -81,7 +81,7 @@ def test_T40_empty_content_does_not_reach_a_responses_upstream(client: str) -> N
 
 @pytest.mark.parametrize(("client", "upstream"), [*NEW, (MESSAGES, CHAT), (CHAT, MESSAGES)])
 def test_T40_an_empty_result_still_answers_its_call(client: str, upstream: str) -> None:
-    """A tool that says nothing must not lose its call (musistudio/claude-code-router#4)."""
+    """A tool that is silent must not lose its call (musistudio/claude-code-router#4)."""
     fields = conversation(client, "a", [CALL], ("result", "call_a", ""))
     body = accepted(client, upstream, **fields, tools=offered(client, "read"))
     assert json.dumps(turns_of(upstream, body)).count("call_a") == 2
@@ -102,7 +102,7 @@ def test_T41_a_call_without_a_result_is_given_one_in_every_new_direction(client:
 
 @to_responses
 def test_T41_a_free_text_call_without_a_result_is_given_one_too(upstream: str) -> None:
-    """The same of a patch that was cancelled (zed-industries/zed#29401)."""
+    """Likewise for a patch that was cancelled (zed-industries/zed#29401)."""
     custom = {"type": "custom", "name": "apply_patch", "format": {"type": "text"}}
     items = [
         {"role": "user", "content": "a"},
@@ -136,10 +136,10 @@ def test_T41_results_stand_behind_their_calls_wherever_a_client_put_them(upstrea
         "twice": [call, result, result],
         "before": [result, call],
     }
-    said = {"role": order, "content": "wait"}
+    stated = {"role": order, "content": "wait"}
     items = [
         {"role": "user", "content": "a"},
-        *between.get(order, [call, said, result]),
+        *between.get(order, [call, stated, result]),
         {"role": "user", "content": "b"},
     ]
     body = accepted(RESPONSES, upstream, input=items, tools=offered(RESPONSES, "read"))
@@ -174,7 +174,7 @@ def test_T44_beta_fields_of_claude_code_do_not_reach_a_responses_upstream() -> N
 
 @to_responses
 def test_T44_fields_of_codex_do_not_reach_other_upstreams(upstream: str) -> None:
-    """The same of what only OpenAI takes, and of what nobody but the client may know (BerriAI/litellm#26240)."""
+    """Likewise for what only OpenAI takes, and of what no one but the client may know (BerriAI/litellm#26240)."""
     fields: Json = {
         "client_metadata": {"x-codex-installation-id": "secret"},
         "context_management": [{"type": "compaction"}],
@@ -200,7 +200,7 @@ def test_T44_fields_of_codex_do_not_reach_other_upstreams(upstream: str) -> None
         LossCode.REASONING_MODE,
     }
     assert expected <= set(translation.losses.counts)
-    assert LossCode.METADATA not in translation.losses.counts  # Codex's own ids are nobody's loss
+    assert LossCode.METADATA not in translation.losses.counts  # Codex's own ids are no one's loss
 
 
 def test_T44_beta_fields_pass_through_untouched_between_responses() -> None:
@@ -230,8 +230,8 @@ def test_T45_a_restored_thinking_block_has_no_cache_mark() -> None:
     reply["content"][0]["signature"] = "c2ln"
     output = json.loads(translate(row, json.dumps(ask(RESPONSES)).encode()).reply(json.dumps(reply).encode()))["output"]
     answer = {"type": "function_call_output", "call_id": "call_a", "output": "y"}
-    said = ask(RESPONSES, input=[{"role": "user", "content": "x"}, *output, answer])
-    written = json.loads(translate(row, json.dumps(said).encode(), knobs=Knobs(auto_cache="on")).body)
+    stated = ask(RESPONSES, input=[{"role": "user", "content": "x"}, *output, answer])
+    written = json.loads(translate(row, json.dumps(stated).encode(), knobs=Knobs(auto_cache="on")).body)
     assert written["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
 
 
@@ -253,7 +253,7 @@ def test_T46_system_messages_inside_messages_stay_in_their_place_in_the_input() 
 
 @to_responses
 def test_T46_developer_items_on_the_way_are_taken_by_every_upstream(upstream: str) -> None:
-    """The same of Codex, which sends several (vllm-project/vllm#44000)."""
+    """Likewise for Codex, which sends several (vllm-project/vllm#44000)."""
     items = [
         {"role": "developer", "content": "you are Codex"},
         {"role": "user", "content": "a"},
@@ -281,7 +281,7 @@ def test_T47_adaptive_thinking_is_no_obstacle_to_a_responses_model() -> None:
 
 @to_responses
 def test_T47_the_effort_of_codex_is_no_obstacle_to_a_model_without_thinking(upstream: str) -> None:
-    """The same of `reasoning` in Responses (anthropics/claude-code#55211)."""
+    """Likewise for `reasoning` in Responses (anthropics/claude-code#55211)."""
     raw = json.dumps(ask(RESPONSES, reasoning={"effort": "high", "summary": "auto"})).encode()
     flags = {"efforts": ()} if upstream == CHAT else {"thinking": "none"}
     translation = translate(direction(RESPONSES, upstream), raw, profile=builtin_profile(upstream).replace(flags))

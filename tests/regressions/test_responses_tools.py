@@ -9,16 +9,16 @@ import pytest
 
 from dragoman import LossCode
 from oracles.requests import check
-from regressions.spoken import (
+from regressions.dialect_bodies import (
     RESPONSES,
     SCHEMA,
+    assistant_turn,
     conversation,
     from_responses,
     new_directions,
     offered,
     replied,
     sent_tools,
-    spoken,
     to_responses,
 )
 from regressions.wire import MESSAGES, send
@@ -49,7 +49,7 @@ def test_T42_long_and_dotted_names_fit_and_come_back_in_every_new_direction(clie
     assert names_sent[2] == "plain"
     assert names_sent[0] in json.dumps(body["input" if upstream == RESPONSES else "messages"])
     parts = [("call", f"call_{n}", name, "{}") for n, name in enumerate(names_sent)]
-    held = judge(client, stream_through(translation, spoken(upstream, *parts)))
+    held = judge(client, stream_through(translation, assistant_turn(upstream, *parts)))
     assert [call.name for call in held.calls] == names
     whole = json.loads(translation.reply(json.dumps(replied(upstream, *parts)).encode()))
     assert all(json.dumps(name) in json.dumps(whole) for name in names)
@@ -57,13 +57,15 @@ def test_T42_long_and_dotted_names_fit_and_come_back_in_every_new_direction(clie
 
 @to_responses
 def test_T42_a_namespace_and_its_tool_fit_together(upstream: str) -> None:
-    """What is joined from a namespace and a name is soon over 64 characters (anthropics/claude-code#20830)."""
+    """A name joined of a namespace and a tool's name is soon over 64 characters (anthropics/claude-code#20830)."""
     space, name = "mcp__" + "s" * 50, "n" * 100
     tools = [{"type": "namespace", "name": space, "description": "d", "tools": offered(RESPONSES, name)}]
     body, translation = send(RESPONSES, upstream, tools=tools)
     check(upstream, body, HEADERS)
     (offer,) = sent_tools(upstream, body)
-    held = judge(RESPONSES, stream_through(translation, spoken(upstream, ("call", "call_a", offer["name"], "{}"))))
+    held = judge(
+        RESPONSES, stream_through(translation, assistant_turn(upstream, ("call", "call_a", offer["name"], "{}")))
+    )
     assert [(call.namespace, call.name) for call in held.calls] == [(space, name)]
 
 
@@ -80,7 +82,7 @@ def test_T42_call_ids_of_any_server_fit(upstream: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf"])
-def test_T43_combiners_at_the_root_are_mended_and_told_by_the_clients_own_path(word: str) -> None:
+def test_T43_combiners_at_the_root_are_repaired_and_reported_by_the_clients_own_path(word: str) -> None:
     """Root-level `oneOf`/`anyOf`/`allOf` is refused, tools vanish (software-mansion/argent#773,
     opentokenz/mcpx#28)."""
     plain = offered(RESPONSES, "t", schema={word: [SCHEMA]})

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman import LossCode, direction
 from oracles.grammar.responses import check_usage
-from regressions.spoken import RESPONSES, from_responses, new_directions, replied, spoken, to_responses
+from regressions.dialect_bodies import RESPONSES, assistant_turn, from_responses, new_directions, replied, to_responses
 from regressions.wire import CHAT, MESSAGES, answer, events_of, whole
 from support.directions import Json, judge, stream_through, translated
 from support.messages_frames import written_full_usage
@@ -37,16 +37,16 @@ SPENT: dict[str, Json] = {
         "total_tokens": 1020,
     },
 }
-"""The same spending as each dialect counts it: in Messages the cache stands beside the input, elsewhere within."""
+"""One spending as each dialect counts it: in Messages the cache stands next to the input, elsewhere within."""
 WRITTEN = {**SPENT, MESSAGES: written_full_usage(**SPENT[MESSAGES])}
-"""The same as it is written here: in Messages with each key of the API's schema."""
+"""That spending as it is written here: in Messages with each key of the API's schema."""
 
 
 @new_directions
 def test_T31_one_spending_is_the_same_in_every_dialect(client: str, upstream: str) -> None:
     """Prompt tokens exclude the cache, the total includes it (Portkey-AI/gateway#1754); cached tokens counted twice
     (ogx-ai/ogx#6415, diegosouzapw/OmniRoute#12862) or under-reported (future-agi/future-agi#1122)."""
-    held, _ = answer(client, upstream, *spoken(upstream, HI, usage=SPENT[upstream]))
+    held, _ = answer(client, upstream, *assistant_turn(upstream, HI, usage=SPENT[upstream]))
     assert held.usage == WRITTEN[client]
     assert whole(client, upstream, replied(upstream, HI, usage=SPENT[upstream]))["usage"] == WRITTEN[client]
 
@@ -61,7 +61,7 @@ def test_T31_a_cache_larger_than_the_input_never_makes_a_negative_count(client: 
 
 @to_responses
 def test_T31_a_total_is_the_sum_of_its_parts(upstream: str) -> None:
-    """Whatever the upstream says of it (Portkey-AI/gateway#1754)."""
+    """Whatever the upstream states of it (Portkey-AI/gateway#1754)."""
     odd = {**SPENT[upstream], **({"total_tokens": 7} if upstream == CHAT else {})}
     usage = check_usage(whole(RESPONSES, upstream, replied(upstream, HI, usage=odd))["usage"])
     assert usage["total_tokens"] == 1020
@@ -79,8 +79,8 @@ def test_T31_a_negative_count_counts_as_unknown(client: str, upstream: str) -> N
 
 def test_T30_the_meter_of_a_messages_client_shows_an_estimate_until_a_response_ends() -> None:
     """`message_start.usage.input_tokens` is 0: context meter dead, auto-compact off (sgl-project/sglang#20678,
-    BerriAI/litellm#41406, router-for-me/CLIProxyAPI#1700). A Responses upstream tells its counts at the very end."""
-    frames = spoken(RESPONSES, HI, usage=SPENT[RESPONSES])
+    BerriAI/litellm#41406, router-for-me/CLIProxyAPI#1700). A Responses upstream reports its counts at the very end."""
+    frames = assistant_turn(RESPONSES, HI, usage=SPENT[RESPONSES])
     held, out = answer(MESSAGES, RESPONSES, *frames, messages=[{"role": "user", "content": "word " * 400}])
     assert 400 < events_of(out)[0]["message"]["usage"]["input_tokens"] < 1000
     assert held.usage == WRITTEN[MESSAGES]  # the final numbers are authoritative (raine/claude-code-proxy#86)
@@ -89,7 +89,7 @@ def test_T30_the_meter_of_a_messages_client_shows_an_estimate_until_a_response_e
 @from_responses
 def test_T30_a_response_without_counts_does_not_reset_the_meter(client: str) -> None:
     """A server that never counts (raine/claude-code-proxy#86)."""
-    events = [json.loads(frame.split(b"data: ")[1]) for frame in spoken(RESPONSES, HI)]
+    events = [json.loads(frame.split(b"data: ")[1]) for frame in assistant_turn(RESPONSES, HI)]
     events[-1]["response"]["usage"] = None
     frames = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
     translation = translated(direction(client, RESPONSES))
@@ -107,7 +107,7 @@ def test_T30_a_response_without_counts_does_not_reset_the_meter(client: str) -> 
 def test_T30_codex_gets_the_counts_that_drive_its_compaction(upstream: str, surface: str) -> None:
     """With wrong or missing counts it never compacts, or always (BerriAI/litellm#41406)."""
     if surface == "stream":
-        _, out = answer(RESPONSES, upstream, *spoken(upstream, HI, usage=SPENT[upstream]))
+        _, out = answer(RESPONSES, upstream, *assistant_turn(upstream, HI, usage=SPENT[upstream]))
         usage = events_of(out)[-1]["response"]["usage"]
     else:
         usage = whole(RESPONSES, upstream, replied(upstream, HI, usage=SPENT[upstream]))["usage"]
@@ -115,8 +115,8 @@ def test_T30_codex_gets_the_counts_that_drive_its_compaction(upstream: str, surf
 
 
 def test_T30_unknown_counts_are_null_and_never_zero_for_responses_clients() -> None:
-    """An upstream that never counts: zeros would tell Codex that its context is empty (sgl-project/sglang#20678)."""
-    frames = [frame for frame in spoken(CHAT, HI) if b'"usage"' not in frame]
+    """An upstream that never counts: zeros would report Codex that its context is empty (sgl-project/sglang#20678)."""
+    frames = [frame for frame in assistant_turn(CHAT, HI) if b'"usage"' not in frame]
     held, out = answer(RESPONSES, CHAT, *frames)
     assert held.finish == "completed"
     assert events_of(out)[-1]["response"]["usage"] is None
@@ -124,9 +124,9 @@ def test_T30_unknown_counts_are_null_and_never_zero_for_responses_clients() -> N
 
 def test_T30_counts_on_the_finish_chunk_are_found_for_responses_clients() -> None:
     """Several servers put them there (raine/claude-code-proxy#86)."""
-    *said, finish, _, done = spoken(CHAT, HI)
+    *stated, finish, _, done = assistant_turn(CHAT, HI)
     payload = json.loads(finish.removeprefix(b"data: ")) | {"usage": SPENT[CHAT]}
     held, _ = answer(
-        RESPONSES, CHAT, *said, b"data: " + json.dumps(payload).encode() + b"\n\n", done, profile="compatible"
+        RESPONSES, CHAT, *stated, b"data: " + json.dumps(payload).encode() + b"\n\n", done, profile="compatible"
     )
     assert held.usage == SPENT[RESPONSES]

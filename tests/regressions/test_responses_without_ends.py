@@ -14,17 +14,17 @@ from openai.types.responses import ResponseStreamEvent
 from dragoman import direction
 from dragoman.errors import UpstreamTimeout
 from dragoman.losses import LossCode
-from regressions.spoken import RESPONSES
+from regressions.dialect_bodies import RESPONSES
 from regressions.wire import events_of
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, translated
 from support.responses_samples import numbered
 
 FLAT: Json = {"type": "error", "code": "server_is_overloaded", "message": "overloaded", "param": None}
 NESTED: Json = {"type": "error", "error": {"type": "x", "code": "server_is_overloaded", "message": "overloaded"}}
-HELLO = told.message(told.text_part("Hello"))
-CALL = told.call(arguments='{"f":"a"}')
-THOUGHT = told.thought("Hm")
+HELLO = emitted.message(emitted.text_part("Hello"))
+CALL = emitted.call(arguments='{"f":"a"}')
+REASONING = emitted.reasoned("Hm")
 ERRORS = pytest.mark.parametrize("error", [FLAT, NESTED], ids=["flat", "nested"])
 
 
@@ -53,7 +53,7 @@ def accumulate(events: list[Json]) -> Any:
 
 # --- errors -----------------------------------------------------------------------------------------------------------
 
-BEFORE = [told.created(), *told.opens(0), *told.says(0, "Hel", "lo")]
+BEFORE = [emitted.created(), *emitted.opens(0), *emitted.writes(0, "Hel", "lo")]
 
 
 @ERRORS
@@ -64,7 +64,7 @@ BEFORE = [told.created(), *told.opens(0), *told.says(0, "Hel", "lo")]
 @pytest.mark.parametrize("size", [0, 1, 9])
 def test_T22_a_failed_response_follows_an_error(error: Json, more: bytes, cut: int, size: int) -> None:
     """Codex knows no `error` event: it lost the reason, and tried again."""
-    events, machine = play(*BEFORE, told.done(0, **HELLO), error, more=more, size=size, cut=cut)
+    events, machine = play(*BEFORE, emitted.done(0, **HELLO), error, more=more, size=size, cut=cut)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-2] == {**error, "sequence_number": len(events) - 2}
     last = events[-1]
@@ -79,7 +79,10 @@ def test_T22_a_failed_response_follows_an_error(error: Json, more: bytes, cut: i
 @ERRORS
 def test_T22_a_server_that_sends_the_failed_response_itself_is_forwarded(error: Json) -> None:
     """The response must not fail twice."""
-    failed = {"type": "response.failed", "response": told.response("failed", error={"code": "x", "message": "again"})}
+    failed = {
+        "type": "response.failed",
+        "response": emitted.response("failed", error={"code": "x", "message": "again"}),
+    }
     events, _ = play(*BEFORE, error, failed)
     assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
     assert events[-1]["response"] == failed["response"]
@@ -121,23 +124,23 @@ def test_T23_a_secret_in_an_error_is_masked_in_both_events() -> None:
 
 def unended(*items: Json) -> list[Json]:
     """A stream as SGLang's router sends one: items are added, and never done."""
-    events: list[Json] = [told.created()]
+    events: list[Json] = [emitted.created()]
     for index, item in enumerate(items):
         begun = {**item, "status": "in_progress"}
         if item["type"] == "message":
-            events += [*told.opens(index), *told.says(index, "Hel", "lo")]
+            events += [*emitted.opens(index), *emitted.writes(index, "Hel", "lo")]
         elif item["type"] == "function_call":
             events += [
-                told.added(index, **{**begun, "arguments": ""}),
-                told.at(index, "function_call_arguments.delta", delta=item["arguments"]),
+                emitted.added(index, **{**begun, "arguments": ""}),
+                emitted.at(index, "function_call_arguments.delta", delta=item["arguments"]),
             ]
         else:
-            events.append(told.added(index, **begun))
-    return [*events, told.ended(*items)]
+            events.append(emitted.added(index, **begun))
+    return [*events, emitted.ended(*items)]
 
 
 @pytest.mark.parametrize(
-    "items", [[HELLO], [CALL], [HELLO, CALL], [THOUGHT, HELLO, CALL, told.call("call_b")]],
+    "items", [[HELLO], [CALL], [HELLO, CALL], [REASONING, HELLO, CALL, emitted.call("call_b")]],
     ids=["text", "call", "text and call", "all"],
 )  # fmt: skip
 @pytest.mark.parametrize("size", [0, 1, 11])
@@ -148,17 +151,17 @@ def test_T20_items_that_are_never_done_are_ended(items: list[Json], size: int) -
     done = [(event["output_index"], event["item"]) for event in events if event["type"] == "response.output_item.done"]
     assert done == list(enumerate(items))
     assert events[-1]["type"] == "response.completed"
-    assert events[-1]["response"] == told.ended(*items)["response"]
+    assert events[-1]["response"] == emitted.ended(*items)["response"]
     assert machine.failure is None
     assert machine._context.losses.counts[LossCode.REPLY_REPAIRED] == 1
     final = accumulate(events)._completed_response
     assert [item.type for item in final.output] == [item["type"] for item in items]
 
 
-@pytest.mark.parametrize("item", [HELLO, CALL, THOUGHT])
+@pytest.mark.parametrize("item", [HELLO, CALL, REASONING])
 def test_T20_an_item_of_the_last_event_only_is_announced_too(item: Json) -> None:
     """A turn of Codex ended silently, without a text or call."""
-    events, _ = play(told.created(), told.ended(item))
+    events, _ = play(emitted.created(), emitted.ended(item))
     assert [event["type"] for event in events[1:]] == [
         "response.output_item.added",
         "response.output_item.done",
@@ -171,9 +174,9 @@ def test_T20_an_item_of_the_last_event_only_is_announced_too(item: Json) -> None
 
 def test_T20_only_what_was_not_done_is_inserted() -> None:
     """An item that is done twice would be run twice."""
-    whole = [*told.opens(0), *told.says(0, "Hello"), *told.closes(0, "Hello")]
-    begun = told.added(1, **{**CALL, "status": "in_progress", "arguments": ""})
-    events, _ = play(told.created(), *whole, begun, told.ended(HELLO, CALL))
+    whole = [*emitted.opens(0), *emitted.writes(0, "Hello"), *emitted.closes(0, "Hello")]
+    begun = emitted.added(1, **{**CALL, "status": "in_progress", "arguments": ""})
+    events, _ = play(emitted.created(), *whole, begun, emitted.ended(HELLO, CALL))
     assert [event["type"] for event in events].count("response.output_item.done") == 2
     assert (events[-2]["output_index"], events[-2]["item"]) == (1, CALL)
 
@@ -183,7 +186,11 @@ def test_a_stream_whose_items_are_done_is_forwarded_byte_for_byte() -> None:
     for last in ([HELLO], [HELLO, hosted]):
         stream = b"".join(
             numbered(
-                told.created(), *told.opens(0), *told.says(0, "Hello"), *told.closes(0, "Hello"), told.ended(*last)
+                emitted.created(),
+                *emitted.opens(0),
+                *emitted.writes(0, "Hello"),
+                *emitted.closes(0, "Hello"),
+                emitted.ended(*last),
             )
         )
         machine = translated(direction(RESPONSES, RESPONSES)).stream_machine()
@@ -192,13 +199,13 @@ def test_a_stream_whose_items_are_done_is_forwarded_byte_for_byte() -> None:
 
 @pytest.mark.parametrize(
     "last",
-    [[], [told.call(status="incomplete")], [HELLO], [{**CALL, "type": "custom_tool_call", "input": "x"}]],
+    [[], [emitted.call(status="incomplete")], [HELLO], [{**CALL, "type": "custom_tool_call", "input": "x"}]],
     ids=["no item", "cut", "another item", "another type"],
 )
 def test_T23_a_call_that_is_not_known_to_be_whole_is_still_an_error(last: list[Json]) -> None:
     """A call that was cut would be run."""
-    begun = told.added(0, **{**CALL, "status": "in_progress", "arguments": ""})
-    events, machine = play(told.created(), begun, told.ended(*last))
+    begun = emitted.added(0, **{**CALL, "status": "in_progress", "arguments": ""})
+    events, machine = play(emitted.created(), begun, emitted.ended(*last))
     assert events[-1]["type"] == "response.failed"
     assert machine.failure.code == "stream_truncated"
     assert not [event for event in events if event["type"] == "response.output_item.done"]
@@ -214,6 +221,9 @@ def test_numbers_of_the_last_event_keep_their_text() -> None:
 def test_an_item_that_was_done_under_another_index_is_not_sent_again() -> None:
     """A call would be run twice."""
     events, _ = play(
-        told.created(), told.added(3, **CALL), told.done(3, **CALL), told.ended(THOUGHT | {"id": "rs_b"}, CALL)
+        emitted.created(),
+        emitted.added(3, **CALL),
+        emitted.done(3, **CALL),
+        emitted.ended(REASONING | {"id": "rs_b"}, CALL),
     )
     assert sum(event.get("item") == CALL for event in events if event["type"] == "response.output_item.done") == 1

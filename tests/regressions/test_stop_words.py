@@ -29,14 +29,14 @@ from regressions.wire import (
     stop,
     tool,
 )
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json, error_of, judge, stream_through, translated
 from support.responses_samples import numbered
 
 RESPONSES = "responses"
 A = Call("call_a", "read", '{"f":"a"}')
-CALL = told.call(A.id, A.name, A.arguments)
-TEXT = told.message(told.text_part("Hi"))
+CALL = emitted.call(A.id, A.name, A.arguments)
+TEXT = emitted.message(emitted.text_part("Hi"))
 UPSTREAMS = (CHAT, MESSAGES, RESPONSES)
 CROSS = [(client, upstream) for upstream in UPSTREAMS for client in UPSTREAMS if client != upstream]
 cross = pytest.mark.parametrize(("client", "upstream"), CROSS)
@@ -77,9 +77,9 @@ def streamed(upstream: str, word: str, *, text: bool = False, call: bool = False
         content = [block(0, type="text", text=""), delta(0, "text", "Hi"), stop(0)] * text
         content += [tool(1, A.id, A.name), delta(1, "input_json", A.arguments), stop(1)] * call
         return (begin(), *content, end(word))
-    said = [*told.opens(0), *told.says(0, "Hi"), told.done(0, **TEXT)] * text
-    said += [told.done(1, **CALL)] * call
-    return tuple(numbered(told.created(), *said, _ended(word, text=text, call=call)))
+    stated = [*emitted.opens(0), *emitted.writes(0, "Hi"), emitted.done(0, **TEXT)] * text
+    stated += [emitted.done(1, **CALL)] * call
+    return tuple(numbered(emitted.created(), *stated, _ended(word, text=text, call=call)))
 
 
 def whole(upstream: str, word: str, *, text: bool = False, call: bool = False) -> Json:
@@ -96,7 +96,7 @@ def whole(upstream: str, word: str, *, text: bool = False, call: bool = False) -
 
 def _ended(word: str, *, text: bool, call: bool) -> Json:
     items = [TEXT] * text + [CALL] * call
-    response = told.response("incomplete", items, incomplete_details={"reason": word})
+    response = emitted.response("incomplete", items, incomplete_details={"reason": word})
     return {"type": "response.incomplete", "response": response}
 
 
@@ -111,7 +111,7 @@ def finish_of(client: str, got: Json) -> str:
 
 
 def read_to_end(client: str, upstream: str, *frames: bytes) -> tuple[Accumulated, Translation]:
-    """What a strict client accumulates of a stream, and the translation."""
+    """Return what a strict client accumulates of a stream, and the translation."""
     translation = translated(direction(client, upstream))
     return judge(client, stream_through(translation, frames)), translation
 
@@ -217,6 +217,6 @@ def test_a_response_that_stopped_between_items_is_not_cut_by_its_cap(client: str
 
 @pytest.mark.parametrize("client", [CHAT, MESSAGES])
 def test_the_status_of_a_response_is_read_in_any_case(client: str) -> None:
-    got, translation = replied(client, RESPONSES, told.response("Completed", [TEXT]))
+    got, translation = replied(client, RESPONSES, emitted.response("Completed", [TEXT]))
     assert finish_of(client, got) == FINISH[client][StopReason.END]
     assert rows(translation, LossCode.STOP_UNKNOWN) == []

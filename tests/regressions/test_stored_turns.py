@@ -13,7 +13,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.config.websocket import WebSocketOptions
 from oracles.requests import check
-from regressions.spoken import RESPONSES, offered, to_responses
+from regressions.dialect_bodies import RESPONSES, offered, to_responses
 from regressions.wire import send
 from support.directions import Json, ask
 from support.gateways import config_for, gate
@@ -45,7 +45,7 @@ def test_T51_the_same_goes_through_untouched_to_an_upstream_that_stores() -> Non
 
 
 @to_responses
-def test_T51_an_output_whose_call_was_lost_is_told_and_not_passed_on(upstream: str) -> None:
+def test_T51_an_output_whose_call_was_lost_is_reported_and_not_passed_on(upstream: str) -> None:
     """ "No tool call found for function call output with call_id" (router-for-me/CLIProxyAPI#2596)."""
     body, translation = send(
         RESPONSES, upstream, input=[OUTPUT, {"role": "user", "content": "go on"}], tools=offered(RESPONSES, "read")
@@ -57,7 +57,7 @@ def test_T51_an_output_whose_call_was_lost_is_told_and_not_passed_on(upstream: s
 
 @to_responses
 def test_T51_the_reply_promises_no_stored_response(upstream: str) -> None:
-    """A client that is told `store: true` leans on it in its next turn (Soju06/codex-lb#395)."""
+    """A client that is reported `store: true` leans on it in its next turn (Soju06/codex-lb#395)."""
     raw = json.dumps(ask(RESPONSES, store=True, previous_response_id=None)).encode()
     translation = translate(direction(RESPONSES, upstream), raw)
     got = json.loads(translation.reply(dump(reply(Dialect(upstream)))))
@@ -69,7 +69,7 @@ def test_T51_the_reply_promises_no_stored_response(upstream: str) -> None:
     [("off", "send the whole conversation as `input`"), ("memory", "Previous response with id 'resp_1' not found.")],
 )
 async def test_T51_the_refusal_reaches_the_client_and_nothing_goes_upstream(kind: Any, words: str) -> None:
-    """The same on the wire (router-for-me/CLIProxyAPI#4524), without a store and with one."""
+    """Likewise on the wire (router-for-me/CLIProxyAPI#4524), without a store and with one."""
     body = request(Dialect.RESPONSES, previous_response_id="resp_1", stream=True)
     async with (
         ScriptedServer(answer(200, b"{}")) as server,

@@ -77,8 +77,8 @@ def test_T11_foreign_thinking_is_left_out_when_a_session_changes_its_provider() 
 
 def test_T12_a_second_run_of_reasoning_gets_a_block_of_its_own() -> None:
     """ "Content block is not a thinking block" (musistudio/claude-code-router#1725, BerriAI/litellm#32357)."""
-    said = [{"reasoning_content": "one"}, {"content": "A"}, {"reasoning_content": "two"}, {"content": "B"}]
-    held, _ = answer(MESSAGES, CHAT, ROLE, *map(chunk, said), chunk({}, "stop"), DONE)
+    stated = [{"reasoning_content": "one"}, {"content": "A"}, {"reasoning_content": "two"}, {"content": "B"}]
+    held, _ = answer(MESSAGES, CHAT, ROLE, *map(chunk, stated), chunk({}, "stop"), DONE)
     assert held.blocks == [("reasoning", "one"), ("text", "A"), ("reasoning", "two"), ("text", "B")]
 
 
@@ -101,7 +101,7 @@ def test_T12_thinking_deltas_use_the_field_that_clients_read() -> None:
 
 
 def test_T12_reasoning_of_chat_clients_comes_in_the_field_that_they_read() -> None:
-    """The same of Chat clients (nielspeter/claude-code-proxy#17)."""
+    """Likewise for Chat clients (nielspeter/claude-code-proxy#17)."""
     frames = [begin(), block(0, type="thinking", thinking="", signature=""), delta(0, "thinking", "Hm"), stop(0)]
     _, out = answer(CHAT, MESSAGES, *frames, end("end_turn"))
     deltas = [choice["delta"] for payload in events_of(out) for choice in payload["choices"]]

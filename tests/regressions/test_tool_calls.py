@@ -109,7 +109,7 @@ def test_T04_arguments_that_come_whole_with_the_name_are_sent() -> None:
 
 
 def test_T04_input_that_comes_whole_in_the_block_start_is_sent() -> None:
-    """The same of a Messages upstream that sends no fragments at all."""
+    """Likewise for a Messages upstream that sends no fragments at all."""
     held, _ = answer(CHAT, MESSAGES, begin(), tool(0, "call_a", "read", {"f": "a"}), stop(0), end("tool_use"))
     assert held.parsed_calls() == [("call_a", "read", {"f": "a"})]
 

@@ -35,7 +35,7 @@ SPLIT = {
 }
 
 
-def test_T30_the_meter_shows_an_estimate_until_the_upstream_tells() -> None:
+def test_T30_the_meter_shows_an_estimate_until_the_upstream_reports() -> None:
     """`message_start.usage.input_tokens` is 0: context meter dead, auto-compact off (sgl-project/sglang#20678,
     BerriAI/litellm#41406, router-for-me/CLIProxyAPI#1700, raine/claude-code-proxy#86)."""
     frames = [ROLE, chunk({"content": "Hi"}), chunk({}, "stop"), chunk(None, usage=CACHED), DONE]

@@ -1,4 +1,4 @@
-"""Upstream streams spelled frame by frame, and what the client made of them. `→` reads client dialect → upstream's."""
+"""Upstream streams written frame by frame, and what the client made of them. `→` reads client dialect → upstream's."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def stop(index: int) -> bytes:
 
 def end(reason: str | None, **usage: int) -> bytes:
     """`message_delta` and `message_stop`."""
-    told = {"stop_reason": reason, "stop_sequence": None}
-    return event("message_delta", delta=told, usage=usage or {"output_tokens": 3}) + event("message_stop")
+    noted = {"stop_reason": reason, "stop_sequence": None}
+    return event("message_delta", delta=noted, usage=usage or {"output_tokens": 3}) + event("message_stop")
 
 
 def answer(
     client: str, upstream: str, *frames: bytes, profile: str | None = None, **fields: Any
 ) -> tuple[Accumulated, bytes]:
-    """What a strict client accumulates of the translated stream, and its bytes."""
+    """Return what a strict client accumulates of the translated stream, and its bytes."""
     out = stream_through(translated(direction(client, upstream), profile=profile, **fields), frames)
     return judge(client, out), out
 
@@ -93,7 +93,7 @@ def events_of(data: bytes) -> list[Json]:
 
 
 def send(client: str, upstream: str, *, profile: str | None = None, **fields: Any) -> tuple[Json, Translation]:
-    """What goes upstream for a request with these fields."""
+    """Return what goes upstream for a request with these fields."""
     body = {key: value for key, value in ask(client, **fields).items() if value is not None}
     translation = translated(direction(client, upstream), body, profile=profile)
     return json.loads(translation.body), translation

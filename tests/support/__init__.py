@@ -1,1 +1,1 @@
-"""What the tests share: generators of streams, a scripted server, a clock that stands still."""
+"""Tools of the tests: generators of streams, a scripted server, a clock that stands still."""

@@ -10,7 +10,7 @@ from oracles.grammar import sse
 
 Json = dict[str, Any]
 Block = tuple[str, str, str]
-"""Type, id (empty where there is none) and content: text, reasoning with its signature, or arguments."""
+"""Type, id (empty where there is not one) and content: text, reasoning with its signature, or arguments."""
 
 
 def _payloads(data: bytes) -> Iterable[Json]:
@@ -22,7 +22,7 @@ def _content(delta: Json) -> str:
 
 
 def _made(blocks: Iterable[tuple[Json, list[str]]]) -> list[Block]:
-    return [(start["type"], start.get("id", ""), "".join(said)) for start, said in blocks]
+    return [(start["type"], start.get("id", ""), "".join(stated)) for start, stated in blocks]
 
 
 def by_index(data: bytes) -> list[Block]:

@@ -58,7 +58,7 @@ class Call:
         self.sent: list[Message] = []
         self.incoming: asyncio.Queue[Message] = asyncio.Queue()
         self.asked = 0
-        """How often the application has waited for a message."""
+        """The number of times that the application has waited for a message."""
         self.room = asyncio.Event()
         self.room.set()
         for message in messages:

@@ -27,8 +27,8 @@ _ANNOTATED = {"text"}
 _OPAQUE = {"reasoning", "opaque"}
 
 
-def spoken(events: Iterable[Event]) -> list[Event]:
-    """The same stream as Messages has it: text and reasoning begin with the first that they say, or not at all."""
+def assistant_turn(events: Iterable[Event]) -> list[Event]:
+    """Return the same stream as Messages has it: text and reasoning begin with their first content, or not at all."""
     out: list[Event] = []
     silent: dict[int, BlockStart] = {}
     indexes: dict[int, int] = {}
@@ -52,7 +52,7 @@ def spoken(events: Iterable[Event]) -> list[Event]:
 
 
 def in_sequence(events: Iterable[Event]) -> list[Event]:
-    """The same stream with its blocks one after the other, in the order of their starts; signs of life come last."""
+    """Return the same stream with its blocks one after the other, by their starts; signs of life come last."""
     blocks: dict[int, list[Event]] = {}
     around: list[Event] = []
     for event in events:
@@ -67,7 +67,7 @@ def in_sequence(events: Iterable[Event]) -> list[Event]:
 
 
 def joined(events: Iterable[Event]) -> list[Event]:
-    """The same stream without signs of life, the texts of each block in a row as one, and without empty ones."""
+    """Return the same stream without signs of life, the texts of each block in a row as one, and without empty ones."""
     out: list[Event] = []
     for event in events:
         last = out[-1] if out else None

@@ -18,7 +18,7 @@ TURN = [{"role": "user", "content": "Hi"}]
 
 
 def posted(path: str, **fields: Any) -> Form:
-    """A request of JSON. Its numbers have a spelling that no encoder would choose."""
+    """A request of JSON. No encoder would write its numbers so."""
     body = json.dumps({"model": "m", **fields}).removesuffix("}") + ', "top_p" : 0.90, "temperature":1.0e0}'
 
     async def send(entrance: Gate, headers: Mapping[str, str]) -> Answer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Clock:
-    """Seconds that pass when they are told to."""
+    """Seconds that pass when they are reported to."""
 
     now: float = 100.0
 

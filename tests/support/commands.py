@@ -1,4 +1,4 @@
-"""The `dragoman` command as a process of its own, and what it says."""
+"""The `dragoman` command as a process of its own, and what it states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HIDDEN = re.compile(r"(OPENAI|ANTHROPIC|UPSTREAM|BIG_MODEL|SMALL_MODEL|DRAGOMAN|NOTIFY_SOCKET)")
-"""What a gateway would read from the environment of whoever runs the tests."""
+"""Variables that a gateway would read from the environment in which the tests run."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -25,12 +25,12 @@ def environment(**more: str) -> dict[str, str]:
 class Command:
     """A running command. `said` is what was read of its standard error so far; the rest is kept in `lines`.
 
-    It is read all the time: a process whose log nobody reads stands still.
+    It is read all the time: a process whose log no one reads stands still.
     """
 
     process: asyncio.subprocess.Process
     lines: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
-    said: str = ""
+    stated: str = ""
 
     async def listen(self) -> None:
         """Read until it ends; an empty line is the end."""
@@ -39,14 +39,14 @@ class Command:
             self.lines.put_nowait(line.decode())
         self.lines.put_nowait("")
 
-    async def says(self, pattern: str, seconds: float = 60) -> re.Match[str]:
+    async def writes(self, pattern: str, seconds: float = 60) -> re.Match[str]:
         """Read until a line matches, which must come from here on."""
         async with asyncio.timeout(seconds):
             while line := await self.lines.get():
-                self.said += line
+                self.stated += line
                 if found := re.search(pattern, line):
                     return found
-        raise AssertionError(f"ended without {pattern!r}:\n{self.said}")
+        raise AssertionError(f"ended without {pattern!r}:\n{self.stated}")
 
     def children(self) -> list[int]:
         """The process ids of the processes that it started."""
@@ -54,10 +54,10 @@ class Command:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     async def ends(self, seconds: float = 60) -> int:
-        """Read all that is still said. Returns the exit status."""
+        """Read all that is still stated. Returns the exit status."""
         async with asyncio.timeout(seconds):
             while line := await self.lines.get():
-                self.said += line
+                self.stated += line
             return await self.process.wait()
 
 
@@ -81,6 +81,6 @@ async def command(*args: str, cwd: str | Path | None = None, **more: str) -> Asy
     finally:
         if process.returncode is None:
             process.kill()
-        # Until nobody has the other end any more: processes that it started have it too.
+        # Until no one has the other end any longer: processes that it started have it too.
         await asyncio.wait_for(listening, 60)
         await process.wait()

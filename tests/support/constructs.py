@@ -127,7 +127,7 @@ _SEARCH: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses"
 _HERE: Json = {"type": "approximate", "city": "c"}
 _HOSTED_CALL: Json = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
 _HOSTED_RESULT: Json = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
-_THOUGHT: Json = {"type": "thinking", "thinking": "t", "signature": "s"}
+_REASONING: Json = {"type": "thinking", "thinking": "t", "signature": "s"}
 _FORMAT: Json = {"type": "json_schema", "schema": _SCHEMA}
 _CHANGES = [
     {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": _tool("g")}},
@@ -158,7 +158,7 @@ MESSAGES = [
     _loop({"a": {"b": 1}}),
     _messages(_assistant(_use(cache_control=_MARK, caller={"type": "direct"})), tools=[_tool()]),
     _messages(_assistant(_use(caller={"type": "code_execution_20250825", "tool_id": "x"})), tools=[_tool()]),
-    _messages(_assistant(_THOUGHT, _text(), _use()), tools=[_tool()]),
+    _messages(_assistant(_REASONING, _text(), _use()), tools=[_tool()]),
     _messages(_assistant({"type": "redacted_thinking", "data": "d"}, _text()), _USER),
     _messages(_assistant(_HOSTED_CALL, _HOSTED_RESULT, _text()), _USER),
     _messages(_assistant({"type": "compaction", "content": "s", "cache_control": _MARK}, _text()), _USER),
@@ -221,7 +221,7 @@ _LOGPROB: Json = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": [{
 _CLIENT_SEARCH: Json = {"type": "tool_search", "execution": "client", "description": "d", "parameters": _SCHEMA}
 _WEB: Json = {"type": "web_search", "filters": {"allowed_domains": ["a.b"]}, "user_location": _HERE}
 _DIRECT: Json = {"caller": {"type": "direct"}}
-_SAID: Json = {"type": "reasoning_text", "text": "t"}
+_ANSWER: Json = {"type": "reasoning_text", "text": "t"}
 _SUMMED: Json = {"type": "summary_text", "text": "t"}
 _SPACE: Json = {"type": "namespace", "name": "n", "description": "d", "tools": [_declared("k"), {**_LARK, "name": "l"}]}
 _ALLOWED: Json = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}
@@ -244,7 +244,7 @@ RESPONSES = [
         _call("custom_tool_call", name="c", input="x"), _call("custom_tool_call_output", output="r"), tools=[_LARK]
     ),
     _responses({"type": "reasoning", "summary": [_SUMMED]}, _CALLED, _OUTPUT, tools=[_declared()]),
-    _responses({"type": "reasoning", "summary": [], "content": [_SAID, _SAID]}, _message("assistant", _out())),
+    _responses({"type": "reasoning", "summary": [], "content": [_ANSWER, _ANSWER]}, _message("assistant", _out())),
     _responses({"type": "web_search_call", "id": "w", "action": {"type": "search", "query": "q"}}),
     _responses(
         _call("tool_search_call", execution="client", arguments={}),

@@ -1,4 +1,4 @@
-"""What generated conversations of all dialects share: their steps, what they may hold, and common material."""
+"""Parts of generated conversations of all dialects: their steps, what they may hold, and common material."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What conversations may hold. `marks`: cache marks; `orphans`: calls without results, results without calls;
-    `losses`: what the other dialect can carry only with a loss."""
+    """The contents that conversations may have. `marks`: cache marks; `orphans`: calls without results, results without
+    calls; `losses`: what the other dialect can carry only with a loss."""
 
     marks: bool = True
     orphans: bool = False

@@ -15,7 +15,7 @@ WORDS = ("Hello", " there", " and", " good", " bye")
 
 @dataclass(slots=True)
 class CountingUpstream:
-    """Behaves as the model's name says: `KIND-NUMBER`.
+    """Behaves as the model's name states: `KIND-NUMBER`.
 
     The kinds are `good`, `refused` (429), `broken` (500), `cut` (the connection ends within the stream), `slow` (the
     stream stays open after its first text), `busy` (503 to the first request, then good) and `lost` (the connection of

@@ -1,4 +1,4 @@
-"""Single defects of a stream that is told as a list of its frames."""
+"""Single defects of a stream that is reported as a list of its frames."""
 
 from __future__ import annotations
 

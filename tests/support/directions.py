@@ -31,10 +31,10 @@ profiles = st.sampled_from((None, "compatible"))
 
 def ask(dialect: str, **fields: Any) -> Json:
     """A small valid request of a client dialect that asks for a stream."""
-    said = [{"role": "user", "content": "Hi"}]
+    stated = [{"role": "user", "content": "Hi"}]
     if dialect == "responses":
-        return {"model": "m", "input": said, "max_output_tokens": 1000, "stream": True, **fields}
-    body: Json = {"model": "m", "messages": said, "max_tokens": 1000, "stream": True}
+        return {"model": "m", "input": stated, "max_output_tokens": 1000, "stream": True, **fields}
+    body: Json = {"model": "m", "messages": stated, "max_tokens": 1000, "stream": True}
     if dialect != "messages":
         body["stream_options"] = {"include_usage": True}
     return body | fields
@@ -54,7 +54,7 @@ def translated(
 
 
 def stream_through(translation: Translation, pieces: Iterable[bytes]) -> bytes:
-    """What the client gets, by the drivers' rule: nothing is read behind a stage that is done."""
+    """Return what the client gets, by the drivers' rule: nothing is read behind a stage that is done."""
     machine = translation.stream_machine()
     out = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""A TCP proxy that does to the bytes between a client and a server what bad networks do, when it is told to.
+"""A TCP proxy that does to the bytes between a client and a server what bad networks do, when it is reported to.
 
     async with FaultProxy(server.port, to_client=Fault(drip=1, cut=200)) as proxy:
         ...  # 127.0.0.1:proxy.port
@@ -24,7 +24,7 @@ _READ = 2**16
 
 
 class Ending(Enum):
-    """How a connection ends: both sides finished, or FIN or RST to both at once."""
+    """The end of a connection: both sides finished, or FIN or RST to both at once."""
 
     DONE = auto()
     CUT = auto()
@@ -33,9 +33,9 @@ class Ending(Enum):
 
 @dataclass(slots=True)
 class Fault:
-    """What is done to one direction. `drip` is the size of a piece; the others say after how many bytes it happens.
+    """The fault of one direction. `drip` is the size of a piece; the others state after how many bytes it happens.
 
-    `hold` lets nothing more through until `go` is set (`held` says that it is so far); `cut` ends the connection by
+    `hold` lets nothing more through until `go` is set (`held` states that it is so far); `cut` ends the connection by
     FIN, `reset` by RST, `half_close` ends this direction only and swallows the rest.
     """
 
@@ -48,7 +48,7 @@ class Fault:
     held: asyncio.Event = field(default_factory=asyncio.Event)
 
     def room(self, passed: int) -> int:
-        """How many bytes may pass before something is to be done."""
+        """Return how many bytes may pass before something is to be done."""
         stops = (self.cut, self.reset, self.half_close, None if self.go.is_set() else self.hold)
         room = min((stop - passed for stop in stops if stop is not None), default=_READ)
         return min(room, self.drip or _READ)

@@ -23,7 +23,7 @@ from support.samples import PATHS, TEXT, dump, request
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs (one that has ended and was not waited for does not)."""
+    """Return whether a process runs (one that has ended and was not waited for does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -40,7 +40,7 @@ class Fleet:
     pids: dict[int, int] = field(default_factory=dict)
 
     def command_lines(self) -> str:
-        """What a process list shows of all processes."""
+        """Return what a process list shows of all processes."""
         pids = (self.command.process.pid, *self.pids.values())
         return "\n".join(Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in pids)
 
@@ -48,10 +48,10 @@ class Fleet:
         """Send a signal to the supervisor or to a worker."""
         os.kill(self.command.process.pid if worker is None else self.pids[worker], name)
 
-    async def says_ready(self, count: int) -> None:
+    async def reports_ready(self, count: int) -> None:
         """Read on until `count` more workers are ready."""
         for _ in range(count):
-            found = await self.command.says(r"worker (\d+) \(pid (\d+)\) is ready")
+            found = await self.command.writes(r"worker (\d+) \(pid (\d+)\) is ready")
             self.pids[int(found[1])] = int(found[2])
 
     async def ask(
@@ -72,7 +72,7 @@ class Fleet:
             return reply.status, await reply.read()
 
     async def metrics(self, **headers: str) -> dict[Sample, float]:
-        """What one of the workers says about all."""
+        """Return what one of the workers states about all."""
         status, page = await self.get("/metrics", **headers)
         assert status == 200, page
         return read_exposition(page)
@@ -82,7 +82,7 @@ class Fleet:
 async def fleet(
     *args: str, workers: int | None = 2, expected: int = 2, env: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Fleet]:
-    """`dragoman serve` with so many workers (None: as many as the configuration says, `expected`) on a free port, up.
+    """`dragoman serve` with so many workers (None: as many as the configuration states, `expected`) on a free port, up.
 
     Its workers do not outlive it.
     """
@@ -93,13 +93,13 @@ async def fleet(
     ):
         up = Fleet(running, "", session)
         try:
-            await up.says_ready(expected if workers is None else workers)
-            up.url = (await running.says(r"dragoman listens on (http://\S+) with workers: "))[1]
+            await up.reports_ready(expected if workers is None else workers)
+            up.url = (await running.writes(r"dragoman listens on (http://\S+) with workers: "))[1]
             yield up
         finally:
             if running.process.returncode is None:
                 running.process.kill()
-            for pid in filter(alive, map(int, re.findall(r"pid (\d+)\) is ready", running.said))):
+            for pid in filter(alive, map(int, re.findall(r"pid (\d+)\) is ready", running.stated))):
                 os.kill(pid, signal.SIGKILL)
 
 

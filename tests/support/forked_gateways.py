@@ -33,13 +33,13 @@ class Forks:
         pipe = self._parent.process.stdin
         assert pipe is not None
         pipe.write(json.dumps(args).encode() + b"\n")
-        pid = int((await self._parent.says(r"forked (\d+)"))[1])
-        return pid, (await self._parent.says(r"dragoman listens on (http://\S+)"))[1]
+        pid = int((await self._parent.writes(r"forked (\d+)"))[1])
+        return pid, (await self._parent.writes(r"dragoman listens on (http://\S+)"))[1]
 
     async def kill(self, pid: int) -> None:
         """Kill it with SIGKILL, and wait until it has ended."""
         os.kill(pid, signal.SIGKILL)
-        await self._parent.says(f"ended {pid}")
+        await self._parent.writes(f"ended {pid}")
 
 
 @asynccontextmanager

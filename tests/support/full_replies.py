@@ -142,8 +142,8 @@ _FUNCTION |= {"arguments": "{}", **_CALLER}
 _TEXT = {"type": "output_text", "text": "Hi", "annotations": [{"type": "url_citation", **_URL}], "logprobs": [_TOKEN]}
 _SUMMARY: Json = {"type": "reasoning", "id": "rs_1", "encrypted_content": "E"}
 _SUMMARY["summary"] = [{"type": "summary_text", "text": "Hm"}]
-_THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": []}
-_THOUGHT["content"] = [{"type": "reasoning_text", "text": "Hm"}]
+_REASONING: Json = {"type": "reasoning", "id": "rs_1", "summary": []}
+_REASONING["content"] = [{"type": "reasoning_text", "text": "Hm"}]
 _FILE = {"type": "file_citation", "file_id": "f", "filename": "n", "index": 0}
 _RESPONSES_USAGE = {
     "input_tokens": 5,
@@ -154,7 +154,7 @@ _RESPONSES_USAGE = {
 }
 
 
-def _said(*parts: Json) -> Json:
+def _stated(*parts: Json) -> Json:
     return {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [*parts]}
 
 
@@ -164,12 +164,12 @@ def _response(output: list[Json], status: str = "completed", **more: Any) -> Jso
 
 
 _RESPONSES = [
-    _response([_SUMMARY, _said(_TEXT), _FUNCTION]),
+    _response([_SUMMARY, _stated(_TEXT), _FUNCTION]),
     _response(
         [
-            _THOUGHT,
+            _REASONING,
             {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "q"}},
-            _said({**_TEXT, "annotations": [_FILE], "logprobs": []}, {"type": "refusal", "refusal": "No"}),
+            _stated({**_TEXT, "annotations": [_FILE], "logprobs": []}, {"type": "refusal", "refusal": "No"}),
         ],
         "incomplete",
         incomplete_details={"reason": "max_output_tokens"},

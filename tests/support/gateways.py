@@ -84,14 +84,14 @@ class Gate:
 
     async def refusal(
         self, client: Dialect, body: Any = None, **fields: Any
-    ) -> tuple[int, samples.Told, dict[str, str]]:
+    ) -> tuple[int, samples.ReportedError, dict[str, str]]:
         """Status, error and headers (by lower-case name) of a request that must fail before its reply begins."""
         async with asyncio.timeout(30), self.post(client, body, **fields) as response:
             raw = await response.read()
             assert response.status >= 400, raw
             assert response.content_type == "application/json"
-            told = samples.read_error(client, raw)
-            return response.status, told, {name.lower(): value for name, value in response.headers.items()}
+            noted = samples.read_error(client, raw)
+            return response.status, noted, {name.lower(): value for name, value in response.headers.items()}
 
 
 @asynccontextmanager

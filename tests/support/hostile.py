@@ -54,7 +54,7 @@ def _output(call_id: str) -> Json:
 
 
 USER: Json = {"role": "user", "content": "u"}
-SAID: Json = {"role": "assistant", "content": "a"}
+ANSWER: Json = {"role": "assistant", "content": "a"}
 MARK: Json = {"cache_control": {"type": "ephemeral"}}
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
 IMAGE_URL: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + PIXEL}}
@@ -86,7 +86,7 @@ def _calls(n: int, one_id: bool, answered: Callable[[int], int]) -> dict[str, Js
 
 
 def _turns(chat_turns: Callable[[int], list[Json]], same: bool = True) -> dict[str, Shape]:
-    """A shape of plain messages that all three dialects spell the same way."""
+    """A shape of plain messages that all three dialects write the same way."""
     return {
         "chat": lambda n: chat(chat_turns(n)),
         "messages": lambda n: messages(chat_turns(n)),
@@ -115,23 +115,23 @@ def _half(n: int) -> int:
 
 def _steps(n: int, one_id: bool, answered: bool) -> dict[str, Json]:
     """`n` turns of one call each, with results or without."""
-    said: list[Json] = [USER]
+    stated: list[Json] = [USER]
     used: list[Json] = [USER]
     items: list[Json] = [USER]
     for i in range(n):
         call_id = "c" if one_id else f"c{i}"
-        said.append({"role": "assistant", "content": None, "tool_calls": [_chat_call(call_id)]})
+        stated.append({"role": "assistant", "content": None, "tool_calls": [_chat_call(call_id)]})
         used.append({"role": "assistant", "content": [_use(call_id)]})
         items.append(_item_call(call_id))
         if answered:
-            said.append({"role": "tool", "tool_call_id": call_id, "content": "r"})
+            stated.append({"role": "tool", "tool_call_id": call_id, "content": "r"})
             used.append({"role": "user", "content": [_result(call_id)]})
             items.append(_output(call_id))
         else:
-            said.append(USER)
+            stated.append(USER)
             used.append(USER)
             items.append(USER)
-    return {"chat": chat([*said, USER]), "messages": messages([*used, USER]), "responses": responses([*items, USER])}
+    return {"chat": chat([*stated, USER]), "messages": messages([*used, USER]), "responses": responses([*items, USER])}
 
 
 def _strays(n: int, one_turn: bool) -> dict[str, Json]:
@@ -194,23 +194,25 @@ def _instructed(n: int) -> dict[str, Json]:
 
 
 def _open_calls(n: int) -> dict[str, Json]:
-    """A call that nobody answers, an instruction, and `n` turns of the assistant's."""
+    """A call that no one answers, an instruction, and `n` turns of the assistant's."""
     word: Json = {"role": "system", "content": "s"}
     return {
         "chat": chat(
-            [USER, *([SAID] * n), {"role": "assistant", "content": None, "tool_calls": [_chat_call("c")]}, word]
-            + [SAID] * n
+            [USER, *([ANSWER] * n), {"role": "assistant", "content": None, "tool_calls": [_chat_call("c")]}, word]
+            + [ANSWER] * n
         ),
-        "messages": messages([USER, *([SAID] * n), {"role": "assistant", "content": [_use("c")]}, word] + [SAID] * n),
-        "responses": responses([USER, *([SAID] * n), _item_call("c"), word] + [SAID] * n),
+        "messages": messages(
+            [USER, *([ANSWER] * n), {"role": "assistant", "content": [_use("c")]}, word] + [ANSWER] * n
+        ),
+        "responses": responses([USER, *([ANSWER] * n), _item_call("c"), word] + [ANSWER] * n),
     }
 
 
 def _parts(n: int, what: str, role: str) -> dict[str, Json]:
     """`n` parts in one message."""
     text: Json = {"type": "text", "text": "t"}
-    spoken = "output_text" if role == "assistant" else "input_text"
-    item_text: Json = {"type": spoken, "text": "t"}
+    assistant_turn = "output_text" if role == "assistant" else "input_text"
+    item_text: Json = {"type": assistant_turn, "text": "t"}
     if what == "image":
         three = [IMAGE_URL] * n, [IMAGE] * n, [INPUT_IMAGE] * n
     elif what == "marked":
@@ -232,24 +234,24 @@ def _parts(n: int, what: str, role: str) -> dict[str, Json]:
     }
 
 
-def _thoughts(n: int, signed: bool, one_turn: bool) -> dict[str, Json]:
-    """`n` thoughts of the assistant's, in one turn or in `n`."""
-    thought: Json = {"type": "thinking", "thinking": "t", "signature": "s" if signed else ""}
+def _reasonings(n: int, signed: bool, one_turn: bool) -> dict[str, Json]:
+    """`n` reasoning of the assistant's, in one turn or in `n`."""
+    reasoned: Json = {"type": "thinking", "thinking": "t", "signature": "s" if signed else ""}
     item: Json = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "t"}]}
     if signed:
         item["encrypted_content"] = "e"
     if one_turn:
-        blocks = [thought | {"thinking": f"t{i}"} for i in range(n)]
+        blocks = [reasoned | {"thinking": f"t{i}"} for i in range(n)]
         inside = [{"role": "assistant", "content": [*blocks, {"type": "text", "text": "a"}]}]
     else:
         inside = [
-            {"role": "assistant", "content": [thought | {"thinking": f"t{i}"}, {"type": "text", "text": "a"}]}
+            {"role": "assistant", "content": [reasoned | {"thinking": f"t{i}"}, {"type": "text", "text": "a"}]}
             for i in range(n)
         ]
     return {
-        "chat": chat([USER, *({**SAID, "reasoning_content": f"t{i}"} for i in range(n)), USER]),
+        "chat": chat([USER, *({**ANSWER, "reasoning_content": f"t{i}"} for i in range(n)), USER]),
         "messages": messages([USER, *inside, USER]),
-        "responses": responses([USER, *([item] * n if one_turn else [item, SAID] * n), USER]),
+        "responses": responses([USER, *([item] * n if one_turn else [item, ANSWER] * n), USER]),
     }
 
 
@@ -258,14 +260,14 @@ def _results_with_images(n: int) -> dict[str, Json]:
     for i in range(n):
         back.append({"role": "assistant", "content": [_use(f"c{i}")]})
         back.append({"role": "user", "content": [_result(f"c{i}") | {"content": [IMAGE]}]})
-    said: list[Json] = []
+    stated: list[Json] = []
     items: list[Json] = []
     for i in range(n):
-        said.append({"role": "assistant", "content": None, "tool_calls": [_chat_call(f"c{i}")]})
-        said.append({"role": "tool", "tool_call_id": f"c{i}", "content": [IMAGE_URL]})
+        stated.append({"role": "assistant", "content": None, "tool_calls": [_chat_call(f"c{i}")]})
+        stated.append({"role": "tool", "tool_call_id": f"c{i}", "content": [IMAGE_URL]})
         items += _item_call(f"c{i}"), _output(f"c{i}") | {"output": [INPUT_IMAGE]}
     return {
-        "chat": chat([USER, *said, USER]),
+        "chat": chat([USER, *stated, USER]),
         "messages": messages([USER, *back, USER]),
         "responses": responses([USER, *items, USER]),
     }
@@ -433,17 +435,17 @@ def _nested(n: int) -> Any:
 
 
 def _history(number: int) -> Json:
-    history = CompactedHistory(f"summary {number}", [USER], [SAID], frozenset([digest(number)]))
+    history = CompactedHistory(f"summary {number}", [USER], [ANSWER], frozenset([digest(number)]))
     return {"type": "compaction", "encrypted_content": wrap_history(history, "m")}
 
 
 SHAPES: dict[str, dict[str, Shape]] = {
-    "turns by turns": _turns(lambda n: [USER, SAID] * n + [USER]),
+    "turns by turns": _turns(lambda n: [USER, ANSWER] * n + [USER]),
     "users": _turns(lambda n: [USER] * n),
-    "assistants": _turns(lambda n: [USER, *([SAID] * n), USER]),
-    "last assistants": _turns(lambda n: [USER, *([SAID] * n)]),
+    "assistants": _turns(lambda n: [USER, *([ANSWER] * n), USER]),
+    "last assistants": _turns(lambda n: [USER, *([ANSWER] * n)]),
     "instructions": _turns(lambda n: [*([{"role": "system", "content": "s"}] * n), USER]),
-    "late instructions": _turns(lambda n: [USER, *([SAID, {"role": "system", "content": "s"}] * n), USER]),
+    "late instructions": _turns(lambda n: [USER, *([ANSWER, {"role": "system", "content": "s"}] * n), USER]),
     "instructions between users": _turns(lambda n: [USER, {"role": "system", "content": "s"}] * n + [USER]),
     "bare assistants": {
         "chat": lambda n: chat([USER, *([{"role": "assistant", "content": None}] * n), USER]),
@@ -451,8 +453,8 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "responses": lambda n: responses([USER, *([{"role": "assistant", "content": []}] * n), USER]),
     },
     "named assistants": {
-        "chat": lambda n: chat([USER, *({**SAID, "name": f"n{i}"} for i in range(n)), USER]),
-        "responses": lambda n: responses([USER, *({**SAID, "phase": "commentary"} for i in range(n)), USER]),
+        "chat": lambda n: chat([USER, *({**ANSWER, "name": f"n{i}"} for i in range(n)), USER]),
+        "responses": lambda n: responses([USER, *({**ANSWER, "phase": "commentary"} for i in range(n)), USER]),
     },
     "empty texts": _turns(
         lambda n: [USER, *([{"role": "assistant", "content": ""}] * n), *([{"role": "user", "content": ""}] * n), USER]
@@ -487,13 +489,13 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "messages": lambda n: messages(
             [USER, *({"role": "assistant", "content": [{"type": "text", "text": "a"} | MARK]} for _ in range(n))]
         ),
-        "chat": lambda n: chat([USER, *({**SAID, **MARK} for _ in range(n))]),
+        "chat": lambda n: chat([USER, *({**ANSWER, **MARK} for _ in range(n))]),
     },
     "results with images": _each(_results_with_images),
-    "thoughts": _each(_thoughts, False, False),
-    "thoughts of one turn": _each(_thoughts, False, True),
-    "signed thoughts": _each(_thoughts, True, False),
-    "signed thoughts of one turn": _each(_thoughts, True, True),
+    "thoughts": _each(_reasonings, False, False),
+    "thoughts of one turn": _each(_reasonings, False, True),
+    "signed thoughts": _each(_reasonings, True, False),
+    "signed thoughts of one turn": _each(_reasonings, True, True),
     "tools": _each(_tools, "plain"),
     "tools of long names": _each(_tools, "long"),
     "tools of bad names": _each(_tools, "dots"),
@@ -513,7 +515,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "cleared instructions": {
         "messages": lambda n: messages(
             [
-                SAID,
+                ANSWER,
                 *({"role": "system", "content": "s", "clear_at": "next_user_message"} for _ in range(n)),
                 {"role": "user", "content": [_result("c")]},
             ]

@@ -19,7 +19,7 @@ def _validator() -> Draft4Validator:
 
 
 def schema_problems(data: Any) -> list[str]:
-    """What an editor would underline in a configuration read from TOML, each with its path."""
+    """Return what an editor would underline in a configuration read from TOML, each with its path."""
     found = _validator().iter_errors(_as_json(data))
     return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in found]
 

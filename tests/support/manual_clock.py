@@ -1,4 +1,4 @@
-"""A clock that moves only when told to: for timers without waiting."""
+"""A clock that moves only when reported to: for timers without waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Timer:
         self._callback = None
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled (or has run)."""
+        """Return whether it was cancelled (or has run)."""
         return self._callback is None
 
     def run(self) -> None:

@@ -363,7 +363,7 @@ class Metered:
         return self._modules[f"{self._package}.{name}"]
 
     def count(self, function: Callable[..., Any], *given: Any, **named: Any) -> tuple[int, Any]:
-        """The units of one call, and what it gave."""
+        """The units of one call, and what it returned."""
         before = self._meter.units
         deepest = sys.getrecursionlimit()
         sys.setrecursionlimit(4 * deepest)

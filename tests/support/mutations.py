@@ -1,4 +1,4 @@
-"""What goes wrong with a stream or a body on its way: frames lost, doubled, swapped, bytes flipped, fields gone."""
+"""Faults of a stream or a body on its way: frames lost, doubled, swapped, bytes flipped, fields gone."""
 
 from __future__ import annotations
 

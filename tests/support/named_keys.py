@@ -32,7 +32,7 @@ def keyed(url: str, dialect: Dialect, *records: KeyRecord, store: StoreOptions |
 
 
 async def spent(entrance: Gate, record: KeyRecord) -> dict[str, int]:
-    """What a gateway's store has counted for a key, once all settlements have arrived."""
+    """Return what a gateway's store has counted for a key, once all settlements have arrived."""
     accounts = entrance.gateway.services.named_keys.accounts
     assert accounts is not None
     await accounts._settlements.flush(5)

@@ -172,8 +172,8 @@ def whole_responses(reply: Reply) -> Json:
 
 
 def _message(number: int, part: Json) -> Json:
-    said: Json = {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant"}
-    return {**said, "content": [part]}
+    stated: Json = {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant"}
+    return {**stated, "content": [part]}
 
 
 def _call(number: int, part: ToolCall) -> Json:
@@ -190,7 +190,7 @@ def _call(number: int, part: ToolCall) -> Json:
 
 
 def held_by_client(dialect: str, body: Json) -> Accumulated:
-    """What a client has of a whole reply, in the shape of what it accumulates from a stream."""
+    """Return what a client has of a whole reply, in the shape of what it accumulates from a stream."""
     if dialect == "responses":
         return responses.check_whole(body)
     result = Accumulated(id=body["id"], model=body["model"], usage=body.get("usage"))

@@ -76,7 +76,7 @@ def call(call_id: str = "call_a", name: str = "f", arguments: Any = "{}", **more
     }
 
 
-def thought(*texts: str, summary: tuple[str, ...] = (), **more: Any) -> Json:
+def reasoned(*texts: str, summary: tuple[str, ...] = (), **more: Any) -> Json:
     """A reasoning item."""
     item: Json = {"type": "reasoning", "id": "rs_a", "summary": [{"type": "summary_text", "text": t} for t in summary]}
     if texts:
@@ -90,7 +90,7 @@ def opens(index: int, part: Json | None = None) -> list[Json]:
     return [added(index, **start), at(index, "content_part.added", part=text_part() if part is None else part)]
 
 
-def says(index: int, *texts: str) -> list[Json]:
+def writes(index: int, *texts: str) -> list[Json]:
     """Deltas of a text."""
     return [at(index, "output_text.delta", delta=text, logprobs=[]) for text in texts]
 
@@ -128,7 +128,7 @@ def frames(*events: Json | str) -> list[Frame]:
 
 
 def read(*events: Json | str, context: ReplyContext | None = None, finish: bool = True) -> list[Event]:
-    """What the reader makes of the events, and of the end of the stream."""
+    """Return what the reader makes of the events, and of the end of the stream."""
     reader = Reader(context or ReplyContext("client-model"))
     out = reader.feed(frames(*events))
     return out + reader.finish() if finish else out

@@ -1,4 +1,4 @@
-"""How Responses spells a reply: counts, snapshots, errors, and which blocks share an item. Nothing of the engine's."""
+"""The form of a reply in Responses: counts, snapshots, errors, and blocks that share an item, without the engine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ERRORS = {
 }
 _PREFIX = {"text": "msg", "refusal": "msg", "reasoning": "rs", "opaque": "ws"}
 PROSE = ("text", "refusal")
-"""What the parts of a message are."""
+"""The kinds of parts of a message."""
 
 
 def responses_usage(usage: Usage) -> Json:
-    """Responses' spelling of whole counts: every detail is there, 0 where it is not known."""
+    """Responses' form of whole counts: every detail is there, 0 where it is not known."""
     assert usage.input_total is not None
     assert usage.output_total is not None
     return {
@@ -39,7 +39,7 @@ def responses_usage(usage: Usage) -> Json:
 
 
 def counted(usage: Usage) -> Usage:
-    """What a reader makes of `responses_usage`."""
+    """Return what a reader makes of `responses_usage`."""
     return Usage(
         usage.input_total, usage.cache_read or 0, usage.cache_write or 0, usage.output_total, usage.reasoning or 0
     )
@@ -74,7 +74,7 @@ def failed_error(failure: Failure) -> Json:
 
 
 def overlaps(events: Iterable[Event]) -> bool:
-    """Is more than one block open at a time."""
+    """Return whether more than one block is open at a time."""
     running = 0
     for event in events:
         running += isinstance(event, BlockStart) - isinstance(event, BlockEnd)
@@ -84,7 +84,7 @@ def overlaps(events: Iterable[Event]) -> bool:
 
 
 class Item:
-    """An output item: its blocks, and what has been said of it."""
+    """An output item: its blocks, and what has been stated of it."""
 
     def __init__(self, number: int, first: BlockStart) -> None:
         self.kind = first.kind
@@ -104,7 +104,7 @@ def _call_prefix(start: BlockStart) -> str:
 
 
 def items_of(events: list[Event], joined: list[bool]) -> dict[int, Item]:
-    """The item of each block. Neighbours that are text or refusal are one message where `joined` says so."""
+    """The item of each block. Neighbours that are text or refusal are one message where `joined` states it."""
     found: dict[int, Item] = {}
     last: Item | None = None
     for event in events:

@@ -78,7 +78,7 @@ def _instruction(draw: st.DrawFn, features: Features) -> Json:
 
 
 @st.composite
-def _said(draw: st.DrawFn, features: Features, at: str) -> Json:
+def _stated(draw: st.DrawFn, features: Features, at: str) -> Json:
     """A message of the assistant, as it came or as an easy one."""
     if draw(st.booleans()):
         return {"role": "assistant", "content": draw(words)}
@@ -104,7 +104,7 @@ def _reasoned(draw: st.DrawFn, at: str) -> Json:
 
 @st.composite
 def _called(draw: st.DrawFn, features: Features, at: str, kinds: tuple[str, ...]) -> tuple[Json, Json]:
-    """A call, and what its result says beside its content."""
+    """A call, and what its result states next to its content."""
     kind = draw(st.sampled_from(kinds))
     call: Json = {"type": kind, "call_id": f"call_{at}", "status": "completed"}
     output: Json = {"type": f"{kind}_output", "call_id": f"call_{at}"}
@@ -124,7 +124,7 @@ def _called(draw: st.DrawFn, features: Features, at: str, kinds: tuple[str, ...]
 
 
 def _found(at: str) -> Json:
-    """What a search found: tools that from now on stand only here."""
+    """Return what a search found: tools that from now on stand only here."""
     tool = {"type": "function", "name": f"tool_{at}", "strict": False, "defer_loading": True, "parameters": _SEARCH}
     return {"type": "namespace", "name": "mcp__found", "description": "Found.", "tools": [tool]}
 
@@ -137,7 +137,7 @@ def _step(draw: st.DrawFn, features: Features, at: int, late: bool, kinds: tuple
         step.append(draw(_reasoned(str(at))))
     calls = [draw(_called(features, f"{at}_{n}", kinds)) for n in range(draw(st.sampled_from((0, 0, 1, 1, 2, 3))))]
     if not calls or draw(st.booleans()):
-        step.append(draw(_said(features, str(at))))
+        step.append(draw(_stated(features, str(at))))
     step += [call for call, _ in calls]
     outputs = [output for _, output in calls if not seldom(draw, features.orphans)]
     if seldom(draw, features.orphans):
@@ -222,7 +222,7 @@ def _choose(draw: st.DrawFn, fields: Json, tools: list[Json], features: Features
 
 
 def _settle(draw: st.DrawFn, fields: Json, features: Features) -> None:
-    """Everything else that a body may say."""
+    """Everything else that a body may state."""
     maybe(draw, fields, "stream", st.booleans())
     maybe(draw, fields, "instructions", words)
     maybe(draw, fields, "max_output_tokens", st.sampled_from((16, 5000, 64000)))

@@ -75,6 +75,6 @@ def text_events(words: Sequence[str]) -> list[Json]:
 
 
 def failed_event(text: str) -> Json:
-    """A stream's end in an error that says that the server is overloaded."""
+    """A stream's end in an error that states that the server is overloaded."""
     error = {"code": "server_is_overloaded", "message": text}
     return {"type": "response.failed", "response": response("failed", error=error)}

@@ -124,7 +124,7 @@ class _Server:
                 notes = self.part_of[index]["annotations"]
                 notes.append(citation.native)
                 where = self.at(index, content_index=self.place(index), annotation_index=len(notes) - 1)
-                self.say(item, "output_text.annotation.added", **where, annotation=citation.native)
+                self.state(item, "output_text.annotation.added", **where, annotation=citation.native)
             case Opaque(form="encrypted_content", payload=proof):
                 item.value["encrypted_content"] = proof
             case BlockEnd():
@@ -132,7 +132,7 @@ class _Server:
             case _:
                 pass
 
-    def say(self, item: Item, kind: str, /, **fields: Any) -> None:
+    def state(self, item: Item, kind: str, /, **fields: Any) -> None:
         """Send an event of an item, unless the item is only in the snapshot."""
         if item is not self.hidden:
             self.send(f"response.{kind}", **fields)
@@ -153,7 +153,9 @@ class _Server:
             self.part_of[index] = part
             item.parts.append(part)
             if not self.notes["late_parts"]:
-                self.say(item, "content_part.added", **self.at(index, content_index=self.place(index)), part=dict(part))
+                self.state(
+                    item, "content_part.added", **self.at(index, content_index=self.place(index)), part=dict(part)
+                )
 
     def add(self, event: BlockStart, item: Item) -> None:
         item.output_index = len(self.response["output"])
@@ -182,10 +184,10 @@ class _Server:
             value = {"phase": None, "namespace": None, "encrypted_content": None, "caller": None} | value
         self.response["output"].append(value)
         item.value = value
-        self.say(item, "output_item.added", output_index=item.output_index, item=json.loads(json.dumps(value)))
+        self.state(item, "output_item.added", output_index=item.output_index, item=json.loads(json.dumps(value)))
         value.pop("encrypted_content", None)
         if item.kind == "opaque":
-            self.say(item, f"{value['type']}.in_progress", output_index=item.output_index, item_id=item.id)
+            self.state(item, f"{value['type']}.in_progress", output_index=item.output_index, item_id=item.id)
 
     def delta(self, index: int, text: str, item: Item) -> None:
         kind = self.kinds[index]
@@ -196,7 +198,7 @@ class _Server:
                 self.texts[index] += "\n\n"
             self.close_summary(index, item)
         self.texts[index] += text
-        told = self.notes["texts"] == "deltas"
+        noted = self.notes["texts"] == "deltas"
         extra: Json = {"obfuscation": "aZ09"} if self.notes["obfuscation"] else {}
         if kind == "text" and not self.notes["bare_deltas"]:
             extra["logprobs"] = []
@@ -205,20 +207,20 @@ class _Server:
                 name = "output_text" if kind == "text" else "refusal"
                 self.part_of[index]["text" if kind == "text" else "refusal"] += text
                 where = self.at(index, content_index=self.place(index))
-                if told:
-                    self.say(item, f"{name}.delta", **where, delta=text, **extra)
+                if noted:
+                    self.state(item, f"{name}.delta", **where, delta=text, **extra)
             case "reasoning":
                 self.open_reasoning(index, item)
                 self.pieces[index][-1] += text
                 if self.notes["summary"] == "text":
                     where = self.at(index, content_index=0)
-                    self.say(item, "reasoning_text.delta", **where, delta=text, **extra)
+                    self.state(item, "reasoning_text.delta", **where, delta=text, **extra)
                 else:
                     where = self.at(index, summary_index=len(self.pieces[index]) - 1)
-                    self.say(item, "reasoning_summary_text.delta", **where, delta=text, **extra)
-            case "tool" if not item.first.search and told:
+                    self.state(item, "reasoning_summary_text.delta", **where, delta=text, **extra)
+            case "tool" if not item.first.search and noted:
                 name = "custom_tool_call_input" if item.first.custom else "function_call_arguments"
-                self.say(item, f"{name}.delta", **self.at(index), delta=text, **extra)
+                self.state(item, f"{name}.delta", **self.at(index), delta=text, **extra)
             case _:
                 pass
 
@@ -230,10 +232,10 @@ class _Server:
         self.pieces[index].append("")
         if self.notes["summary"] != "text":
             where = self.at(index, summary_index=len(self.pieces[index]) - 1)
-            self.say(item, "reasoning_summary_part.added", **where, part={"type": "summary_text", "text": ""})
+            self.state(item, "reasoning_summary_part.added", **where, part={"type": "summary_text", "text": ""})
         elif not self.notes["late_parts"]:
             part = {"type": "reasoning_text", "text": ""}
-            self.say(item, "content_part.added", **self.at(index, content_index=0), part=part)
+            self.state(item, "content_part.added", **self.at(index, content_index=0), part=part)
 
     def close_summary(self, index: int, item: Item) -> None:
         if index not in self.open_parts:
@@ -243,15 +245,15 @@ class _Server:
         if self.notes["summary"] == "text":
             where, part = self.at(index, content_index=0), {"type": "reasoning_text", "text": text}
             item.value["content"] = [part]
-            self.say(item, "reasoning_text.done", **where, text=text)
+            self.state(item, "reasoning_text.done", **where, text=text)
             if not self.notes["late_parts"]:
-                self.say(item, "content_part.done", **where, part=part)
+                self.state(item, "content_part.done", **where, part=part)
         else:
             where = self.at(index, summary_index=len(self.pieces[index]) - 1)
             part = {"type": "summary_text", "text": text}
             item.value["summary"].append(part)
-            self.say(item, "reasoning_summary_text.done", **where, text=text)
-            self.say(item, "reasoning_summary_part.done", **where, part=part)
+            self.state(item, "reasoning_summary_text.done", **where, text=text)
+            self.state(item, "reasoning_summary_part.done", **where, part=part)
 
     def end(self, event: BlockEnd, item: Item) -> None:
         index, kind, status = event.index, self.kinds[event.index], "completed"
@@ -259,10 +261,10 @@ class _Server:
             case "text" | "refusal":
                 name, key = ("output_text", "text") if kind == "text" else ("refusal", "refusal")
                 part, where = self.part_of[index], self.at(index, content_index=self.place(index))
-                self.say(
+                self.state(
                     item, f"{name}.done", **where, **{key: part[key]}, **({"logprobs": []} if key == "text" else {})
                 )
-                self.say(item, "content_part.done", **where, part=part)
+                self.state(item, "content_part.done", **where, part=part)
                 if self.stop in INCOMPLETE and self.notes["cut_text"]:
                     status = "incomplete"
             case "reasoning":
@@ -279,7 +281,7 @@ class _Server:
             item.value["content"] = item.parts
         if "status" in item.value:
             item.value["status"] = status
-        self.say(item, "output_item.done", output_index=item.output_index, item=item.value)
+        self.state(item, "output_item.done", output_index=item.output_index, item=item.value)
 
     def end_call(self, event: BlockEnd, item: Item) -> None:
         text = self.texts[event.index]
@@ -291,10 +293,10 @@ class _Server:
         if not event.complete or self.notes["texts"] == "item":
             return
         if item.first.custom:
-            self.say(item, "custom_tool_call_input.done", **self.at(event.index), input=text)
+            self.state(item, "custom_tool_call_input.done", **self.at(event.index), input=text)
         else:
             name = {} if self.notes["bare_deltas"] else {"name": item.first.name}
-            self.say(item, "function_call_arguments.done", **self.at(event.index), arguments=text, **name)
+            self.state(item, "function_call_arguments.done", **self.at(event.index), arguments=text, **name)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -304,10 +306,10 @@ class _Server:
         self.response["status"] = status
         self.response["incomplete_details"] = {"reason": reason} if reason else None
         self.response["usage"] = responses_usage(usage) if usage is not None else None
-        told = self.response
+        noted = self.response
         if self.notes["empty_output"] and self.hidden is None:
-            told = self.response | {"output": []}
-        self.send("response.done" if self.notes["alias"] else f"response.{status}", response=told)
+            noted = self.response | {"output": []}
+        self.send("response.done" if self.notes["alias"] else f"response.{status}", response=noted)
         if self.notes["done_mark"]:
             self.out.append(self.wire.frame(b"[DONE]"))
 
@@ -335,7 +337,7 @@ def responses_streams(draw: st.DrawFn, shape: Shape = RESPONSES, *, quirks: bool
         for name in ("queued", "provisional", "nulls", "no_sequence", "no_event_lines", "no_item_ids", "bare_deltas")
     }
     notes |= {name: draw(seldom) for name in ("alias", "done_mark", "empty_output", "hidden")}
-    # A block without `content_part.added` starts with its first fragment: where others run, later than it says.
+    # A block without `content_part.added` starts with its first fragment: where others run, later than it states.
     notes["late_parts"] = draw(seldom) and in_order
     notes["summary"] = draw(st.sampled_from(("text", "one", "parts")))
     notes["texts"] = draw(st.sampled_from(("deltas", "deltas", "done", "item"))) if quirks else "deltas"

@@ -53,7 +53,7 @@ def function(name: str = "f", **more: Any) -> Tool:
 
 
 HI = user(Text("hi"), plain=True)
-SAID_HI: Json = {"type": "message", "role": "user", "content": "hi"}
+ANSWERED_HI: Json = {"type": "message", "role": "user", "content": "hi"}
 
 
 def ask(
@@ -78,7 +78,7 @@ def ask(
     return body, [(row.code, row.path) for row in losses.rows]
 
 
-def say(*turns: Turn, **more: Any) -> tuple[list[Json], list[LossCode]]:
+def state(*turns: Turn, **more: Any) -> tuple[list[Json], list[LossCode]]:
     """The items of the input, and the codes of the losses."""
     body, losses = ask(*turns, **more)
     return body["input"], [code for code, _ in losses]

@@ -14,7 +14,7 @@ from support import responses_samples
 Json = dict[str, Any]
 
 TEXT = "Grüße, 東京 👋🏽!"
-"""What the sample replies say."""
+"""The text of the sample replies."""
 TOOL = {
     Dialect.CHAT: {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}},
     Dialect.MESSAGES: {"name": "look", "input_schema": {"type": "object"}},
@@ -33,7 +33,7 @@ def dump(value: Any) -> bytes:
 
 
 def request(client: Dialect, *, model: str = "m", stream: bool = False, **fields: Any) -> Json:
-    """A request body; fields that are None are left out."""
+    """A request body; fields that are not are left out."""
     body: Json = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": stream}
     if client is Dialect.RESPONSES:
         body = {"model": model, "input": "Hi", "stream": stream}
@@ -92,13 +92,13 @@ def text_stream(
     if upstream is Dialect.RESPONSES:
         return responses_samples.numbered(*responses_samples.text_events(words))
     if upstream is Dialect.CHAT:
-        said = [chat_frame({"content": word}) for word in words]
+        stated = [chat_frame({"content": word}) for word in words]
         usage = [_COUNTED] if counted else []
-        return [chat_frame({"role": "assistant", "content": ""}), *said, chat_frame({}, "stop"), *usage, _DONE]
-    said = [_delta(0, type="text_delta", text=word) for word in words]
+        return [chat_frame({"role": "assistant", "content": ""}), *stated, chat_frame({}, "stop"), *usage, _DONE]
+    stated = [_delta(0, type="text_delta", text=word) for word in words]
     start = messages_frame("content_block_start", index=0, content_block={"type": "text", "text": ""})
     end = messages_frame("content_block_stop", index=0)
-    return [_START, start, *said, end, *_stop("end_turn")]
+    return [_START, start, *stated, end, *_stop("end_turn")]
 
 
 def tool_stream(upstream: Dialect) -> list[bytes]:
@@ -106,22 +106,22 @@ def tool_stream(upstream: Dialect) -> list[bytes]:
     arguments = ('{"city": ', '"Köln"}')
     if upstream is Dialect.CHAT:
         call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}
-        said = [chat_frame({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in arguments]
+        stated = [chat_frame({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in arguments]
         opening = [chat_frame({"role": "assistant", "content": None}), chat_frame({"tool_calls": [call]})]
-        return [*opening, *said, chat_frame({}, "tool_calls"), _COUNTED, _DONE]
+        return [*opening, *stated, chat_frame({}, "tool_calls"), _COUNTED, _DONE]
     block = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
-    said = [_delta(0, type="input_json_delta", partial_json=piece) for piece in arguments]
+    stated = [_delta(0, type="input_json_delta", partial_json=piece) for piece in arguments]
     opening = [_START, messages_frame("content_block_start", index=0, content_block=block)]
-    return [*opening, *said, messages_frame("content_block_stop", index=0), *_stop("tool_use")]
+    return [*opening, *stated, messages_frame("content_block_stop", index=0), *_stop("tool_use")]
 
 
 def sign_of_life(upstream: Dialect) -> bytes:
-    """What the dialect's servers send while they have nothing to say."""
+    """Return what the dialect's servers send while they have nothing to state."""
     return b": keep-alive\n\n" if upstream is Dialect.CHAT else messages_frame("ping")
 
 
 def error_frame(upstream: Dialect, message: str = "too much") -> bytes:
-    """An in-band error that says that the server is overloaded."""
+    """An in-band error that states that the server is overloaded."""
     if upstream is Dialect.CHAT:
         error = {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
         return b"data: " + dump({"error": error}) + b"\n\n"
@@ -150,8 +150,8 @@ def reply(upstream: Dialect) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An error as its client reads it. `param` is None in Messages, which has none."""
+class ReportedError:
+    """An error as its client reads it. `param` is not one in Messages, which has none."""
 
     type: str
     message: str
@@ -159,15 +159,15 @@ class Told:
     code: str | None = None
 
 
-def read_error(client: Dialect, body: bytes) -> Told:
+def read_error(client: Dialect, body: bytes) -> ReportedError:
     """An error body in the client's own envelope. Raises GrammarError for anything else."""
     payload = json.loads(body)
     if client is not Dialect.MESSAGES:
         assert set(payload) == {"error"}, payload
         error = chat.check_error(payload["error"])
-        return Told(error["type"], error["message"], error["param"], error["code"])
+        return ReportedError(error["type"], error["message"], error["param"], error["code"])
     error = messages.check_error(payload)
-    return Told(error["type"], error["message"])
+    return ReportedError(error["type"], error["message"])
 
 
 def judge(client: Dialect, stream: bytes, *, include_usage: bool = False, own: bool = True) -> Accumulated:

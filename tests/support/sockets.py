@@ -1,4 +1,4 @@
-"""A scripted HTTP server on a raw socket: it answers each request with exactly the bytes, pauses and faults it is told.
+"""A scripted HTTP server on a raw socket: it answers each request with the bytes, pauses and faults of its script.
 
     async with ScriptedServer([Send(sse_head()), Send(b"data: 1\\n\\n"), Stall()]) as server:
         ...  # http://127.0.0.1:{server.port}
@@ -35,19 +35,19 @@ class Drip:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Say nothing for a while (or until the client goes)."""
+    """Be silent for a while (or until the client goes)."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Say nothing until the client goes (or the server is closed)."""
+    """Be silent until the client goes (or the server is closed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Say nothing until the test sets the event."""
+    """Be silent until the test sets the event."""
 
     event: asyncio.Event
 
@@ -126,13 +126,13 @@ class Received:
 
     @property
     def target(self) -> str:
-        """The request target, as spelled."""
+        """The request target, as written."""
         return self.head.split(b" ", 2)[1].decode("latin-1")
 
 
 @dataclass(slots=True)
 class _Inbox:
-    """What came on a connection and was not taken as a request yet."""
+    """The bytes of a connection that were not taken as a request yet."""
 
     data: bytearray = field(default_factory=bytearray)
     changed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -75,7 +75,7 @@ async def stateful(dialect: Any, options: StateOptions = MEMORY, **config: Any) 
 
 
 class Reads:
-    """What a store has returned since: the number of nodes with their contents, and the bytes of these."""
+    """The results of a store since then: the number of nodes with their contents, and the bytes of these."""
 
     def __init__(self, store: Any) -> None:
         self.nodes = self.size = self.calls = 0

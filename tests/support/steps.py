@@ -1,4 +1,4 @@
-"""The engine without the turns in short: every history is read and written part by part."""
+"""The engine without the turns in the compact form: every history is read and written part by part."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def examples(times: int) -> settings:
 
 @st.composite
 def arguments(draw: st.DrawFn) -> str:
-    """The arguments of a call: a JSON object as some server would spell it."""
+    """The arguments of a call: a JSON object as some server would write it."""
     value = draw(st.dictionaries(texts, _json, max_size=3))
     compact = draw(st.booleans())
     return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=(",", ":") if compact else None)
@@ -106,7 +106,7 @@ def splits(data: bytes) -> st.SearchStrategy[list[bytes]]:
 
 
 def batches(events: Sequence[Event]) -> st.SearchStrategy[list[list[Event]]]:
-    """The same events in arbitrary batches, empty ones included."""
+    """Return the same events in arbitrary batches, empty ones included."""
 
     def cut(points: list[int]) -> list[list[Event]]:
         edges = [0, *sorted(points), len(events)]
@@ -152,11 +152,11 @@ def failures(draw: st.DrawFn) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What streams to make. `interleave` is none, tools (only calls overlap) or all.
+    """The kind of streams to make. `interleave` is not one, tools (only calls overlap) or all.
 
     `same_neighbours` allows two text (or reasoning, refusal) blocks in a row; `empty_blocks` those without a character;
     with `silent` every second one of text, reasoning and refusal is such.
-    `cut` allows a last call whose arguments are not whole, with a reason that says so.
+    `cut` allows a last call whose arguments are not whole, with a reason that states it.
     """
 
     kinds: tuple[BlockKind, ...] = get_args(BlockKind)
@@ -189,7 +189,7 @@ CHAT = Shape(
     signatures=False,
     whole_usage=True,
 )
-"""What a Chat stream can carry, so that reading it back gives the same accumulated reply."""
+"""The contents that a Chat stream can carry, so that reading it back gives the same accumulated reply."""
 MESSAGES = Shape(
     kinds=("text", "reasoning", "tool", "opaque"),
     reasons=(
@@ -203,7 +203,7 @@ MESSAGES = Shape(
     ),
     whole_usage=True,
 )
-"""What a Messages stream can carry. Its `refusal` is a classifier's, so it reads as filtered (mapping §9.2)."""
+"""The contents of a Messages stream. A `refusal` is a classifier's: it reads as filtered (mapping §9.2)."""
 MESSAGES_SEQUENTIAL = Shape(kinds=MESSAGES.kinds, reasons=MESSAGES.reasons, interleave="none", whole_usage=True)
 RESPONSES = Shape(
     reasons=(
@@ -216,7 +216,7 @@ RESPONSES = Shape(
     origin="responses",
     whole_usage=True,
 )
-"""What a Responses stream can carry to a client of any dialect. An opaque block is a hosted item."""
+"""The contents that a Responses stream can carry to a client of any dialect. An opaque block is a hosted item."""
 RESPONSES_ONLY = replace(RESPONSES, custom_tools=True, namespaces=True, searches=True)
 """With the tools that only clients of Responses declare, and that come back only to them."""
 
@@ -246,7 +246,7 @@ OPAQUE_TYPES = {
     "messages": ("web_search_tool_result", "container_upload", "novelty"),
     "responses": ("web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "novelty"),
 }
-"""What only the origin knows; `novelty` is known to nobody."""
+"""Natives that only their origin knows; `novelty` is unknown to all."""
 PROOFS = {"signature": ("", "EqQBCg==", "s" * 300), "encrypted_content": ("gAAA", "e" * 300)}
 """Opaque halves of reasoning, by their name at their origin."""
 
@@ -323,7 +323,7 @@ def event_streams(draw: st.DrawFn, shape: Shape = ANY) -> list[Event]:
         if "refusal" in kinds:
             reasons &= {StopReason.REFUSAL, *CUT_SHORT}
     if shape.origin != "messages" and "refusal" not in kinds:
-        reasons.discard(StopReason.REFUSAL)  # for OpenAI only the wording tells a refusal from an end
+        reasons.discard(StopReason.REFUSAL)  # for OpenAI only the wording reports a refusal from an end
     reason = draw(st.sampled_from([reason for reason in shape.reasons if reason in reasons]))
     last_call = max((at for at, kind in enumerate(kinds) if kind == "tool"), default=-1)
     cut = shape.cut and reason in CUT_SHORT and draw(st.booleans())

@@ -10,7 +10,7 @@ import trustme
 
 @cache
 def authority(name: str = "good") -> trustme.CA:
-    """A certificate authority that nobody trusts but who is told to."""
+    """A certificate authority that no one trusts but who is reported to."""
     return trustme.CA(organization_name=name)
 
 

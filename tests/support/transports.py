@@ -58,9 +58,9 @@ class Asked:
         if not self.stepped:
             await read()
             return pieces
-        pump = InlineTask(read(), cast("PushedResponse", self.answer).on_arrival)
-        pump.start()
-        await pump
+        forward = InlineTask(read(), cast("PushedResponse", self.answer).on_arrival)
+        forward.start()
+        await forward
         return pieces
 
     async def body(self) -> bytes:
@@ -116,7 +116,7 @@ class Client:
 
 
 def open_sockets() -> int:
-    """How many sockets this process has."""
+    """Return how many sockets this process has."""
     count = 0
     for fd in Path("/proc/self/fd").iterdir():
         with suppress(OSError):

@@ -81,7 +81,7 @@ _MESSAGES_ERRORS = {
 
 @dataclass(slots=True)
 class Wire:
-    """How frames are put on the wire: line end, space after the colon, JSON spelling, comments between frames."""
+    """The form of frames on the wire: line end, space after the colon, JSON form, comments between frames."""
 
     newline: bytes
     space: bytes
@@ -92,7 +92,7 @@ class Wire:
     count: int = 0
 
     def json(self, payload: Any) -> bytes:
-        """A payload in the spelling of this server."""
+        """A payload in the form of this server."""
         return json.dumps(
             payload, ensure_ascii=self.ascii, separators=(",", ":") if self.compact else (", ", ": ")
         ).encode()
@@ -121,7 +121,7 @@ def wires(draw: st.DrawFn) -> Wire:
 
 
 def chat_usage(usage: Usage) -> Json:
-    """Chat's spelling of whole counts (input and output known)."""
+    """Chat's form of whole counts (input and output known)."""
     assert usage.input_total is not None
     assert usage.output_total is not None
     out: Json = {
@@ -139,7 +139,7 @@ def chat_usage(usage: Usage) -> Json:
 
 
 def messages_usage(usage: Usage) -> Json:
-    """Messages' spelling of whole counts: `input_tokens` without the caches."""
+    """Messages' form of whole counts: `input_tokens` without the caches."""
     assert usage.input_total is not None
     out: Json = {"input_tokens": usage.input_total - (usage.cache_read or 0) - (usage.cache_write or 0)}
     if usage.cache_read is not None:
@@ -314,7 +314,7 @@ def chat_streams(draw: st.DrawFn, shape: Shape = CHAT, *, quirks: bool = True) -
 
 
 def _in_order_of_ends(events: list[Event]) -> list[Event]:
-    """The same stream with every call whole at the place where it ended, blocks renumbered as they now come."""
+    """Return the same stream with every call whole at the place where it ended, blocks renumbered as they now come."""
     held: dict[int, list[BlockStart | Delta | BlockEnd]] = {}
     numbers: dict[int, int] = {}
     out: list[Event] = []

@@ -1,4 +1,4 @@
-"""What the validators say of recorded bytes, and the streams that they are asked about."""
+"""The verdicts of the validators on recorded bytes, and the streams that they judge."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checker_of(dialect: Dialect | str, **settings: Any) -> GrammarChecker:
 
 
 def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings: Any) -> Violation | None:
-    """What is wrong with a whole stream, however it is cut."""
+    """Return what is wrong with a whole stream, however it is cut."""
     judge = checker_of(dialect, **settings)
     rest = b""
     for piece in [pieces] if isinstance(pieces, bytes) else pieces:
@@ -49,12 +49,12 @@ def verdict(dialect: Dialect | str, pieces: bytes | Iterable[bytes], **settings:
 
 @cache
 def golden(name: str) -> bytes:
-    """What the client gets, of `<client>_from_<upstream>/<case>`."""
+    """Return what the client gets, of `<client>_from_<upstream>/<case>`."""
     return (STREAMS / f"{name}.sse").read_bytes()
 
 
 def golden_frames(name: str) -> list[bytes]:
-    """The same by its frames."""
+    """Return the same by its frames."""
     return frames_of(golden(name))
 
 
@@ -71,7 +71,7 @@ def goldens(client: Dialect | str) -> tuple[str, ...]:
 
 
 def settings_of(name: str) -> dict[str, Any]:
-    """What the client of a golden had asked for."""
+    """Return what the client of a golden had asked for."""
     variant = name.partition("+")[2]
     settings: dict[str, Any] = {"logprobs": variant == "asked", "include_usage": variant != "no_usage_asked"}
     orders = {"interleave": Knobs(block_order="interleave"), "sequential": Knobs(block_order="sequential")}

@@ -1,4 +1,4 @@
-"""A server below HTTP: each connection is a coroutine that says exactly which bytes go out, in which pieces, and when.
+"""A server below HTTP: each connection is a coroutine that chooses the bytes, their pieces, and the time.
 
     async def handler(peer: Peer) -> None:
         await peer.request()
@@ -153,7 +153,7 @@ class Peer(asyncio.Protocol):
         await turns()
 
     async def drip(self, data: bytes, size: int = 1) -> None:
-        """The same in pieces, each a read of its own."""
+        """Return the same in pieces, each a read of its own."""
         for at in range(0, len(data), size):
             await self.send(data[at : at + size])
 
@@ -199,7 +199,7 @@ def replying(*pieces: bytes, then: Callable[[Peer], object] | None = None) -> Ha
 
 
 async def silent(peer: Peer) -> None:
-    """A handler that takes one request and says nothing until the client goes."""
+    """A handler that takes one request and is silent until the client goes."""
     await peer.request()
     await peer.gone.wait()
 

@@ -1,4 +1,4 @@
-"""What `import dragoman` gives and what it drags along: names pinned, no I/O library, no clock in the core."""
+"""The names and the imports of `import dragoman`: names pinned, no I/O library, no clock in the core."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def python(code: str) -> str:
-    """What a fresh interpreter prints."""
+    """Return what a fresh interpreter prints."""
     command = [sys.executable, "-I", "-c", code]
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, timeout=120).stdout
 

@@ -9,13 +9,14 @@ import pytest
 from support.paths import ROOT
 from support.vocabulary import findings
 
-FOLDERS = ("engine", "server", "bench", "docs", "tests/oracles")
+FOLDERS = ("engine", "server", "bench", "docs", "tests")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_banned_word_is_used(path: Path) -> None:
-    assert [f"{finding.line}: {finding.text}" for finding in findings(path)] == []
+def test_no_banned_word_is_used() -> None:
+    found = [f"{path.relative_to(ROOT)}:{line}: {text}" for path in FILES for _, line, text in findings(path)]
+    assert found == []
+    assert len(FILES) > 1500
 
 
 @pytest.mark.parametrize(

@@ -234,11 +234,11 @@ class Turn:
     `original` is the source's own role word (`system`, `developer`; `top` for a top-level instruction field), used only
     by dialects that know it. `plain` is true if the content was a bare string. `name` is Chat's participant name.
 
-    The usual turns of a conversation are `compact`: those of the assistant as `AssistantFields`, the results of calls as
-    a list of them, a single text of another role as this text. An agent resends hundreds of them. With a named tuple for
-    each call, result and reasoning, a long request would take a quarter more time: CPython 3.11 makes one in 370 ns, a
-    tuple in 20 ns. `parts` makes the part objects of a compact turn, and sets `compact` to None, as they may be changed.
-    The methods here do not make them.
+    The usual turns of a conversation are `compact`: those of the assistant as `AssistantFields`, the results of calls
+    as a list of them, a single text of another role as this text. An agent resends hundreds of them. With a named tuple
+    for each call, result and reasoning, a long request would take a quarter more time: CPython 3.11 makes one in
+    370 ns, a tuple in 20 ns. `parts` makes the part objects of a compact turn, and sets `compact` to None, as they may
+    be changed. The methods here do not make them.
     """
 
     __slots__ = ("_parts", "at", "compact", "name", "original", "plain", "role")

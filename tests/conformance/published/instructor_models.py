@@ -37,7 +37,7 @@ ASKED = [{"role": "user", "content": "Extract: 'Ada Lovelace' is 36 years old. A
 
 
 class Person(BaseModel):
-    """A person of whom the prompt tells."""
+    """A person of whom the prompt reports."""
 
     name: str
     age: int

@@ -16,7 +16,7 @@
 # ///
 """LangChain's standard tests of a chat model, with ChatOpenAI or ChatAnthropic before a gateway.
 
-`python langchain_standard.py CLIENT URL` runs them. CLIENT is the dialect that the model speaks, URL the gateway's
+`python langchain_standard.py CLIENT URL` runs them. CLIENT is the dialect that the model uses, URL the gateway's
 without `/v1`. Each test is a JSON line: its name, its outcome, and the reason of a failure.
 """
 

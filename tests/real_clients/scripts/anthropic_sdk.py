@@ -55,7 +55,7 @@ async def whole(model: str, messages: list):
 
 
 def add(shown: Answer, reply) -> None:
-    """What a reply shows; its text replaces that of the one before."""
+    """Return what a reply shows; its text replaces that of the one before."""
     shown.reasoning += "".join(block.thinking for block in reply.content if block.type == "thinking")
     shown.text = "".join(block.text for block in reply.content if block.type == "text")
     shown.input += reply.usage.input_tokens
@@ -63,7 +63,7 @@ def add(shown: Answer, reply) -> None:
 
 
 async def by_hand(ask, model: str, words: Words) -> Answer:
-    """The blocks go back as the SDK gave them, thinking included."""
+    """The blocks go back as the SDK returned them, thinking included."""
     messages: list = [{"role": "user", "content": PROMPT}]
     shown = Answer("", "", 0, 0)
     for _ in range(4):

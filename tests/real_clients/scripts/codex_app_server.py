@@ -31,7 +31,7 @@ class AppServer:
 
     def turn(self, **params: Any) -> str:
         """Run one turn to its end. Returns the last text of the agent."""
-        said: list[str] = []
+        stated: list[str] = []
         self._ask("turn/start", threadId=self._thread, **params)
         while True:
             message = self._read(lambda message: message.get("method") in ("item/completed", "turn/completed"))
@@ -39,10 +39,10 @@ class AppServer:
                 turn = message["params"]["turn"]
                 if turn["status"] != "completed":
                     raise SystemExit(f"the turn ended as {turn['status']}: {turn['error']}")
-                return said[-1] if said else ""
+                return stated[-1] if stated else ""
             item = message["params"]["item"]
             if item["type"] == "agentMessage":
-                said.append(item["text"])
+                stated.append(item["text"])
 
     def _ask(self, method: str, **params: Any) -> Any:
         self._id += 1

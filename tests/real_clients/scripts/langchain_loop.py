@@ -68,8 +68,8 @@ def run(name: str, words: Words, *, stream: bool) -> Answer:
     shown = Answer("", "", 0, 0)
     for _ in range(4):
         reply = streamed(bound, messages) if stream else bound.invoke(messages)
-        thoughts = [block for block in reply.content_blocks if block["type"] == "reasoning"]
-        shown.reasoning += "".join(block.get("reasoning", "") for block in thoughts)
+        reasonings = [block for block in reply.content_blocks if block["type"] == "reasoning"]
+        shown.reasoning += "".join(block.get("reasoning", "") for block in reasonings)
         shown.input += reply.usage_metadata["input_tokens"]
         shown.output += reply.usage_metadata["output_tokens"]
         if not reply.tool_calls:

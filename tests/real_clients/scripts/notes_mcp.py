@@ -1,4 +1,4 @@
-"""An MCP server on standard input and output with one tool, `add_note`: it writes the note down and tells a word.
+"""An MCP server on standard input and output with one tool, `add_note`: it writes the note down and reports a word.
 
 Only the standard library, so that any client can start it: `python notes_mcp.py FILE WORD`.
 """

@@ -64,7 +64,7 @@ async def chat_whole(model: str, messages: list):
 
 
 async def chat_loop(ask, model: str, words: Words) -> Answer:
-    """The assistant's message goes back as the SDK gave it, less what only its streaming helper adds."""
+    """The assistant's message goes back as the SDK returned it, less what only its streaming helper adds."""
     messages: list = [{"role": "developer", "content": SYSTEM}, {"role": "user", "content": PROMPT}]
     shown = Answer("", "", 0, 0)
     for _ in range(4):
@@ -132,7 +132,7 @@ def responses_whole(client: OpenAI, model: str, items: list):
 
 
 def add(shown: Answer, reply) -> None:
-    """What a reply shows of thinking and usage."""
+    """Return what a reply shows of thinking and usage."""
     for item in reply.output:
         if item.type == "reasoning":
             shown.reasoning += "".join(part.text for part in [*item.summary, *(item.content or [])])
@@ -141,7 +141,7 @@ def add(shown: Answer, reply) -> None:
 
 
 def responses_loop(ask, client: OpenAI, model: str, words: Words) -> Answer:
-    """The output items go back as the SDK gave them, reasoning included."""
+    """The output items go back as the SDK returned them, reasoning included."""
     items: list = [{"role": "user", "content": PROMPT}]
     shown = Answer("", "", 0, 0)
     for _ in range(4):

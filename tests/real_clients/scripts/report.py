@@ -1,4 +1,4 @@
-"""What the programs beside this one share: the tool, the scripted models' names, and the lines they print."""
+"""The parts that the programs of this folder share: the tool, the scripted models' names, and the lines they print."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 THINKS = "sim-thinking"
-"""Reasons, says something, calls the first tool, then quotes its result."""
+"""Reasons, states something, calls the first tool, then quotes its result."""
 PARALLEL = "sim-parallel-in-turn"
 """Calls two tools in one reply, one after the other, as the vendors themselves stream them."""
 INTERLEAVED = "sim-parallel"
-"""The same with their arguments side by side."""
+"""Two calls whose arguments arrive in turn."""
 LIMITED = "sim-error-429"
 OVERLOADED = "sim-error-529"
 BROKEN = "sim-error-mid"
@@ -35,7 +35,7 @@ LIMIT = 4000
 
 @dataclass
 class Words:
-    """The tool: each call makes up a word that nobody could guess."""
+    """The tool: each call makes up a word that no one could guess."""
 
     made: list[str] = field(default_factory=list)
     arguments: list[object] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Words:
 
 @dataclass
 class Answer:
-    """What the client made of a whole conversation."""
+    """The client's view of a whole conversation."""
 
     text: str
     reasoning: str
@@ -63,10 +63,10 @@ def loop(step: str, act: Callable[[Words], Answer]) -> None:
         answer = act(words)
     except Exception as error:
         traceback.print_exc()
-        _say(step, raised=type(error).__name__, message=str(error)[:500])
+        _write_text(step, raised=type(error).__name__, message=str(error)[:500])
         return
     seen = {"text": answer.text, "reasoning": answer.reasoning, "input": answer.input, "output": answer.output}
-    _say(step, words=words.made, arguments=words.arguments, **seen)
+    _write_text(step, words=words.made, arguments=words.arguments, **seen)
 
 
 def failure(step: str, act: Callable[[], object]) -> None:
@@ -74,10 +74,10 @@ def failure(step: str, act: Callable[[], object]) -> None:
     try:
         answer = act()
     except Exception as error:
-        _say(step, raised=type(error).__name__, message=str(error)[:500])
+        _write_text(step, raised=type(error).__name__, message=str(error)[:500])
     else:
-        _say(step, raised="", message=str(answer)[:500])
+        _write_text(step, raised="", message=str(answer)[:500])
 
 
-def _say(step: str, **seen: object) -> None:
+def _write_text(step: str, **seen: object) -> None:
     print(json.dumps({"step": step, **seen}), flush=True)

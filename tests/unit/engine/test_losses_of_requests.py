@@ -1,5 +1,6 @@
-"""Rows say what became of a thing: what moved or took another shape is not told as dropped, and every row names a field
-that the client sent."""
+"""Rows state what became of a field: one that moved or took another form is not reported as dropped.
+
+Every row names a field that the client sent."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def result(call_id: str, content: Any = "r", **more: Any) -> Json:
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **more}
 
 
-def text(said: str, **more: Any) -> Json:
-    return {"type": "text", "text": said, **more}
+def text(stated: str, **more: Any) -> Json:
+    return {"type": "text", "text": stated, **more}
 
 
 def rows(client: str, upstream: str, *messages: Json, knobs: Json | None = None, **fields: Any) -> list[Loss]:
@@ -39,11 +40,11 @@ def rows(client: str, upstream: str, *messages: Json, knobs: Json | None = None,
     return made.losses.rows
 
 
-def said(*blocks: Json) -> Json:
+def stated(*blocks: Json) -> Json:
     return {"role": "assistant", "content": list(blocks)}
 
 
-def told(*blocks: Json) -> Json:
+def noted(*blocks: Json) -> Json:
     return {"role": "user", "content": list(blocks)}
 
 
@@ -53,10 +54,10 @@ CASES: dict[LossCode, tuple[str, str, list[Json], Json]] = {
     LossCode.SYSTEM_REORDERED: ("chat", "messages", [USER, {"role": "assistant", "content": "x"}, LATE, USER], {}),
     LossCode.SYSTEM_MOVED: ("chat", "messages", [USER, LATE], {"knobs": {"mid_system": "hoist"}}),
     LossCode.SYSTEM_DEMOTED: ("chat", "messages", [USER, LATE], {"knobs": {"mid_system": "user"}}),
-    LossCode.SEARCH_RESULT_SHAPE: ("messages", "responses", [told(FOUND)], {}),
-    LossCode.DOCUMENT_SHAPE: ("messages", "chat", [told({"type": "document", "source": PLAIN})], {}),
-    LossCode.RESULT_MEDIA_MOVED: ("messages", "chat", [USER, said(use("a")), told(result("a", [PICTURE]))], {}),
-    LossCode.BLOCK_ORDER: ("messages", "chat", [USER, said(use("a"), text("b")), told(result("a"))], {}),
+    LossCode.SEARCH_RESULT_SHAPE: ("messages", "responses", [noted(FOUND)], {}),
+    LossCode.DOCUMENT_SHAPE: ("messages", "chat", [noted({"type": "document", "source": PLAIN})], {}),
+    LossCode.RESULT_MEDIA_MOVED: ("messages", "chat", [USER, stated(use("a")), noted(result("a", [PICTURE]))], {}),
+    LossCode.BLOCK_ORDER: ("messages", "chat", [USER, stated(use("a"), text("b")), noted(result("a"))], {}),
     LossCode.TOOLS_FILTERED: (
         "chat",
         "messages",
@@ -67,7 +68,7 @@ CASES: dict[LossCode, tuple[str, str, list[Json], Json]] = {
 
 
 @pytest.mark.parametrize("code", CASES, ids=str)
-def test_what_was_sent_in_another_way_is_not_told_as_dropped(code: LossCode) -> None:
+def test_what_was_sent_in_another_way_is_not_reported_as_dropped(code: LossCode) -> None:
     client, upstream, messages, more = CASES[code]
     (row,) = rows(client, upstream, *messages, **more)
     assert row.code is code
@@ -75,7 +76,7 @@ def test_what_was_sent_in_another_way_is_not_told_as_dropped(code: LossCode) -> 
 
 
 @pytest.mark.parametrize("mode", ["hoist", "user"])
-def test_instructions_that_leave_their_place_for_a_chat_upstream_are_not_told_as_dropped(mode: str) -> None:
+def test_instructions_that_leave_their_place_for_a_chat_upstream_are_not_reported_as_dropped(mode: str) -> None:
     (row,) = rows("messages", "chat", USER, LATE, knobs={"mid_system": mode})
     assert row.code in (LossCode.SYSTEM_MOVED, LossCode.SYSTEM_DEMOTED)
     assert row.done != "dropped"
@@ -83,11 +84,11 @@ def test_instructions_that_leave_their_place_for_a_chat_upstream_are_not_told_as
 
 @pytest.mark.parametrize("upstream", ["chat", "responses"])
 def test_a_result_that_was_added_here_loses_no_flag_of_the_clients(upstream: str) -> None:
-    history = [USER, said(use("a"), use("b")), told(result("a"), text("go on")), said(text("x")), USER]
+    history = [USER, stated(use("a"), use("b")), noted(result("a"), text("go on")), stated(text("x")), USER]
     assert [row[:2] for row in rows("messages", upstream, *history)] == [
         (LossCode.ORPHAN_REPAIRED, "messages[1].content[1]"),
     ]
-    failed = [USER, said(use("a")), told(result("a", is_error=True))]
+    failed = [USER, stated(use("a")), noted(result("a", is_error=True))]
     assert [row[:2] for row in rows("messages", upstream, *failed)] == [
         (LossCode.IS_ERROR, "messages[2].content[0].is_error"),
     ]
@@ -105,9 +106,11 @@ def test_a_result_that_was_added_here_loses_no_flag_of_the_clients(upstream: str
     ],
     ids=["search result", "document"],
 )
-def test_marks_within_a_block_are_told_once_for_each_openai_upstream(upstream: str, block: Json, inner: str) -> None:
-    told_of = [row for row in rows("messages", upstream, told(block)) if row.code is LossCode.CACHE_HINT]
-    assert [row.path for row in told_of] == [f"messages[0].content[0].{inner}"]
+def test_marks_within_a_block_are_reported_once_for_each_openai_upstream(
+    upstream: str, block: Json, inner: str
+) -> None:
+    reported_of = [row for row in rows("messages", upstream, noted(block)) if row.code is LossCode.CACHE_HINT]
+    assert [row.path for row in reported_of] == [f"messages[0].content[0].{inner}"]
 
 
 @pytest.mark.parametrize("upstream", ["chat", "responses"])
@@ -139,7 +142,7 @@ def test_arguments_may_hold_half_a_surrogate_pair_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_a_chat_client_is_told_which_count_is_none_of_the_upstreams(streamed: bool) -> None:
+def test_a_chat_client_learns_which_count_is_none_of_the_upstreams(streamed: bool) -> None:
     usage = {"output_tokens": 7}
     body = {
         "model": "m",

@@ -43,7 +43,7 @@ def test_passthrough_renames_the_model_and_nothing_else(client: str, upstream: s
     assert kept.reply(reply) == reply
 
 
-def test_passthrough_with_an_escaped_key_is_written_anew() -> None:
+def test_passthrough_with_an_escaped_key_is_written_again() -> None:
     translation = translate(direction("chat", "chat"), b'{"mod\\u0065l":"client","messages":[]}', upstream_model="up")
     assert json.loads(translation.body) == {"model": "up", "messages": []}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.losses import LossCode
-from support.spoken import translated
+from support.canonical_turns import translated
 
 
 def empties(value: Any) -> list[Any]:
@@ -75,7 +75,7 @@ def test_T40_empty_blocks_and_messages_are_removed(client: str, upstream: str) -
     assert not made.losses  # nothing is lost with nothing
 
 
-def test_a_message_of_white_space_is_removed_for_messages_and_told() -> None:
+def test_a_message_of_white_space_is_removed_for_messages_and_reported() -> None:
     messages = [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "ok"},

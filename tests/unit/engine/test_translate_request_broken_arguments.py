@@ -43,13 +43,13 @@ def history(client: str, arguments: Any) -> Json:
         return {"max_output_tokens": 99, "input": [{"role": "user", "content": "Go"}, call, result]}
     if client == "chat":
         call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
-        said = {"role": "assistant", "content": None, "tool_calls": [call]}
+        stated = {"role": "assistant", "content": None, "tool_calls": [call]}
         result = {"role": "tool", "tool_call_id": "c1", "content": "It failed."}
-        return {"max_tokens": 99, "messages": [{"role": "user", "content": "Go"}, said, result]}
-    said = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": arguments}]}
+        return {"max_tokens": 99, "messages": [{"role": "user", "content": "Go"}, stated, result]}
+    stated = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "f", "input": arguments}]}
     results = [{"type": "tool_result", "tool_use_id": "c1", "content": "It failed."}]
     asked, answered = ({"role": "user", "content": content} for content in ("Go", results))
-    return {"max_tokens": 99, "messages": [asked, said, answered]}
+    return {"max_tokens": 99, "messages": [asked, stated, answered]}
 
 
 def sent(client: str, upstream: str, arguments: Any, **knobs: Any) -> tuple[Any, Translation]:
@@ -61,10 +61,10 @@ def sent(client: str, upstream: str, arguments: Any, **knobs: Any) -> tuple[Any,
     check(upstream, written, HEADERS)
     if upstream == "responses":
         return next(item for item in written["input"] if item["type"] == "function_call")["arguments"], translation
-    said = next(message for message in written["messages"] if message["role"] == "assistant")
+    stated = next(message for message in written["messages"] if message["role"] == "assistant")
     if upstream == "chat":
-        return said["tool_calls"][0]["function"]["arguments"], translation
-    return said["content"][0]["input"], translation
+        return stated["tool_calls"][0]["function"]["arguments"], translation
+    return stated["content"][0]["input"], translation
 
 
 @pytest.mark.parametrize("arguments", BROKEN, ids=range(len(BROKEN)))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.losses import LossCode
-from support.spoken import translated
+from support.canonical_turns import translated
 
 Json = dict[str, Any]
 PLACES = ("tools", "system", "first", "last")

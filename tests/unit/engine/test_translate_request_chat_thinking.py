@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ClientRequestError
-from support.spoken import translated
+from support.canonical_turns import translated
 
 ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "go"}]}
 
@@ -88,7 +88,7 @@ def test_claude_shows_its_thinking_to_a_client_that_gets_it(effort: str, field: 
     assert body["thinking"] == {"type": "adaptive"} | ({} if field == "off" else {"display": "summarized"})
 
 
-def test_nothing_is_shown_where_nothing_is_thought() -> None:
+def test_nothing_is_shown_where_there_is_no_reasoning() -> None:
     assert "thinking" not in translated("chat", "messages", ASK)[0]
     assert translated("chat", "messages", ASK | {"reasoning_effort": "none"})[0]["thinking"] == {"type": "disabled"}
     budget, _ = translated("chat", "messages", ASK | {"reasoning_effort": "low"}, profile="compatible")

@@ -123,7 +123,7 @@ def test_a_name_alone_stays_alone_where_there_are_namespaces() -> None:
     }
 
 
-def test_the_kind_tells_tools_of_one_name_apart() -> None:
+def test_the_kind_distinguishes_tools_of_one_name() -> None:
     patch: Json = {"type": "custom", "name": "add"}
     tools = [space("a", function("add")), space("b", patch)]
     assert chosen(sent("chat", {"type": "function", "name": "add"}, tools)[0]) == ["a__add"]
@@ -164,9 +164,9 @@ def test_a_call_without_its_namespace_is_sent_by_the_name_of_the_tool(
 def calls(body: Json) -> list[str]:
     if "input" in body:
         return [item["name"] for item in body["input"] if item["type"].endswith("_call")]
-    said = [message for message in body["messages"] if message["role"] == "assistant"]
-    names = [call[call["type"]]["name"] for message in said for call in message.get("tool_calls", ())]
-    blocks = [block for message in said if type(message["content"]) is list for block in message["content"]]
+    stated = [message for message in body["messages"] if message["role"] == "assistant"]
+    names = [call[call["type"]]["name"] for message in stated for call in message.get("tool_calls", ())]
+    blocks = [block for message in stated if type(message["content"]) is list for block in message["content"]]
     return names + [block["name"] for block in blocks if block["type"] == "tool_use"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.losses import LossCode
-from support.spoken import PNG, translated
+from support.canonical_turns import PNG, translated
 
 Json = dict[str, Any]
 DIALECTS = ("chat", "messages", "responses")

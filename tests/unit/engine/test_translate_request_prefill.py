@@ -21,10 +21,10 @@ REFUSES = ("claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-5-5", "claude-fa
 
 
 def body(client: str, *turns: tuple[str, Any], **fields: Any) -> dict[str, Any]:
-    said = [{"role": role, "content": content} for role, content in turns]
+    stated = [{"role": role, "content": content} for role, content in turns]
     if client == "responses":
-        return {"model": "m", "input": said, "max_output_tokens": 16, **fields}
-    return {"model": "m", "messages": said, "max_tokens": 16, **fields}
+        return {"model": "m", "input": stated, "max_output_tokens": 16, **fields}
+    return {"model": "m", "messages": stated, "max_tokens": 16, **fields}
 
 
 def sent(client: str, model: str, *turns: tuple[str, Any], profile: str = "anthropic", **fields: Any) -> Any:

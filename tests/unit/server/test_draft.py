@@ -1,4 +1,4 @@
-"""What steps read and write: how a request is sent, and the use of stored responses."""
+"""The data that steps read and write: the way of a request, and the use of stored responses."""
 
 from __future__ import annotations
 

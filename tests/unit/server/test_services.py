@@ -1,4 +1,4 @@
-"""What requests share: fixed for the life of a gateway, but for its configuration."""
+"""The services that requests share: fixed for the life of a gateway, but for its configuration."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from support.waiting import turns
 FLOODS = [b"\n", b":\n\n", b"x\n\n", b"event: x\n\n", b"\r\n\n", b": c\r\n\r\n", b"retry: z\n\n"]
 
 
-def said(frames: list[Frame]) -> list[tuple[str, bytes | None]]:
+def stated(frames: list[Frame]) -> list[tuple[str, bytes | None]]:
     return [(frame.event, frame.data) for frame in frames]
 
 

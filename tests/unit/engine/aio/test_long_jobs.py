@@ -1,4 +1,4 @@
-"""Jobs in a thread beside the event loop: one at a time, clients in turn."""
+"""Jobs in a thread next to the event loop: one at a time, clients in turn."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_a_part_that_fails_does_not_stop_the_others() -> None:
     assert [str(error) for error in errors] == ["a part"]
 
 
-async def test_a_stream_that_is_cancelled_gives_its_turn_to_the_next() -> None:
+async def test_a_stream_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
     first = asyncio.ensure_future(next_turn())
     second = asyncio.ensure_future(next_turn())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Turns in short: they equal the turns that they stand for, and become those when their parts are asked for."""
+"""Turns in the compact form: they equal the turns that they stand for, and become those when their parts are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CALL = ("toolu_1", "f", '{"a":1}', (*AT, "content", 2))
 RESULT = ("toolu_1", "ok", ("messages", 4, "content", 0), True)
 
 
-def said() -> Turn:
+def stated() -> Turn:
     return assistant_turn(
         AT, [("Hm", (*AT, "content", 0), "messages", "c2ln", False, BLOCK, None)], "Hi", (*AT, "content", 1), [CALL]
     )
@@ -35,8 +35,8 @@ def asked(text: str = "Hi", role: Role = "user") -> Turn:
     return text_turn(role, text, AT, "top")
 
 
-def test_a_spoken_turn_holds_the_parts_of_a_whole_one() -> None:
-    turn = said()
+def test_an_assistant_turn_holds_the_parts_of_a_whole_one() -> None:
+    turn = stated()
     assert turn.compact is not None
     assert turn.parts == WHOLE.parts
     assert turn.compact is None
@@ -51,7 +51,7 @@ def test_a_turn_of_results_holds_the_parts_of_a_whole_one() -> None:
 
 
 def test_what_was_changed_counts_from_then_on() -> None:
-    turn = said()
+    turn = stated()
     turn.parts.append(Text("and"))
     assert [type(part) for part in turn.parts] == [Reasoning, Text, ToolCall, Text]
     turn.parts = []
@@ -63,16 +63,16 @@ def test_what_was_changed_counts_from_then_on() -> None:
 
 
 def test_turns_in_short_equal_whole_ones() -> None:
-    whole, short = WHOLE, said()
+    whole, short = WHOLE, stated()
     assert short == whole
     assert whole == short
-    assert short == said()
+    assert short == stated()
     results, given = RESULTS, result_turn(("messages", 4), [RESULT])
     assert given == results
     assert results == given
-    assert said() != given
-    assert said() != assistant_turn(AT, [], "Hi", AT, [])
-    assert said() != "Hi"
+    assert stated() != given
+    assert stated() != assistant_turn(AT, [], "Hi", AT, [])
+    assert stated() != "Hi"
 
 
 def test_a_text_may_begin_a_message_and_a_turn_be_a_bare_string() -> None:
@@ -83,12 +83,12 @@ def test_a_text_may_begin_a_message_and_a_turn_be_a_bare_string() -> None:
 
 
 def test_the_other_fields_are_those_of_any_turn() -> None:
-    for turn, role in ((said(), "assistant"), (result_turn(AT, []), "user")):
+    for turn, role in ((stated(), "assistant"), (result_turn(AT, []), "user")):
         assert (turn.role, turn.at, turn.original, turn.plain, turn.name) == (role, AT, "", False, None)
 
 
 def test_copies_are_equal_and_apart() -> None:
-    for turn in (said(), result_turn(("messages", 4), [RESULT]), asked()):
+    for turn in (stated(), result_turn(("messages", 4), [RESULT]), asked()):
         twin = copy.deepcopy(turn)
         assert twin == turn
         twin.parts.pop()

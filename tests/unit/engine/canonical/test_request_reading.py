@@ -1,4 +1,4 @@
-"""What is read in short, and that everything near it is read as a whole turn, alike to the last path."""
+"""Turns that are read in the compact form; everything similar is read as a whole turn, with the same paths."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Json = dict[str, Any]
 
 MARK = {"type": "ephemeral"}
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
-THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
+REASONING = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
 TEXT = {"type": "text", "text": "Hi"}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 FUNCTION = {"id": "t1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 ANSWER = {"role": "tool", "tool_call_id": "t1", "content": "ok"}
 ITEM_CALL = {"type": "function_call", "call_id": "t1", "name": "f", "arguments": "{}"}
 ITEM_RESULT = {"type": "function_call_output", "call_id": "t1", "output": "ok"}
-ITEM_THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "c2ln"}
+REASONING_ITEM = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "c2ln"}
 SHOWN = {"type": "reasoning_text", "text": "Hm"}
-SEALED = Envelope("anthropic", "m").wrap("messages", THOUGHT)
+WRAPPED = Envelope("anthropic", "m").wrap("messages", REASONING)
 ITEM_CUSTOM = {"type": "custom_tool_call", "call_id": "t0", "name": "g", "input": "x"}
 ITEM_WORDS = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Go"}]}
 ITEM_TEXT = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
 
 
 def read(dialect: str, history: list[Any]) -> tuple[Request, list[Loss]] | str:
-    """The canonical request and its losses, or why there is none."""
+    """The canonical request and its losses, or why there is not one."""
     losses = Losses()
     first: Json = {"role": "user", "content": "Do it"}
     body: Json = {"model": "m", "max_tokens": 9, "input" if dialect == "responses" else "messages": [first, *history]}
@@ -48,7 +48,7 @@ def read(dialect: str, history: list[Any]) -> tuple[Request, list[Loss]] | str:
 
 
 def kinds(dialect: str, history: list[Any]) -> list[str]:
-    """How each turn after the first was read."""
+    """Return how each turn after the first was read."""
     found = read(dialect, history)
     assert not isinstance(found, str), found
     request, _ = found
@@ -56,7 +56,7 @@ def kinds(dialect: str, history: list[Any]) -> list[str]:
     return [short.get(type(turn.compact), "whole") for turn in request.turns[1:]]
 
 
-def said(*content: Json) -> Json:
+def stated(*content: Json) -> Json:
     return {"role": "assistant", "content": list(content)}
 
 
@@ -65,13 +65,13 @@ def given(*content: Json) -> Json:
 
 
 SHORT: list[tuple[str, list[Json], list[str]]] = [
-    ("messages", [said(THOUGHT, TEXT, CALL, {**CALL, "id": "t2"})], ["spoken"]),
-    ("messages", [said(TEXT), given(RESULT)], ["spoken", "results"]),
+    ("messages", [stated(REASONING, TEXT, CALL, {**CALL, "id": "t2"})], ["spoken"]),
+    ("messages", [stated(TEXT), given(RESULT)], ["spoken", "results"]),
     ("messages", [given({**RESULT, "is_error": True}, RESULT)], ["results"]),
     ("messages", [given({**RESULT, "is_error": True, "cache_control": MARK}, RESULT)], ["whole"]),
     (
         "messages",
-        [said(CALL), given(RESULT, TEXT), said(CALL), given(RESULT)],
+        [stated(CALL), given(RESULT, TEXT), stated(CALL), given(RESULT)],
         ["spoken", "whole", "spoken", "results"],
     ),
     ("chat", [{**ANSWER, "role": "assistant"} | {"content": None}, ANSWER], ["whole", "results"]),
@@ -85,11 +85,11 @@ SHORT: list[tuple[str, list[Json], list[str]]] = [
         ],
         ["spoken", "results", "spoken", "spoken"],
     ),
-    ("responses", [ITEM_THOUGHT, ITEM_TEXT, ITEM_CALL, ITEM_CALL, ITEM_RESULT, ITEM_RESULT], ["spoken", "results"]),
+    ("responses", [REASONING_ITEM, ITEM_TEXT, ITEM_CALL, ITEM_CALL, ITEM_RESULT, ITEM_RESULT], ["spoken", "results"]),
     ("responses", [ITEM_RESULT, {**ITEM_CALL, "id": "fc_1", "status": "completed"}], ["results", "spoken"]),
     ("responses", [ITEM_CALL, {**ITEM_CALL, "namespace": "n"}, ITEM_CALL, ITEM_RESULT], ["whole", "results"]),
     ("responses", [ITEM_RESULT, {**ITEM_RESULT, "output": []}, ITEM_RESULT, ITEM_TEXT], ["whole", "spoken"]),
-    ("responses", [{**ITEM_THOUGHT, "encrypted_content": SEALED}, ITEM_CALL, ITEM_RESULT], ["spoken", "results"]),
+    ("responses", [{**REASONING_ITEM, "encrypted_content": WRAPPED}, ITEM_CALL, ITEM_RESULT], ["spoken", "results"]),
     ("responses", [{"type": "reasoning", "summary": [], "content": [SHOWN]}, ITEM_TEXT], ["spoken"]),
     (
         "responses",
@@ -98,7 +98,7 @@ SHORT: list[tuple[str, list[Json], list[str]]] = [
     ),
     ("messages", [given(TEXT), {"role": "user", "content": "Hi"}, given(TEXT, TEXT)], ["text", "text", "whole"]),
     ("chat", [given(TEXT), {"role": "system", "content": "Hi"}, given(TEXT, TEXT)], ["text", "text", "whole"]),
-    ("responses", [ITEM_CUSTOM, ITEM_CALL, ITEM_THOUGHT, ITEM_RESULT, ITEM_CALL], ["whole", "results", "spoken"]),
+    ("responses", [ITEM_CUSTOM, ITEM_CALL, REASONING_ITEM, ITEM_RESULT, ITEM_CALL], ["whole", "results", "spoken"]),
 ]
 
 
@@ -118,25 +118,25 @@ NEAR: dict[str, list[Any]] = {
         "x",
         [],
         {"role": "assistant"},
-        {**said(TEXT), "novelty": 1},
-        said(),
-        said(CALL, TEXT),
-        said(TEXT, TEXT),
-        said(TEXT, THOUGHT),
-        said({**TEXT, "text": ""}),
-        said({**TEXT, "text": 1}),
-        said({**TEXT, "cache_control": MARK}),
-        said({**THOUGHT, "signature": ""}, TEXT),
-        said({**THOUGHT, "signature": None}, TEXT),
-        said({**THOUGHT, "signature": "dgm1.e30"}, TEXT),
-        said({**CALL, "input": []}),
-        said({**CALL, "id": None}),
-        said({**CALL, "name": 1}),
-        said({**CALL, "input": {"a": "\ud83d"}}),
-        said({**CALL, "caller": {"type": "direct"}}),
-        said({"type": "tool_use", "id": "t1", "name": "f"}),
-        said({"type": "redacted_thinking", "data": "x"}),
-        said({"type": "compaction", "content": "so far"}, TEXT),
+        {**stated(TEXT), "novelty": 1},
+        stated(),
+        stated(CALL, TEXT),
+        stated(TEXT, TEXT),
+        stated(TEXT, REASONING),
+        stated({**TEXT, "text": ""}),
+        stated({**TEXT, "text": 1}),
+        stated({**TEXT, "cache_control": MARK}),
+        stated({**REASONING, "signature": ""}, TEXT),
+        stated({**REASONING, "signature": None}, TEXT),
+        stated({**REASONING, "signature": "dgm1.e30"}, TEXT),
+        stated({**CALL, "input": []}),
+        stated({**CALL, "id": None}),
+        stated({**CALL, "name": 1}),
+        stated({**CALL, "input": {"a": "\ud83d"}}),
+        stated({**CALL, "caller": {"type": "direct"}}),
+        stated({"type": "tool_use", "id": "t1", "name": "f"}),
+        stated({"type": "redacted_thinking", "data": "x"}),
+        stated({"type": "compaction", "content": "so far"}, TEXT),
         given(),
         given(TEXT, RESULT),
         given(TEXT),
@@ -215,14 +215,14 @@ NEAR: dict[str, list[Any]] = {
         ),
         *variants(ITEM_RESULT, {"output": [TEXT]}, {"call_id": 1}, {"name": "f"}),
         *variants(
-            ITEM_THOUGHT,
+            REASONING_ITEM,
             {"encrypted_content": None},
             {"encrypted_content": "dgm1.e30"},
             {"summary": None},
             {"summary": [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}]},
             {"summary": [{"type": "text", "text": "a"}]},
-            {"encrypted_content": SEALED},
-            {"encrypted_content": SEALED[:-9]},
+            {"encrypted_content": WRAPPED},
+            {"encrypted_content": WRAPPED[:-9]},
             {"encrypted_content": 1},
             {"encrypted_content": ""},
             {"content": [{"type": "reasoning_text", "text": "a"}]},
@@ -277,11 +277,11 @@ NEAR: dict[str, list[Any]] = {
     ],
 }
 AROUND: dict[str, list[tuple[list[Any], list[Any]]]] = {
-    "messages": [([], []), ([said(CALL)], [given(RESULT), said(TEXT)])],
+    "messages": [([], []), ([stated(CALL)], [given(RESULT), stated(TEXT)])],
     "chat": [([], []), ([{"role": "assistant", "content": "", "tool_calls": [FUNCTION]}], [ANSWER])],
     "responses": [
         ([], []),
-        ([ITEM_THOUGHT, ITEM_TEXT], [ITEM_CALL, ITEM_RESULT]),
+        ([REASONING_ITEM, ITEM_TEXT], [ITEM_CALL, ITEM_RESULT]),
         ([ITEM_CALL, ITEM_RESULT], [ITEM_TEXT]),
         ([ITEM_CUSTOM], [ITEM_CALL, ITEM_RESULT]),
         ([{**ITEM_RESULT, "output": [{"type": "input_text", "text": "ok"}]}], [ITEM_RESULT, ITEM_CALL]),

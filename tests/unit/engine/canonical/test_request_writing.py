@@ -1,4 +1,4 @@
-"""Turns of a single text, which are written in short, beside the same turns written part by part."""
+"""Turns of a single text, which are written in the compact form, next to the same turns written part by part."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def call(number: int) -> Turn:
 
 def result(number: int, cache: Json | None = None) -> Turn:
     at, call_id = ("messages", number), f"c{number - 1}"
-    if cache is not None:  # never in short
+    if cache is not None:  # never in the compact form
         return Turn("user", [ToolResult(call_id, "out", at, False, cache)], at)
     return result_turn(at, [(call_id, "out", at, False)])
 
 
 def whole(turn: Turn) -> Turn:
-    """The same turn, with a part beside the others that is dropped: nothing recognises it as a short one."""
+    """Return the same turn, with a part next to the others that is dropped: nothing recognises it as a short one."""
     beside = Native("elsewhere", "x", {}, DROPPED, turn.at)
     parts: list[Part] = [*turn.parts]
     if turn.role != "instruction":
@@ -109,17 +109,17 @@ def test_a_lonely_text_is_written_as_any_other(
 
 @pytest.mark.parametrize("knobs", [Knobs(demote_reasoning="on"), Knobs(derive_phase="on"), Knobs()])
 @pytest.mark.parametrize("dialect", ["messages", "responses"])
-def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: Knobs) -> None:
+def test_an_assistant_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: Knobs) -> None:
     def turns() -> list[Turn]:
         at = ("messages", 1)
-        thoughts: list[Any] = [
+        reasonings: list[Any] = [
             ("hm", at, "chat", None, False, None, None),
             ("", at, "chat", "proof", False, None, None),
             ("", at, "chat", None, False, None, None),
         ]
         return [
             user("go", 0),
-            assistant_turn(at, thoughts, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)]),
+            assistant_turn(at, reasonings, "So:", at, [("c1", "f", " ", at), ("c2", "f", "", at)]),
         ]
 
     if dialect == "messages":  # whose upstreams take no arguments of white space
@@ -129,12 +129,12 @@ def test_a_spoken_turn_in_short_is_written_as_a_whole_one(dialect: str, knobs: K
         profile, edit = RESPONSES, (" ", "")
 
     def made() -> list[Turn]:
-        first, said = turns()
-        assert isinstance(said.compact, tuple)
-        calls = said.compact[4]
+        first, stated = turns()
+        assert isinstance(stated.compact, tuple)
+        calls = stated.compact[4]
         calls[:] = [(call_id, name, text, at) for (call_id, name, _, at), text in zip(calls, edit, strict=True)]
         results = result_turn(("messages", 2), [(f"c{n}", "out", ("messages", 2), False) for n in (1, 2)])
-        return [first, said, results]
+        return [first, stated, results]
 
     assert write(dialect, made(), profile, knobs) == write(dialect, [whole(turn) for turn in made()], profile, knobs)
 
@@ -154,9 +154,9 @@ def test_marks_give_every_lonely_text_before_and_behind_them_one_shape(marked: i
 
 def test_what_results_overtake_is_named_by_its_own_path() -> None:
     call_turn = Turn("assistant", [ToolCall("c1", "f", "{}", ("messages", 1))], ("messages", 1))
-    said = user("wait", 3)
+    stated = user("wait", 3)
     answer = Turn("user", [ToolResult("c1", "out", ("messages", 4))], ("messages", 4))
-    messages, losses = write("messages", [user("go", 0), call_turn, system("mind", 2), said, answer], MESSAGES)
+    messages, losses = write("messages", [user("go", 0), call_turn, system("mind", 2), stated, answer], MESSAGES)
     assert [block["type"] for block in messages[2]["content"]] == ["tool_result", "text"]
     assert losses == [(LossCode.SYSTEM_REORDERED, "messages[2]"), (LossCode.BLOCK_ORDER, "messages[3]")]
 

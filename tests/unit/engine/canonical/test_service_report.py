@@ -1,4 +1,4 @@
-"""What an upstream stated about its service of a reply."""
+"""An upstream's statements about its service of a reply."""
 
 from __future__ import annotations
 

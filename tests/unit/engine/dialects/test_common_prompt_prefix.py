@@ -1,4 +1,4 @@
-"""How far two prompts agree: digests of what is sent, judged as a model server's cache would."""
+"""The length of the common part of two prompts: digests of the sent bytes, judged as a model server's cache would."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_marks_that_move_on_and_lone_texts_are_no_difference(key: str) -> None:
     earlier = body(turn("a", mark=key))
     assert compared(earlier, body(A, B)).broken_by is None
     assert compared(earlier, body({"role": "user", "content": "a"}, B)).broken_by is None
-    said = turn(f'a "{key}": {{}},', mark=key)
-    assert compared(body(said), body(turn("a"))).broken_by == "messages[0]"
+    stated = turn(f'a "{key}": {{}},', mark=key)
+    assert compared(body(stated), body(turn("a"))).broken_by == "messages[0]"
 
 
 def test_text_that_looks_like_a_mark_is_text() -> None:
@@ -77,9 +77,9 @@ def test_text_that_looks_like_a_mark_is_text() -> None:
     assert compared(body(turn(f"a{quoted}")), body(turn("a"))).broken_by == "messages[0]"
 
 
-@pytest.mark.parametrize("said", [{}, {"messages": None}, {"messages": "a"}, {"messages": []}])
-def test_odd_bodies_have_a_prompt_too(said: dict[str, Any]) -> None:
-    odd = json.dumps({"model": "m", **said}).encode()
+@pytest.mark.parametrize("stated", [{}, {"messages": None}, {"messages": "a"}, {"messages": []}])
+def test_odd_bodies_have_a_prompt_too(stated: dict[str, Any]) -> None:
+    odd = json.dumps({"model": "m", **stated}).encode()
     assert compared(odd, odd).broken_by is None
 
 

@@ -1,4 +1,4 @@
-"""Schemas are changed to what the upstream takes, where its profile says that it refuses them (T-43; mapping §6.1)."""
+"""Schemas are changed to what the upstream takes, where its profile has flags for them (T-43; mapping §6.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.canonical.request import Json
 from dragoman.losses import LossCode
-from support.spoken import translated
+from support.canonical_turns import translated
 
 
 def chat_body(schema: Json, **function: Any) -> Json:
@@ -35,7 +35,7 @@ LOOSE: Json = {
 }
 
 
-def test_an_answers_schema_for_messages_is_closed_and_its_limits_are_told_in_words() -> None:
+def test_an_answers_schema_for_messages_is_closed_and_its_limits_are_reported_in_words() -> None:
     """As the vendor's own SDK does it."""
     form = {"type": "json_schema", "json_schema": {"name": "p", "schema": LOOSE, "strict": True}}
     given = {"model": "m", "messages": [{"role": "user", "content": "go"}], "response_format": form}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dragoman.canonical.request import Request, Text, ToolCall, ToolResult, Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import alternate
+from support.canonical_turns import assistant, call, image, request, result, system, translated, user
 from support.compact_turns import assistant_turn, result_turn
-from support.spoken import assistant, call, image, request, result, system, translated, user
 
 
 def texts(turn: Turn) -> list[str]:

@@ -68,14 +68,14 @@ def test_what_stands_below_it_stays(upstream: str, system: Any, rest: list[str])
     assert [row.code for row in sent.losses.rows].count(LossCode.REQUEST_NOISE) == 1
     body = json.loads(sent.body)
     head = body.pop("instructions", None) or body.pop("system", None)
-    said = json.dumps([head, [m for m in body.get("messages", body.get("input")) if m.get("role") != "user"]])
-    assert "billing" not in said
+    stated = json.dumps([head, [m for m in body.get("messages", body.get("input")) if m.get("role") != "user"]])
+    assert "billing" not in stated
     for words in rest:
-        assert words in said
+        assert words in stated
     if not rest:
         assert head is None
-        assert "system" not in said
-    # What the user says is the user's.
+        assert "system" not in stated
+    # What the user states is the user's.
     assert LINE in sent.body.decode()
 
 

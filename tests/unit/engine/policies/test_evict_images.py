@@ -14,7 +14,7 @@ from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.policies.evict_images import PLACEHOLDER, evict_images, evicted
 from dragoman.profiles.profile import Profile, builtin_profile
-from support.spoken import PNG, assistant, call, image, request, result, thought, translated, user
+from support.canonical_turns import PNG, assistant, call, image, reasoned, request, result, translated, user
 
 CLAUDE = builtin_profile("messages", "anthropic")
 
@@ -100,12 +100,12 @@ def test_a_cache_mark_on_an_evicted_image_stays_in_its_place() -> None:
 def thinking_steps(count: int, family: str = "messages") -> list[Turn]:
     turns = [user("go")]
     for number in range(count):
-        turns.append(assistant(thought(f"t{number}", family), call(f"c{number}")))
+        turns.append(assistant(reasoned(f"t{number}", family), call(f"c{number}")))
         turns.append(user(result(f"c{number}", image(f"s{number}"))))
     return turns
 
 
-def thoughts(turns: list[Turn]) -> list[str]:
+def reasonings(turns: list[Turn]) -> list[str]:
     return [part.text for turn in turns for part in turn.parts if isinstance(part, Reasoning)]
 
 
@@ -113,7 +113,7 @@ def test_thinking_that_was_signed_over_an_evicted_image_is_left_out() -> None:
     made = request(*thinking_steps(5))
     losses = looked(made, 2)
     # Four images were there when the first two went: what was signed before that saw them, but t0 saw none at all.
-    assert thoughts(made.turns) == ["t0", "t4"]
+    assert reasonings(made.turns) == ["t0", "t4"]
     assert losses.counts == {LossCode.IMAGE_EVICTED: 2, LossCode.THINKING_INVALIDATED: 3}
 
 
@@ -122,7 +122,7 @@ def test_what_was_signed_since_the_last_step_stands() -> None:
     for count in range(4, 6):
         made = request(*thinking_steps(count))
         looked(made, 2)
-        assert thoughts(made.turns)[1:] == [f"t{number}" for number in range(4, count)]
+        assert reasonings(made.turns)[1:] == [f"t{number}" for number in range(4, count)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_was_signed_since_the_last_step_stands() -> None:
 def test_other_reasoning_is_left_for_the_writer(dialect: str, profile: Profile, family: str) -> None:
     made = request(*thinking_steps(5, family))
     losses = looked(made, 2, dialect, profile)
-    assert len(thoughts(made.turns)) == 5
+    assert len(reasonings(made.turns)) == 5
     assert losses.counts == {LossCode.IMAGE_EVICTED: 2}
 
 
@@ -182,8 +182,8 @@ def test_off_by_default() -> None:
     assert LossCode.IMAGE_EVICTED not in made.losses.counts
 
 
-def test_a_request_that_is_written_anew_for_its_own_dialect_loses_them_too() -> None:
-    """Flag `rewrite`: the turns come in short, and the thinking in them was signed by this very upstream."""
+def test_a_request_that_is_written_again_for_its_own_dialect_loses_them_too() -> None:
+    """Flag `rewrite`: the turns come in the compact form, and the thinking in them was signed by this very upstream."""
     body = agent_body(5)
     for number in range(5):
         block = {"type": "thinking", "thinking": f"t{number}", "signature": "EqQBCg=="}

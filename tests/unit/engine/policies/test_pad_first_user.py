@@ -8,7 +8,7 @@ from dragoman.canonical.request import Request, Text, Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import pad_first_user
 from dragoman.policies.pad_first_user import PAD
-from support.spoken import assistant, request, system, translated, user
+from support.canonical_turns import assistant, request, system, translated, user
 
 
 def texts(turn: Turn) -> list[str]:

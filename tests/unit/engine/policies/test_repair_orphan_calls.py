@@ -145,7 +145,7 @@ def test_the_repair_of_a_longer_history_extends_that_of_the_shorter_one() -> Non
     ]
     whole, _ = repaired(turns)
     for length in range(1, len(turns) + 1):
-        # A request ends on a user's turn, with all that the user has to say.
+        # A request ends on a user's turn, with all that the user has to state.
         if turns[length - 1].role == "user" and (length == len(turns) or turns[length].role == "assistant"):
             part, _ = repaired(turns[:length])
             assert part == whole[: len(part)]

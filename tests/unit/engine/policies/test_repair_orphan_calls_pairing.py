@@ -71,9 +71,16 @@ def test_distinct_calls_keep_their_ids(turns: list[Turn]) -> None:
 
 @pytest.mark.parametrize("short", [True, False])
 def test_an_agents_history_is_settled(short: bool) -> None:
-    said = words("user")
-    turns = [said, calls("a", short), results("a", short), calls("bc", short), results("b", short), results("c", short)]
-    assert pair_calls([*turns, calls("", short), said])[:3] == (True, True, ["a", "b", "c"])
+    stated = words("user")
+    turns = [
+        stated,
+        calls("a", short),
+        results("a", short),
+        calls("bc", short),
+        results("b", short),
+        results("c", short),
+    ]
+    assert pair_calls([*turns, calls("", short), stated])[:3] == (True, True, ["a", "b", "c"])
     assert pair_calls(turns).complete
     assert not pair_calls(turns[:-1]).complete
     assert not pair_calls(turns[1:2] + turns[3:]).complete

@@ -7,7 +7,7 @@ import pytest
 from dragoman.canonical.request import Text, ToolResult, Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import put_results_first
-from support.spoken import assistant, call, request, result, system, translated, user
+from support.canonical_turns import assistant, call, request, result, system, translated, user
 
 
 def texts(turn: Turn) -> list[str]:

@@ -10,7 +10,7 @@ from dragoman.canonical.request import Json
 from dragoman.errors import Unsupported
 from dragoman.policies.schema_keywords import NODES, SchemaTree, is_complete
 from dragoman.policies.schema_union import SizeBudget
-from support.spoken import translated
+from support.canonical_turns import translated
 
 PATH: Json = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 URL: Json = {

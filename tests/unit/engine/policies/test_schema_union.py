@@ -11,7 +11,7 @@ from dragoman.canonical.request import Json
 from dragoman.errors import Unsupported
 from dragoman.losses import LossCode
 from dragoman.policies.schema_union import SizeBudget, one_object
-from support.spoken import translated
+from support.canonical_turns import translated
 
 PATH: Json = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 URL: Json = {

@@ -62,20 +62,20 @@ def user(*parts: Part) -> Turn:
     return Turn("user", list(parts))
 
 
-def step(number: int, content: str | list[Part], thought: str = "") -> list[Turn]:
-    """A call with a thought, and its result, as turns in full."""
+def step(number: int, content: str | list[Part], reasoned: str = "") -> list[Turn]:
+    """A call with a reasoning, and its result, as turns in full."""
     call = ToolCall(f"call_{number}", "read", "{}", ("messages", number))
-    said: list[Part] = [Reasoning(thought, ("messages", number), "chat")] if thought else []
+    stated: list[Part] = [Reasoning(reasoned, ("messages", number), "chat")] if reasoned else []
     result = ToolResult(call.id, content, ("messages", number, "content"))
-    return [Turn("assistant", [*said, call]), user(result)]
+    return [Turn("assistant", [*stated, call]), user(result)]
 
 
-def short_step(number: int, content: str, thought: str) -> list[Turn]:
-    """The same in short."""
+def short_step(number: int, content: str, reasoned: str) -> list[Turn]:
+    """Return the same in the compact form."""
     at = ("messages", number)
-    thoughts: list[Any] = [(thought, at, "chat", None, None)] if thought else []
-    said = assistant_turn(at, thoughts, None, (), [(f"call_{number}", "read", "{}", at)])
-    return [said, result_turn(at, [(f"call_{number}", content, (*at, "content"), False)])]
+    reasonings: list[Any] = [(reasoned, at, "chat", None, None)] if reasoned else []
+    stated = assistant_turn(at, reasonings, None, (), [(f"call_{number}", "read", "{}", at)])
+    return [stated, result_turn(at, [(f"call_{number}", content, (*at, "content"), False)])]
 
 
 def conversation(*turns: Turn) -> Request:
@@ -83,7 +83,7 @@ def conversation(*turns: Turn) -> Request:
 
 
 def everything() -> Request:
-    """An image, long results and long thoughts, each of them old, and three newer steps."""
+    """An image, long results and long reasoning, each of them old, and three newer steps."""
     picture: list[Part] = [Text("seen"), IMAGE]
     turns = [
         *step(1, picture),
@@ -183,7 +183,7 @@ def test_texts_of_a_result_are_cut_and_its_other_parts_stay() -> None:
     assert result.content[1:] == content[1:]
 
 
-def test_what_the_user_said_and_the_newest_turns_never_go() -> None:
+def test_the_texts_of_the_user_and_the_newest_turns_never_go() -> None:
     picture: list[Part] = [IMAGE]
 
     def newest() -> Request:
@@ -197,7 +197,7 @@ def test_what_the_user_said_and_the_newest_turns_never_go() -> None:
     assert request == newest()
 
 
-def test_the_row_tells_what_is_left_to_the_token() -> None:
+def test_the_row_reports_what_is_left_to_the_token() -> None:
     images: list[Part] = [IMAGE, IMAGE]
     turns = [*step(1, images), *step(2, LONG, LONG), *short_step(3, LONG, LONG), user(Text("this"), IMAGE)]
     request = conversation(*turns, *(turn for number in range(4, 8) for turn in step(number, LONG)))
@@ -229,12 +229,12 @@ def signed(number: int) -> list[Turn]:
 
 @pytest.mark.parametrize(("replay", "left"), [("verify", [True] + [False] * 7), ("own_required", [True] * 8)])
 def test_reasoning_signed_over_what_went_is_left_out_where_that_is_checked(replay: str, left: list[bool]) -> None:
-    """What stands before the first change was signed over what is still there (mapping §5.4)."""
+    """Turns before the first change were signed over turns that are still there (mapping §5.4)."""
     request = conversation(*(turn for number in range(1, 9) for turn in signed(number)))
     size = tokens(request)
     losses = fit(request, int((size - 10) / SHARE), dialect="messages", thinking_replay=replay)
-    thoughts = [isinstance(turn.parts[0], Reasoning) for turn in request.turns if turn.role == "assistant"]
-    assert thoughts == left
+    reasonings = [isinstance(turn.parts[0], Reasoning) for turn in request.turns if turn.role == "assistant"]
+    assert reasonings == left
     assert losses.counts.get(LossCode.THINKING_INVALIDATED, 0) == left.count(False)
 
 
@@ -257,13 +257,13 @@ CONTENTS = st.lists(
 
 def turns_of(contents: list[tuple[str, str]]) -> list[Turn]:
     turns: list[Turn] = []
-    for number, (content, thought) in enumerate(contents):
+    for number, (content, reasoned) in enumerate(contents):
         if content == "user image":
             turns += [Turn("assistant", [Text("What next?")]), user(Text("this"), IMAGE)]
         elif content == "image":
-            turns += step(number, [IMAGE], thought)
+            turns += step(number, [IMAGE], reasoned)
         else:
-            turns += short_step(number, content, thought) if number % 2 else step(number, content, thought)
+            turns += short_step(number, content, reasoned) if number % 2 else step(number, content, reasoned)
     return turns
 
 

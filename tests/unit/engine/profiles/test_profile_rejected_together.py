@@ -1,4 +1,4 @@
-"""What a vendor refuses only for some models or only beside something else: late instructions, sampling, metadata."""
+"""Fields that a vendor refuses only for some models or with another field: late instructions, sampling, metadata."""
 
 from __future__ import annotations
 

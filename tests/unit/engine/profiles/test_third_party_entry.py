@@ -1,4 +1,4 @@
-"""Named third parties: recorded agents' requests come out as their documents say (docs/reference/profiles.md)."""
+"""Named third parties: recorded agents' requests come out as their documents state (docs/reference/profiles.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ by_name = pytest.mark.parametrize("vendor", THIRD_PARTIES, ids=lambda vendor: f"
 
 
 def sent(vendor: Vendor, name: str, **changes: Any) -> tuple[Translation, Json]:
-    """What becomes of a recorded request, and its body."""
+    """Return what becomes of a recorded request, and its body."""
     recorded = json.loads((FIXTURES / f"{name}.json").read_bytes())
     body = {**recorded["request"]["body"], **changes}
     client = DIALECTS[recorded["dialect"]]
@@ -52,7 +52,7 @@ def objects(value: Any) -> Iterator[Json]:
             yield from objects(inner)
 
 
-# What each vendor's own pages say of a request, beside what the grammar of its dialect says.
+# What each vendor's own pages state of a request, next to what the grammar of its dialect states.
 
 
 def _roles(body: Json) -> list[str]:
@@ -140,7 +140,7 @@ def litellm(body: Json) -> None:
 
 
 def text_only(body: Json) -> None:
-    """DeepSeek takes texts, calls and results, and an effort beside the budget that it ignores."""
+    """DeepSeek takes texts, calls and results, and an effort next to the budget that it ignores."""
     assert not any(part.get("type") in ("image", "document") for part in objects(body["messages"]))
     assert body.get("thinking", {}).get("type") in (None, "enabled", "disabled")
 
@@ -241,7 +241,7 @@ def test_a_demanding_request_is_what_the_vendor_takes(vendor: Vendor, recorded: 
 
 
 @by_name
-def test_a_profile_says_what_differs_and_where_it_says_so(vendor: Vendor) -> None:
+def test_a_profile_states_what_differs_and_where_it_is_stated(vendor: Vendor) -> None:
     base = BUILTIN_PROFILES[vendor.dialect, vendor.base]
     profile = BUILTIN_PROFILES[vendor.dialect, vendor.name]
     assert vendor.source

@@ -33,7 +33,7 @@ def packed(**block: Any) -> Any:
     return {"type": "compaction", "encrypted_content": TAG + urlsafe_b64encode(content).rstrip(b"=").decode()}
 
 
-def test_what_is_sealed_comes_back() -> None:
+def test_what_is_wrapped_comes_back() -> None:
     assert unwrap_history(item()) == HISTORY
     assert wrap_history(HISTORY, "m") == wrap_history(HISTORY, "m")
     assert "It works" not in item()["encrypted_content"]

@@ -17,7 +17,7 @@ THINKING = {"type": "thinking", "thinking": "Größer 👋", "signature": "EqQB/
 REDACTED = {"type": "redacted_thinking", "data": "d"}
 ITEM = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
 FIELD = {"reasoning_content": "Hm"}
-SEAL = Envelope("house", "model-1")
+ENVELOPE = Envelope("house", "model-1")
 BLOCKS = [("messages", THINKING), ("messages", REDACTED), ("responses", ITEM), ("chat", FIELD)]
 
 
@@ -27,10 +27,10 @@ def packed(content: Any) -> str:
 
 
 @pytest.mark.parametrize(("dialect", "block"), BLOCKS)
-def test_what_is_sealed_comes_back(dialect: str, block: Any) -> None:
-    text = SEAL.wrap(dialect, block)
+def test_what_is_wrapped_comes_back(dialect: str, block: Any) -> None:
+    text = ENVELOPE.wrap(dialect, block)
     assert unwrap(text) == OpenedEnvelope(dialect, "house", "model-1", block)
-    assert SEAL.wrap(dialect, dict(block)) == text
+    assert ENVELOPE.wrap(dialect, dict(block)) == text
 
 
 @given(st.text(), st.text(), st.text(), st.text())
@@ -43,12 +43,12 @@ def test_any_text_comes_back(thinking: str, signature: str, family: str, model: 
 
 def test_half_a_surrogate_pair_comes_back() -> None:
     block = {"reasoning_content": "\ud83d"}
-    assert unwrap(SEAL.wrap("chat", block)) == OpenedEnvelope("chat", "house", "model-1", block)
+    assert unwrap(ENVELOPE.wrap("chat", block)) == OpenedEnvelope("chat", "house", "model-1", block)
 
 
 def test_the_envelope_is_readable() -> None:
     """It is no secret: who wonders what travels there can look."""
-    text = SEAL.wrap("chat", FIELD)[len(TAG) :]
+    text = ENVELOPE.wrap("chat", FIELD)[len(TAG) :]
     content = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     assert content == {"d": "chat", "f": "house", "m": "model-1", "b": FIELD}
 
@@ -80,7 +80,7 @@ def test_what_is_no_envelope_is_the_clients_own(text: str) -> None:
         packed(b"[" * 5000),
     ],
 )
-def test_a_damaged_envelope_belongs_to_nobody(text: str) -> None:
+def test_a_damaged_envelope_belongs_to_no_one(text: str) -> None:
     assert unwrap(text) == OpenedEnvelope()
 
 
@@ -99,12 +99,12 @@ def test_a_damaged_envelope_belongs_to_nobody(text: str) -> None:
 )
 def test_nothing_but_reasoning_comes_out(dialect: str, block: Any) -> None:
     """It is written into the request as it is, without the checks that all other content passes."""
-    assert unwrap(SEAL.wrap(dialect, block)) == OpenedEnvelope()
+    assert unwrap(ENVELOPE.wrap(dialect, block)) == OpenedEnvelope()
 
 
 @given(st.integers(0, 10_000), st.text("ABCabc019-_=!. \n", max_size=3))
 def test_damage_raises_nothing(place: int, junk: str) -> None:
-    text = SEAL.wrap("messages", THINKING)
+    text = ENVELOPE.wrap("messages", THINKING)
     at = len(TAG) + place % (len(text) - len(TAG))
     for damaged in (text[:at], text[:at] + junk + text[at:], text[:at] + junk + text[at + 1 :]):
         found = unwrap(damaged)
@@ -115,7 +115,7 @@ def test_damage_raises_nothing(place: int, junk: str) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 20])
 def test_a_shortened_envelope_is_damaged(cut: int) -> None:
-    assert unwrap(SEAL.wrap("messages", THINKING)[:-cut]) == OpenedEnvelope()
+    assert unwrap(ENVELOPE.wrap("messages", THINKING)[:-cut]) == OpenedEnvelope()
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_the_same_is_counted_once() -> None:
     assert memo._size == 5
 
 
-def test_it_forgets_when_told() -> None:
+def test_it_forgets_on_request() -> None:
     memo: TextCache[int] = TextCache(10)
     memo.put("aaaaa", 1)
     memo.put("bbbbb", 2)

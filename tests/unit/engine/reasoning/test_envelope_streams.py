@@ -25,7 +25,7 @@ def thinking(text: str, signature: str) -> Json:
     return {"type": "thinking", "thinking": text, "signature": signature}
 
 
-def sealed(text: str = "Hm", dialect: str = "chat", family: str = "deepseek", shown: str | None = None) -> Json:
+def wrapped(text: str = "Hm", dialect: str = "chat", family: str = "deepseek", shown: str | None = None) -> Json:
     """A thinking block as a Messages client holds it that an upstream of `family` made."""
     block: Json = {"reasoning_content": text} if dialect == "chat" else thinking(text, "Eq==")
     return thinking(text if shown is None else shown, Envelope(family, "m").wrap(dialect, block))
@@ -33,8 +33,8 @@ def sealed(text: str = "Hm", dialect: str = "chat", family: str = "deepseek", sh
 
 def history(*content: Json, loop: bool = True) -> list[Json]:
     asked = {"role": "user", "content": "x"}
-    said = {"role": "assistant", "content": [*content, *([CALL] if loop else [])]}
-    return [asked, said, RESULT if loop else {"role": "user", "content": "z"}]
+    stated = {"role": "assistant", "content": [*content, *([CALL] if loop else [])]}
+    return [asked, stated, RESULT if loop else {"role": "user", "content": "z"}]
 
 
 def send(
@@ -77,19 +77,23 @@ def stream(profile: Profile, *deltas: Json) -> list[Json]:
     return content
 
 
-def test_reasoning_that_a_server_wants_back_is_sealed_in_streams_and_whole_alike() -> None:
+def test_reasoning_that_a_server_wants_back_is_wrapped_in_streams_and_whole_alike() -> None:
     whole = reply(DEEPSEEK, reasoning_content="Größer 👋", content="Yes")
-    assert whole == [sealed("Größer 👋"), {"type": "text", "text": "Yes", "citations": None}]
+    assert whole == [wrapped("Größer 👋"), {"type": "text", "text": "Yes", "citations": None}]
     pieces: list[Json] = [{"reasoning_content": "Größer "}, {"reasoning_content": "👋"}, {"content": "Yes"}]
     assert stream(DEEPSEEK, *pieces) == whole
 
 
-def test_each_run_of_reasoning_is_sealed_by_itself() -> None:
+def test_each_run_of_reasoning_is_wrapped_by_itself() -> None:
     deltas: list[Json] = [{"reasoning_content": "one"}, {"content": "A"}, {"reasoning_content": "two"}]
-    assert stream(DEEPSEEK, *deltas) == [sealed("one"), {"type": "text", "text": "A", "citations": None}, sealed("two")]
+    assert stream(DEEPSEEK, *deltas) == [
+        wrapped("one"),
+        {"type": "text", "text": "A", "citations": None},
+        wrapped("two"),
+    ]
 
 
-def test_reasoning_that_no_server_wants_back_is_not_sealed() -> None:
+def test_reasoning_that_no_server_wants_back_is_not_wrapped() -> None:
     openai = builtin_profile("chat")
     assert reply(openai, reasoning_content="Hm") == [thinking("Hm", "")]
     assert stream(openai, {"reasoning_content": "Hm"}) == [thinking("Hm", "")]
@@ -105,28 +109,28 @@ def test_the_family_defaults_to_the_dialect_and_the_model_is_the_upstreams() -> 
 
 
 @pytest.mark.parametrize("shown", ["Hm", "", "H", "trimmed by the client"])
-def test_T15_sealed_reasoning_goes_home_whole_whatever_the_client_trimmed(shown: str) -> None:
+def test_T15_wrapped_reasoning_goes_home_whole_whatever_the_client_trimmed(shown: str) -> None:
     """The upstream demands `reasoning_content` back on tool turns (anthropics/claude-code#37485)."""
-    body, losses = send(history(sealed(shown=shown)), DEEPSEEK)
+    body, losses = send(history(wrapped(shown=shown)), DEEPSEEK)
     assert body["messages"][1]["reasoning_content"] == "Hm"
     assert not losses.counts
 
 
 @pytest.mark.parametrize("family", ["deepseek", "", "deepseek "])
 def test_another_family_never_gets_it(family: str) -> None:
-    body, losses = send(history(sealed("secret", family=family)), KIMI)
+    body, losses = send(history(wrapped("secret", family=family)), KIMI)
     assert "secret" not in json.dumps(body)
     assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
 
 
 def test_another_dialect_never_gets_it() -> None:
-    for block in (sealed("secret", "messages", "deepseek"), sealed("secret", "responses", "deepseek")):
+    for block in (wrapped("secret", "messages", "deepseek"), wrapped("secret", "responses", "deepseek")):
         body, losses = send(history(block), DEEPSEEK)
         assert "secret" not in json.dumps(body)
         assert losses.counts == {LossCode.REASONING_FOREIGN: 1}
 
 
-@pytest.mark.parametrize("signature", [TAG, TAG + "!", sealed()["signature"][:-1]])
+@pytest.mark.parametrize("signature", [TAG, TAG + "!", wrapped()["signature"][:-1]])
 def test_a_damaged_envelope_is_left_out(signature: str) -> None:
     for profile, upstream in ((DEEPSEEK, "chat"), (CLAUDE, "messages")):
         body, losses = send(history(thinking("shown", signature)), profile, upstream=upstream)
@@ -136,10 +140,10 @@ def test_a_damaged_envelope_is_left_out(signature: str) -> None:
 
 
 def test_foreign_reasoning_becomes_text_where_the_operator_wants_that() -> None:
-    body, losses = send(history(sealed(shown="Hm!")), KIMI, knobs=Knobs(demote_reasoning="on"))
+    body, losses = send(history(wrapped(shown="Hm!")), KIMI, knobs=Knobs(demote_reasoning="on"))
     assert body["messages"][1]["content"] == "Hm!"
     assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "became plain text")]
-    body, losses = send(history(sealed(shown="")), KIMI, knobs=Knobs(demote_reasoning="on"))
+    body, losses = send(history(wrapped(shown="")), KIMI, knobs=Knobs(demote_reasoning="on"))
     assert body["messages"][1]["content"] is None
     assert losses.rows == [(LossCode.REASONING_FOREIGN, "messages[1].content[0]", "dropped")]
 
@@ -154,13 +158,13 @@ def test_redacted_thinking_in_an_envelope_is_foreign_to_chat() -> None:
 def test_a_strict_request_refuses_foreign_reasoning(upstream: str) -> None:
     profile = KIMI if upstream == "chat" else CLAUDE
     with pytest.raises(Unsupported) as caught:
-        send(history(sealed()), profile, upstream=upstream, knobs=Knobs(on_loss="reject"))
+        send(history(wrapped()), profile, upstream=upstream, knobs=Knobs(on_loss="reject"))
     assert caught.value.failure.param == "messages[1].content[0]"
 
 
 def test_the_same_history_makes_the_same_bytes_and_a_longer_one_extends_it() -> None:
-    one = history(sealed("one"), loop=False)
-    two = [*one, {"role": "assistant", "content": [sealed("two"), CALL]}, RESULT]
+    one = history(wrapped("one"), loop=False)
+    two = [*one, {"role": "assistant", "content": [wrapped("two"), CALL]}, RESULT]
     first, second = send(one, DEEPSEEK)[0]["messages"], send(two, DEEPSEEK)[0]["messages"]
     assert second[: len(first)] == first
     assert send(two, DEEPSEEK)[0]["messages"] == second

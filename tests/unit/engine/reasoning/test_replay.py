@@ -1,4 +1,4 @@
-"""What becomes of the reasoning of earlier turns, by the dialect of the upstream and the kind of reasoning."""
+"""The fate of the reasoning of earlier turns, by the dialect of the upstream and the kind of reasoning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dragoman.reasoning.replay import ReasoningRules
 AT = ("messages", 1)
 BLOCK = {"type": "reasoning"}
 ENVELOPED = Reasoning("t", AT, "elsewhere", "p", native=BLOCK, family="other")
-SEALED = Reasoning("", AT, "elsewhere", "p")
+ENCRYPTED = Reasoning("", AT, "elsewhere", "p")
 SIGNED = Reasoning("t", AT, "elsewhere", "p")
 UNSIGNED = Reasoning("t", AT, "elsewhere")
 EMPTY = Reasoning("", AT, "elsewhere")
@@ -33,7 +33,7 @@ def decide(dialect: str, part: Reasoning, knobs: Knobs | None = None, **more: An
     ("part", "chat", "messages", "responses"),
     [
         (ENVELOPED, [FOREIGN], [FOREIGN], [FOREIGN]),
-        (SEALED, [LossCode.REASONING_ENCRYPTED], [FOREIGN], [FOREIGN]),
+        (ENCRYPTED, [LossCode.REASONING_ENCRYPTED], [FOREIGN], [FOREIGN]),
         (SIGNED, [FOREIGN], [FOREIGN], [FOREIGN]),
         (UNSIGNED, [FOREIGN], [PLAIN], [PLAIN]),
         (EMPTY, [], [], []),
@@ -57,7 +57,7 @@ def test_own_reasoning_goes_back(dialect: str) -> None:
 def test_a_text_becomes_plain_text_if_the_knob_is_on(dialect: str) -> None:
     knobs = Knobs(demote_reasoning="on")
     assert decide(dialect, SIGNED, knobs) == ("plain", [FOREIGN])
-    assert decide(dialect, SEALED, knobs)[0] == "dropped"
+    assert decide(dialect, ENCRYPTED, knobs)[0] == "dropped"
     blank = Reasoning(" ", AT, "elsewhere", "p")
     assert decide(dialect, blank, knobs)[0] == ("dropped" if dialect == "messages" else "plain")
 

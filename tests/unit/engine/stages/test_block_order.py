@@ -151,13 +151,13 @@ def test_open_prose_ends_when_the_next_block_starts() -> None:
 
 def test_a_proof_that_comes_late_has_a_block_of_its_own() -> None:
     order = BlockOrder(prose_ends=True)
-    thought, proof = BlockStart(0, "reasoning"), Opaque(0, "messages", "signature", "s")
-    assert order.feed([thought, Delta(0, "a"), text(1)]) == [thought, Delta(0, "a"), BlockEnd(0), text(1)]
+    reasoned, proof = BlockStart(0, "reasoning"), Opaque(0, "messages", "signature", "s")
+    assert order.feed([reasoned, Delta(0, "a"), text(1)]) == [reasoned, Delta(0, "a"), BlockEnd(0), text(1)]
     assert order.feed([proof]) == [BlockEnd(1), BlockStart(-1, "reasoning"), replace(proof, index=-1)]
     assert order.feed([BlockEnd(0), Delta(1, "x")]) == [BlockEnd(-1), text(-2), Delta(-2, "x")]
 
 
-def test_an_opaque_block_without_its_payload_keeps_nobody_waiting() -> None:
+def test_an_opaque_block_without_its_payload_keeps_no_one_waiting() -> None:
     order = BlockOrder(prose_ends=True)
     hosted = BlockStart(0, "opaque", name="web_search_call", code="hosted_history")
     payload = Opaque(0, "responses", "block", {"type": "web_search_call"})
@@ -242,7 +242,7 @@ def test_law_what_is_in_order_already_passes_unchanged_and_at_once(events: list[
 
 
 def numbered(events: list[Event]) -> list[Event]:
-    """The same stream, each text with its block and its place in it, so that it is known wherever it ends up."""
+    """Return the same stream, each text with its block and its place in it, so that it is known wherever it ends up."""
     places: dict[int, int] = {}
     out: list[Event] = []
     for event in events:

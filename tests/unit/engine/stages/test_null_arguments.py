@@ -25,7 +25,7 @@ TEXT = {"type": "string"}
 
 
 def trimmed(text: str, *cuts: int, takes: frozenset[str] = frozenset()) -> tuple[str, list[str]]:
-    """What is left of arguments that come in pieces, and the paths of the losses."""
+    """Return what is left of arguments that come in pieces, and the paths of the losses."""
     losses = Losses()
     trimmer = ArgumentTrimmer("read", takes, losses)
     places = [0, *sorted(cuts), len(text)]
@@ -112,7 +112,7 @@ def tool(**properties: Any) -> Tool:
         (True, True),
     ],
 )
-def test_the_schema_says_which_parameters_take_null(schema: Any, takes: bool) -> None:
+def test_the_schema_names_which_parameters_take_null(schema: Any, takes: bool) -> None:
     assert nullable([tool(a=schema)]) == ({"read": frozenset("a")} if takes else {})
 
 
@@ -125,8 +125,8 @@ def test_a_tool_without_parameters_of_its_own_takes_anything() -> None:
 
 def test_events_beside_the_call_are_left_alone() -> None:
     trimmer = NullTrimmer({}, Losses())
-    said: list[Event] = [text_run(0, "null", ["null"], [b'"null"'])]
-    assert trimmer.feed(said) is said
+    stated: list[Event] = [text_run(0, "null", ["null"], [b'"null"'])]
+    assert trimmer.feed(stated) is stated
     free: list[Event] = [BlockStart(1, "tool", "c", "patch", custom=True), Delta(1, '{"a":null}'), BlockEnd(1)]
     assert trimmer.feed(list(free)) == free
     kept = text_run(2, '"b":"x', ['"b"', ':"x'], [b'"\\"b\\""', b'":\\"x"'])
@@ -165,8 +165,8 @@ def call(upstream_arguments: str, *, stream: bool, knobs: Knobs = STRIP) -> tupl
     for char in upstream_arguments:
         out += machine.feed(samples.chat_frame({"tool_calls": [{"index": 0, "function": {"arguments": char}}]}))
     out += machine.feed(samples.chat_frame({}, "tool_calls") + b"data: [DONE]\n\n") + machine.finish()
-    (told,) = samples.judge(Dialect.MESSAGES, out).calls
-    return json.loads(told.arguments), translation.losses.counts
+    (noted,) = samples.judge(Dialect.MESSAGES, out).calls
+    return json.loads(noted.arguments), translation.losses.counts
 
 
 @pytest.mark.parametrize("stream", [True, False])

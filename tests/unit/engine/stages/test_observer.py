@@ -1,4 +1,4 @@
-"""The observers beside a passthrough: when a stream may end, what it cost, what it said, where it broke its grammar."""
+"""The observers of a passthrough: when a stream may end, its cost, its content, and where it broke its grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A writer that is broken on purpose behind the real gateway: the stream goes on, and everybody is told."""
+"""A writer that is broken on purpose behind the real gateway: the stream goes on, and everybody is reported."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def asked(entrance: Gate, client: Dialect) -> tuple[bytes, dict[str, Any]]
         return body, await response.json()
 
 
-async def test_a_breach_is_counted_told_and_sent_on(
+async def test_a_breach_is_counted_reported_and_sent_on(
     broken: tuple[Dialect, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     client, rule = broken

@@ -175,7 +175,7 @@ def test_usage_is_observed() -> None:
 
 
 @given(st.data())
-def test_any_split_gives_the_same_bytes(data: st.DataObject) -> None:
+def test_any_split_makes_the_same_bytes(data: st.DataObject) -> None:
     parts = data.draw(
         st.lists(st.sampled_from((ROLE, HEL, FINISH, DONE, b": c\n\n", b"event: x\n", b"\n")), max_size=8)
     )

@@ -1,4 +1,4 @@
-"""An upstream that refuses what it does not know gets requests of its own dialect written anew (flag `rewrite`)."""
+"""An upstream that refuses what it does not know gets requests of its own dialect written again (flag `rewrite`)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_T44_fields_that_go_with_a_beta_are_left_out() -> None:
     }
 
 
-def test_blocks_that_it_does_not_know_are_told_in_words_or_left_out() -> None:
+def test_blocks_that_it_does_not_know_are_reported_in_words_or_left_out() -> None:
     history = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
@@ -78,9 +78,9 @@ def test_blocks_that_it_does_not_know_are_told_in_words_or_left_out() -> None:
     assert translation.losses.counts == {LossCode.HOSTED_TOOL: 1}
 
 
-def test_late_instructions_move_and_ids_of_a_device_are_not_told() -> None:
-    said = [{"role": "user", "content": "Hi"}, {"role": "system", "content": "be brief"}]
-    translation, body = rewritten(messages=said, metadata={"user_id": '{"device_id":"d"}'})
+def test_late_instructions_move_and_ids_of_a_device_are_not_shown() -> None:
+    stated = [{"role": "user", "content": "Hi"}, {"role": "system", "content": "be brief"}]
+    translation, body = rewritten(messages=stated, metadata={"user_id": '{"device_id":"d"}'})
     assert body["system"] == "be brief"
     assert [message["role"] for message in body["messages"]] == ["user"]
     assert "device" not in body["metadata"]["user_id"]
@@ -89,14 +89,14 @@ def test_late_instructions_move_and_ids_of_a_device_are_not_told() -> None:
 
 def test_its_own_thinking_comes_back_to_it() -> None:
     """Unsigned and own-signed thinking must come back (messages §12)."""
-    thoughts = [
+    reasonings = [
         {"type": "thinking", "thinking": "a", "signature": ""},
         {"type": "thinking", "thinking": "b", "signature": "sig"},
         {"type": "text", "text": "so"},
     ]
-    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": thoughts}] * 1
+    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": reasonings}] * 1
     _, body = rewritten(messages=[*history, {"role": "user", "content": "and"}])
-    assert body["messages"][1]["content"] == thoughts
+    assert body["messages"][1]["content"] == reasonings
 
 
 def test_what_passes_is_as_before() -> None:
@@ -155,16 +155,16 @@ async def test_through_the_gateway_no_beta_goes_along(streamed: bool) -> None:
             async with entrance.post(MESSAGES, headers=CLAUDE_CODE, query="?beta=true", **fields) as response:
                 assert response.status == 200
                 assert response.headers["x-dragoman-loss"] == "context_management=1"
-                told = await response.read()
+                noted = await response.read()
     (received,) = server.requests
     assert received.head.startswith(b"POST /v1/messages HTTP/1.1")
     assert "anthropic-beta" not in received.headers
     assert b"context_management" not in received.body
-    assert told == (b"".join(samples.text_stream(MESSAGES)) if streamed else samples.dump(samples.reply(MESSAGES)))
+    assert noted == (b"".join(samples.text_stream(MESSAGES)) if streamed else samples.dump(samples.reply(MESSAGES)))
 
 
-def test_an_explanation_says_so() -> None:
+def test_an_explanation_is_reported() -> None:
     translation, _ = rewritten(context_management={"edits": []})
-    told = explanation(translation, Provider("k", MESSAGES, "https://api.kimi.com/coding"))
-    assert told["passthrough"] is False
-    assert "messages → messages: rewritten" in as_text(told)
+    noted = explanation(translation, Provider("k", MESSAGES, "https://api.kimi.com/coding"))
+    assert noted["passthrough"] is False
+    assert "messages → messages: rewritten" in as_text(noted)

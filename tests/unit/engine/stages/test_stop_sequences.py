@@ -47,7 +47,7 @@ def cut(events: list[Event], *stops: str) -> list[Event]:
     return out + cutter.finish()
 
 
-def said(*pieces: str, index: int = 0) -> list[Event]:
+def stated(*pieces: str, index: int = 0) -> list[Event]:
     return [BlockStart(index, "text"), *(Delta(index, piece) for piece in pieces), BlockEnd(index)]
 
 
@@ -60,7 +60,7 @@ def text_of(events: list[Event]) -> str:
 
 
 def test_a_match_across_pieces_never_shows_any_part_of_itself() -> None:
-    assert cut([START, *said("One E", "N", "D two"), *END], "END") == [
+    assert cut([START, *stated("One E", "N", "D two"), *END], "END") == [
         START,
         BlockStart(0, "text"),
         Delta(0, "One "),
@@ -71,8 +71,8 @@ def test_a_match_across_pieces_never_shows_any_part_of_itself() -> None:
 
 
 def test_what_was_held_leaves_when_it_was_no_match() -> None:
-    assert text_of(cut([START, *said("One E", "N", "T"), *END], "END")) == "One ENT"
-    assert text_of(cut([START, *said("One EN"), *END], "END")) == "One EN"
+    assert text_of(cut([START, *stated("One E", "N", "T"), *END], "END")) == "One ENT"
+    assert text_of(cut([START, *stated("One EN"), *END], "END")) == "One EN"
 
 
 def test_text_that_can_be_no_beginning_of_a_match_is_not_held() -> None:
@@ -85,7 +85,7 @@ def test_text_that_can_be_no_beginning_of_a_match_is_not_held() -> None:
 
 @pytest.mark.parametrize("pieces", [["ABCD"], ["ABC", "D"], ["A", "B", "C", "D"], ["AB", "CD"]])
 def test_the_match_that_is_whole_first_wins_however_the_text_comes(pieces: list[str]) -> None:
-    events = cut([START, *said(*pieces), *END], "ABCD", "C", "BC")
+    events = cut([START, *stated(*pieces), *END], "ABCD", "C", "BC")
     assert text_of(events) == "A"
     assert Finish(Stop(StopReason.STOP_SEQUENCE, None, "BC")) in events
 
@@ -97,7 +97,7 @@ def test_nothing_but_text_is_ever_cut(kind: BlockKind) -> None:
 
 
 def test_a_call_that_is_open_at_the_cut_stays_incomplete() -> None:
-    events = [START, BlockStart(0, "tool", "a", "f"), Delta(0, "{"), *said("xEND", index=1)[:-1]]
+    events = [START, BlockStart(0, "tool", "a", "f"), Delta(0, "{"), *stated("xEND", index=1)[:-1]]
     assert cut(events, "END")[-4:] == [
         BlockEnd(0, complete=False),
         BlockEnd(1, complete=True),
@@ -107,15 +107,15 @@ def test_a_call_that_is_open_at_the_cut_stays_incomplete() -> None:
 
 
 def test_a_match_never_spans_two_blocks() -> None:
-    assert text_of(cut([START, *said("EN"), *said("D", index=1), *END], "END")) == "END"
+    assert text_of(cut([START, *stated("EN"), *stated("D", index=1), *END], "END")) == "END"
 
 
 def test_T26_the_cutter_is_done_at_the_match_and_ignores_the_rest() -> None:
     cutter = StopCutter(ReplyContext("m"), ("END",))
-    out = cutter.feed([START, *said("aENDb"), *END])
+    out = cutter.feed([START, *stated("aENDb"), *END])
     assert cutter.done
     assert out[-1] == End()
-    assert cutter.feed(said("c", index=1)) == []
+    assert cutter.feed(stated("c", index=1)) == []
     assert cutter.finish() == []
 
 
@@ -126,7 +126,7 @@ def test_an_error_passes_and_releases_nothing() -> None:
 
 @given(st.data(), _texts, _stops)
 def test_any_pieces_give_the_same_cut_as_the_whole_reply(data: st.DataObject, text: str, stops: list[str]) -> None:
-    events = cut([START, *said(*data.draw(fragments(text))), *END], *stops)
+    events = cut([START, *stated(*data.draw(fragments(text))), *END], *stops)
     canonical.check(events)
     whole = reply(Text(text))
     cut_reply(whole, stops, Losses())
@@ -167,11 +167,11 @@ def test_a_whole_reply_loses_everything_behind_the_match() -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_behind_a_whole_call_the_reply_ends_as_one_that_calls(whole: bool) -> None:
-    """A client that is told of a stop sequence, or a plain stop, does not run the call."""
+    """A client that learns of a stop sequence, or a plain stop, does not run the call."""
     reason = StopReason.TOOL_CALLS if whole else StopReason.STOP_SEQUENCE
     context = ReplyContext("m")
     called: list[Event] = [BlockStart(0, "tool", "c", "f"), Delta(0, "{}"), BlockEnd(0, complete=whole)]
-    events = StopCutter(context, ("END",)).feed([START, *called, *said("a END b", index=1), *END])
+    events = StopCutter(context, ("END",)).feed([START, *called, *stated("a END b", index=1), *END])
     assert [event.stop.reason for event in events if isinstance(event, Finish)] == [reason]
     assert ("finish_fixed=1" in context.losses.header()) == whole
     losses = Losses()

@@ -1,4 +1,4 @@
-"""A Messages client is told which of its stop sequences ended a reply, where the Chat server says so."""
+"""A Messages client learns which of its stop sequences ended a reply, where the Chat server states it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _asked(client: str = "messages", **knobs: Any) -> Translation:
 
 
 def _whole(asked: Translation, finish: str, choice: Json, **message: Any) -> Json:
-    told = {"index": 0, "message": {"role": "assistant", "content": "one", **message}, "finish_reason": finish}
-    reply = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [told | choice]}
-    said: Json = json.loads(asked.reply(dump(reply)))
-    return said
+    noted = {"index": 0, "message": {"role": "assistant", "content": "one", **message}, "finish_reason": finish}
+    reply = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [noted | choice]}
+    stated: Json = json.loads(asked.reply(dump(reply)))
+    return stated
 
 
 def _streamed(asked: Translation, finish: str, choice: Json) -> Json:
@@ -41,22 +41,22 @@ def _streamed(asked: Translation, finish: str, choice: Json) -> Json:
     out = b"".join(machine.feed(frame) for frame in frames) + machine.finish()
     messages.check(out)
     (line,) = (line for line in out.splitlines() if b'"message_delta"' in line and line.startswith(b"data: "))
-    told: Json = json.loads(line[6:])["delta"]
-    return told
+    noted: Json = json.loads(line[6:])["delta"]
+    return noted
 
 
 @pytest.mark.parametrize("emulation", ["on", "off"])
 @pytest.mark.parametrize("key", ["stop_reason", "matched_stop"])
 def test_the_sequence_that_the_server_names(key: str, emulation: str) -> None:
-    said = _whole(_asked(stop_emulation=emulation), "stop", {key: "###"})
-    assert (said["stop_reason"], said["stop_sequence"]) == ("stop_sequence", "###")
-    assert said["content"] == [{"type": "text", "text": "one", "citations": None}]
-    told = _streamed(_asked(stop_emulation=emulation), "stop", {key: "###"})
-    assert (told["stop_reason"], told["stop_sequence"]) == ("stop_sequence", "###")
+    stated = _whole(_asked(stop_emulation=emulation), "stop", {key: "###"})
+    assert (stated["stop_reason"], stated["stop_sequence"]) == ("stop_sequence", "###")
+    assert stated["content"] == [{"type": "text", "text": "one", "citations": None}]
+    noted = _streamed(_asked(stop_emulation=emulation), "stop", {key: "###"})
+    assert (noted["stop_reason"], noted["stop_sequence"]) == ("stop_sequence", "###")
 
 
 @pytest.mark.parametrize(
-    ("finish", "choice", "told"),
+    ("finish", "choice", "noted"),
     [
         ("stop", {"stop_reason": 151645}, "end_turn"),
         ("stop", {"stop_reason": None, "matched_stop": 2}, "end_turn"),
@@ -67,20 +67,20 @@ def test_the_sequence_that_the_server_names(key: str, emulation: str) -> None:
         ("content_filter", {"stop_reason": "###"}, "refusal"),
     ],
 )
-def test_what_is_no_stop_sequence_of_the_client_s(finish: str, choice: Json, told: str) -> None:
-    for said in (_whole(_asked(), finish, choice), _streamed(_asked(), finish, choice)):
-        assert (said["stop_reason"], said["stop_sequence"]) == (told, None)
+def test_what_is_no_stop_sequence_of_the_client_s(finish: str, choice: Json, noted: str) -> None:
+    for stated in (_whole(_asked(), finish, choice), _streamed(_asked(), finish, choice)):
+        assert (stated["stop_reason"], stated["stop_sequence"]) == (noted, None)
 
 
 def test_a_call_is_a_call() -> None:
     call = {name: value for name, value in CALL.items() if name != "index"}
-    said = _whole(_asked(), "stop", {"stop_reason": "###"}, content=None, tool_calls=[call])
-    assert (said["stop_reason"], said["stop_sequence"]) == ("tool_use", None)
+    stated = _whole(_asked(), "stop", {"stop_reason": "###"}, content=None, tool_calls=[call])
+    assert (stated["stop_reason"], stated["stop_sequence"]) == ("tool_use", None)
 
 
 def test_clients_of_openai_s_dialects_have_no_word_for_it() -> None:
-    said = _whole(_asked("chat"), "stop", {"stop_reason": "###"})
-    assert said["choices"][0]["finish_reason"] == "stop"
+    stated = _whole(_asked("chat"), "stop", {"stop_reason": "###"})
+    assert stated["choices"][0]["finish_reason"] == "stop"
     body = b'{"model":"m","input":"Hi"}'
     asked = translate(direction("responses", "chat"), body)
     assert _whole(asked, "stop", {"stop_reason": "###"})["status"] == "completed"

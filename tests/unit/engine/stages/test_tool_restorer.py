@@ -49,7 +49,7 @@ def finish(reason: StopReason = StopReason.TOOL_CALLS) -> list[Event]:
 
 
 def restored(*events: Event, tools: dict[str, OriginalTool] = TOOLS, losses: Losses | None = None) -> list[Event]:
-    """What the stage gives for events that come one by one."""
+    """Return what the stage gives for events that come one by one."""
     stage = ToolRestorer(tools, Losses() if losses is None else losses)
     out: list[Event] = []
     for event in events:
@@ -72,8 +72,8 @@ def test_calls_come_back_as_they_were_declared() -> None:
         call(3, "tool_search", search=True),
         call(4, "plain"),
     ]
-    said = [event.text for event in out if isinstance(event, Delta)]
-    assert said == ["x", "x", '{"input":"x"}', '{"input":"x"}', '{"input":"x"}']
+    stated = [event.text for event in out if isinstance(event, Delta)]
+    assert stated == ["x", "x", '{"input":"x"}', '{"input":"x"}', '{"input":"x"}']
 
 
 def test_interleaved_calls_keep_their_own_text() -> None:
@@ -115,7 +115,7 @@ def test_a_call_that_the_upstream_made_as_free_text_is_not_unwrapped() -> None:
     assert out[1:3] == [call(0, "exec", custom=True, namespace="ns"), Delta(0, '{"input":"x"}')]
 
 
-def test_namespaces_that_the_upstream_takes_tell_tools_apart() -> None:
+def test_namespaces_that_the_upstream_takes_distinguish_tools() -> None:
     tools = {"ns__exec": OriginalTool("exec", "ns", "custom")}
     for namespace, is_custom in (("ns", True), ("other", False), (None, False)):
         start = restored(START, call(0, "exec", namespace=namespace), tools=tools)[1]
@@ -123,7 +123,7 @@ def test_namespaces_that_the_upstream_takes_tell_tools_apart() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"input":"x","y":1}', '{"y":1,"input":"x"}'])
-def test_what_is_left_out_is_told(arguments: str) -> None:
+def test_what_is_left_out_is_reported(arguments: str) -> None:
     losses = Losses()
     out = restored(START, call(0, "patch"), Delta(0, arguments), BlockEnd(0), *finish(), losses=losses)
     assert out[2] == Delta(0, "x")
@@ -135,8 +135,8 @@ def test_what_is_left_out_is_told(arguments: str) -> None:
 
 @pytest.mark.parametrize("arguments", ['{"input":"x', '{"input":"x"', '{"y":1,"input":"x'])
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_cut_call_is_told_as_incomplete(arguments: str, complete: bool) -> None:
-    """Messages upstreams end the block first and say only then that the reply was cut; an agent would run the half."""
+def test_a_cut_call_is_reported_as_incomplete(arguments: str, complete: bool) -> None:
+    """Messages upstreams end the block before they report that the reply was cut; an agent would run the half."""
     events: list[Event] = [START, call(0, "patch"), Delta(0, arguments), BlockEnd(0, complete=complete)]
     out = restored(*events, *finish(StopReason.LENGTH))
     assert BlockEnd(0, complete=False) in out

@@ -1,4 +1,4 @@
-"""Which streams are validated: the first ones of each direction and provider, and then a share."""
+"""The streams that are validated: the first ones of each direction and provider, and then a share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a breach is told: without a word of what was said, and not too often."""
+"""The report of a breach: without content of the stream, and not too often."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ def test_no_text_is_ever_shown_and_never_much(value: object) -> None:
     assert len(shown) <= SHOWN_MAX
 
 
-def test_what_is_no_json_is_told_by_its_length() -> None:
+def test_what_is_no_json_is_recognised_by_its_length() -> None:
     assert masked(b"data: secret") == "<12 bytes that are not JSON>"
     deep = b"[" * 100_000 + b"]" * 100_000
     assert len(masked(deep)) <= SHOWN_MAX
 
 
-def test_only_the_first_breach_of_a_stream_is_told() -> None:
+def test_only_the_first_breach_of_a_stream_is_reported() -> None:
     judge = checker_of(Dialect.MESSAGES)
     frames = golden_frames("messages_from_chat/two_tools")
     for frame in [*frames[:4], b"data: {}\n\n", *frames[:4], frames[0]]:
@@ -108,7 +108,7 @@ def test_the_log_is_not_flooded(caplog: pytest.LogCaptureFixture) -> None:
     violation_log = ViolationLog(clock)
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}).encode()
 
-    def tell(times: int) -> None:
+    def report(times: int) -> None:
         for _ in range(times):
             receipt = Receipt("req_1", Dialect.CHAT, 7)
             receipt.provider, receipt.route = "up", "claude-*"
@@ -116,16 +116,16 @@ def test_the_log_is_not_flooded(caplog: pytest.LogCaptureFixture) -> None:
             violation_log.record(receipt, Violation("a rule", "chunk", 3, "{}"))
 
     with caplog.at_level(logging.WARNING, "dragoman"):
-        tell(VIOLATIONS_MAX + 5)
+        report(VIOLATIONS_MAX + 5)
         assert len(caplog.records) == VIOLATIONS_MAX
         assert caplog.records[0].getMessage() == (
             "req_1 chat→messages up (route claude-*) output broke its grammar: a rule (chunk at 3: {})"
         )
         clock.now += 59.9
-        tell(1)
+        report(1)
         assert len(caplog.records) == VIOLATIONS_MAX
         clock.now += 0.2
-        tell(2)
+        report(2)
     assert len(caplog.records) == VIOLATIONS_MAX + 2
     assert "6 more replies" in caplog.records[VIOLATIONS_MAX].getMessage()
     assert "more replies" not in caplog.records[VIOLATIONS_MAX + 1].getMessage()

@@ -24,7 +24,7 @@ from support.thread_stores import assistant, user
 
 LONG = "word " * 1000
 BE_BRIEF: Any = {"role": "developer", "content": "Be brief."}
-THOUGHT: Any = {"type": "reasoning", "summary": [{"type": "summary_text", "text": LONG}]}
+REASONING: Any = {"type": "reasoning", "summary": [{"type": "summary_text", "text": LONG}]}
 IMAGE: Any = {"type": "input_image", "image_url": "https://example.com/a.png"}
 
 
@@ -49,7 +49,7 @@ def codes(compaction: Compaction) -> list[str]:
 
 def test_the_users_texts_and_instructions_stay() -> None:
     first = user("a")
-    items = [BE_BRIEF, first, THOUGHT, *step("1"), assistant("A"), user("b")]
+    items = [BE_BRIEF, first, REASONING, *step("1"), assistant("A"), user("b")]
     found = plan(items)
     assert (found.instructions, found.asked, found.newest) == ([BE_BRIEF], [first], [user("b")])
     assert codes(found) == ["reasoning_evicted", "result_cut", "history_summarised"]
@@ -155,7 +155,7 @@ def test_old_images_of_the_user_go_and_new_ones_stay() -> None:
 
 def test_eviction_goes_by_priority() -> None:
     picture = {"role": "user", "content": [IMAGE]}
-    items = [picture, THOUGHT, *step("1", LONG * 4), user("now"), *step("2")]
+    items = [picture, REASONING, *step("1", LONG * 4), user("now"), *step("2")]
     total = input_tokens({"input": items})
     assert codes(evict(items, total, (total - 1_000) * 2) or Compaction()) == ["image_evicted"]
     assert codes(evict(items, total, (total - 2_000) * 2) or Compaction()) == ["image_evicted", "result_cut"]

@@ -19,7 +19,7 @@ from dragoman.threads import (
 from support.thread_stores import user
 
 
-def test_a_request_is_stored_unless_it_says_otherwise() -> None:
+def test_a_request_is_stored_unless_it_states_otherwise() -> None:
     assert StoredRequest.read({"input": "Hi", "store": False}) is None
     for body in ({"input": "Hi"}, {"input": "Hi", "store": True}, {"input": "Hi", "store": None}):
         read = StoredRequest.read(body)

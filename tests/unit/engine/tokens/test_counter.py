@@ -1,4 +1,4 @@
-"""What is counted of a request, and what is remembered."""
+"""The counted parts of a request, and the counts that are remembered."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_tools_and_the_form_of_the_answer_are_counted() -> None:
     tool = Tool("function", "read", description="Reads.", schema={"type": "object"})
     hosted = Tool("hosted", "web_search", native={"type": "web_search"})
     form = OutputFormat("json_schema", schema={"type": "object"})
-    told = texts_of(tools=[tool, hosted], format=form)
-    assert told == ["read", "Reads.", '{"type":"object"}', "web_search", '{"type":"web_search"}', '{"type":"object"}']
+    noted = texts_of(tools=[tool, hosted], format=form)
+    assert noted == ["read", "Reads.", '{"type":"object"}', "web_search", '{"type":"web_search"}', '{"type":"object"}']
 
 
 def test_encrypted_reasoning_counts_by_its_size() -> None:
@@ -91,16 +91,16 @@ def test_images_and_files_count_by_their_rules_wherever_they_are() -> None:
 
 
 def test_a_step_in_short_counts_as_the_turn_that_it_is_and_stays_in_short() -> None:
-    said = assistant_turn(
+    stated = assistant_turn(
         (), [("thought", (), "messages", None, False, None, None)], "text", (), [("c", "read", "{}", ())]
     )
     result = result_turn((), [("c", "the file", (), False)])
     whole = Turn("assistant", [Reasoning("thought"), Text("text"), ToolCall("c", "read", "{}")])
     results = Turn("user", [ToolResult("c", "the file")])
     counter = Counter(Measure())
-    short = counter.request(Request("chat", "m", [said, result]), Dialect.CHAT)
+    short = counter.request(Request("chat", "m", [stated, result]), Dialect.CHAT)
     assert short == counter.request(Request("chat", "m", [whole, results]), Dialect.CHAT)
-    assert said.compact is not None
+    assert stated.compact is not None
     assert result.compact is not None
 
 

@@ -167,14 +167,14 @@ def pdf(*objects: bytes) -> str:
     return encoded(b"%PDF-1.7\n" + b"\n".join(objects))
 
 
-def test_a_pdf_has_the_pages_that_it_tells() -> None:
+def test_a_pdf_has_the_pages_that_it_reports() -> None:
     kids = b" ".join(b"%d 0 R" % number for number in range(12))
     root = b"1 0 obj << /Type /Pages /Kids [%b] /Count 12 >> endobj" % kids
     assert pages(pdf(root)) == 12
     assert pages(pdf(b"<< /Count 7 /Type/Pages >>", b"<< /Type /Pages /Count 3 >>")) == 7
 
 
-def test_a_pdf_that_tells_no_number_has_the_pages_that_it_shows() -> None:
+def test_a_pdf_that_reports_no_number_has_the_pages_that_it_shows() -> None:
     assert pages(pdf(*[b"<< /Type /Page /Parent 1 0 R >>"] * 5)) == 5
 
 

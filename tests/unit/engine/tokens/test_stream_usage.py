@@ -1,4 +1,4 @@
-"""What a stream is booked with whose upstream has not counted: estimates, told as such."""
+"""The booked usage of a stream whose upstream has not counted: estimates, marked as such."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.tokens.stream_usage import usage_so_far
 
 WRITERS = [codec.writer for codec in CODECS.values()]
-SAID: list[Event] = [
+ANSWER: list[Event] = [
     BlockStart(0, "reasoning"),
     Delta(0, "Hm"),
     BlockEnd(0),
@@ -49,12 +49,12 @@ LENGTH = len("HmGrößer als 東京{}")
         (Usage(9, output_total=1), Usage(9, output_total=5), ("output_total",)),
     ],
 )
-def test_T75_what_was_not_counted_is_estimated_and_said_to_be(
+def test_T75_what_was_not_counted_is_estimated_and_marked_so(
     writer: type, start: Usage | None, usage: Usage, estimated: tuple[str, ...]
 ) -> None:
     context = ReplyContext("m", input_estimate=50)
     machine = writer(context)
-    machine.feed([Start("x", "m", start), *SAID])
+    machine.feed([Start("x", "m", start), *ANSWER])
     assert LENGTH == 17
     assert usage_so_far(context) == (usage, estimated)
     machine.feed([Error(Failure(FailureKind.API, "cut", 502))])
@@ -65,17 +65,17 @@ def test_T75_what_was_not_counted_is_estimated_and_said_to_be(
 def test_what_the_upstream_counted_is_never_estimated(writer: type) -> None:
     counts = Usage(7, output_total=3)
     context = ReplyContext("m", input_estimate=50)
-    writer(context).feed([Start("x", "m", Usage(9)), *SAID, Finish(Stop(StopReason.TOOL_CALLS), counts), End()])
+    writer(context).feed([Start("x", "m", Usage(9)), *ANSWER, Finish(Stop(StopReason.TOOL_CALLS), counts), End()])
     assert usage_so_far(context) == (counts, ())
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_an_upstream_that_never_counts_is_estimated(writer: type) -> None:
     context = ReplyContext("m")
-    writer(context).feed([Start("x", "m"), *SAID, Finish(Stop(StopReason.TOOL_CALLS)), End()])
+    writer(context).feed([Start("x", "m"), *ANSWER, Finish(Stop(StopReason.TOOL_CALLS)), End()])
     assert usage_so_far(context) == (Usage(output_total=5), ("output_total",))
 
 
-def test_nothing_said_is_nothing_to_estimate() -> None:
+def test_nothing_stated_is_nothing_to_estimate() -> None:
     assert usage_so_far(ReplyContext("m", input_estimate=50)) == (None, ())
     assert usage_so_far(ReplyContext("m", usage=Usage(3))) == (Usage(3), ())

@@ -311,11 +311,11 @@ def test_found_tools_are_called_as_they_are_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [([], "No tools found."), ("none", "none"), ([Text("No.")], "No.\nNo tools found.")]
+    ("content", "stated"), [([], "No tools found."), ("none", "none"), ([Text("No.")], "No.\nNo tools found.")]
 )
-def test_a_search_may_find_nothing(content: Any, said: str) -> None:
+def test_a_search_may_find_nothing(content: Any, stated: str) -> None:
     request, _ = bridge(parts=[ToolResult("c", content, search=True)])
-    assert request.turns[0].parts == [ToolResult("c", said)]
+    assert request.turns[0].parts == [ToolResult("c", stated)]
 
 
 # --- append-only ------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_free_text_tools_at_messages(dialect: Any) -> None:
 
 
 def error_of(dialect: Any, **fields: Any) -> str:
-    """The error that a stream with such a call ends in; the call itself is never told."""
+    """The error that a stream with such a call ends in; the call itself is never reported."""
     writer: StreamWriter = dialect.writer(ReplyContext("m"))
     events: list[Event] = [Start("1", "m"), BlockStart(0, "tool", "c", "secret_name", **fields)]
     frames = frames_of(writer.feed(events))
@@ -108,7 +108,7 @@ def error_of(dialect: Any, **fields: Any) -> str:
 
 @DIALECTS
 @pytest.mark.parametrize("fields", [{"search": True}, {"namespace": "ns"}])
-def test_no_client_is_told_of_a_call_that_it_cannot_make_sense_of(dialect: Any, fields: Any) -> None:
+def test_no_client_receives_a_call_that_it_cannot_make_sense_of(dialect: Any, fields: Any) -> None:
     assert "'secret_name'" in error_of(dialect, **fields)
     reply = Reply("1", "m", [ToolCall("c", "secret_name", "{}", **fields)], Stop(StopReason.TOOL_CALLS))
     with pytest.raises(UpstreamProtocolError, match="'secret_name'"):

@@ -17,7 +17,7 @@ from dragoman.tools.built_in_tools import BUILT_IN_TOOLS, become_built_in_functi
 from dragoman.translate_request import Translation, translate
 from oracles.grammar import responses
 from oracles.requests import check
-from regressions.spoken import interleaved, replied, spoken
+from regressions.dialect_bodies import assistant_turn, interleaved, replied
 from support import responses_frames as frames
 from support.directions import Json, judge, stream_through
 from support.responses_samples import numbered
@@ -103,7 +103,7 @@ def test_their_calls_come_back_as_items(upstream: str, profile: Profile | None, 
     assert (item["type"], item["call_id"], item["status"]) == (f"{name}_call", "c1", "completed")
     assert item[key] == ACTIONS[name]
     _, translation = asked(upstream, profile, stream=True)
-    (seen,) = judge("responses", stream_through(translation, spoken(upstream, call))).calls
+    (seen,) = judge("responses", stream_through(translation, assistant_turn(upstream, call))).calls
     assert (seen.kind, seen.name, json.loads(seen.arguments)) == ("built_in", name, ACTIONS[name])
     assert LossCode.REPLY_REPAIRED not in translation.losses.counts
 
@@ -113,7 +113,7 @@ def test_calls_side_by_side_stay_apart(upstream: str, profile: Profile | None) -
     parts = [called(name, arguments, f"c_{name}") for name, (arguments, _) in CALLS.items()]
     parts.insert(1, called("f", {"a": 1}, "c_f"))
     tools = [*TOOLS, {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
-    for stream in (spoken(upstream, *parts), interleaved(upstream, *parts)):
+    for stream in (assistant_turn(upstream, *parts), interleaved(upstream, *parts)):
         _, translation = asked(upstream, profile, tools, stream=True)
         seen = judge("responses", stream_through(translation, stream)).calls
         assert {call.id for call in seen} == {part[1] for part in parts}
@@ -143,7 +143,7 @@ def test_a_call_without_what_it_needs_is_an_error(
     with pytest.raises(UpstreamProtocolError):
         translation.reply(json.dumps(replied(upstream, call)).encode())
     _, translation = asked(upstream, profile, stream=True)
-    seen = judge("responses", stream_through(translation, spoken(upstream, call)))
+    seen = judge("responses", stream_through(translation, assistant_turn(upstream, call)))
     assert (seen.finish, seen.calls) == ("failed", [])
 
 

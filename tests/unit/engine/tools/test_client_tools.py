@@ -16,7 +16,7 @@ from dragoman.profiles.profile import Profile, builtin_profile
 from dragoman.tools.client_tools import become_function
 from dragoman.translate_request import Translation, translate
 from oracles.requests import check
-from regressions.spoken import replied, spoken
+from regressions.dialect_bodies import assistant_turn, replied
 from support.directions import Json, judge, stream_through
 
 HEADERS = {"anthropic-version": "2023-06-01"}
@@ -128,7 +128,7 @@ def test_they_travel_as_functions_and_come_back(upstream: str, profile: Profile 
     block = whole["content"][-1]
     assert (block["type"], block["name"], block["input"]) == ("tool_use", "bash", {"command": "ls"})
     _, translation = asked(upstream, profile, BASH, stream=True)
-    (call,) = judge("messages", stream_through(translation, spoken(upstream, CALL))).calls
+    (call,) = judge("messages", stream_through(translation, assistant_turn(upstream, CALL))).calls
     assert (call.name, json.loads(call.arguments)) == ("bash", {"command": "ls"})
 
 

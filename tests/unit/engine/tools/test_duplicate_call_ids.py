@@ -20,9 +20,9 @@ def call(call_id: str, name: str = "read") -> Json:
 
 def step(*ids: str, text: str = "done") -> list[Json]:
     """Calls of these ids in one turn, and a result for each in their order."""
-    said: Json = {"role": "assistant", "content": None, "tool_calls": [call(call_id) for call_id in ids]}
+    stated: Json = {"role": "assistant", "content": None, "tool_calls": [call(call_id) for call_id in ids]}
     results = [{"role": "tool", "tool_call_id": c, "content": f"{text} {n}"} for n, c in enumerate(ids)]
-    return [said, *results]
+    return [stated, *results]
 
 
 def sent(upstream: str, *turns: list[Json], knobs: Knobs | None = None) -> tuple[Json, list[str]]:
@@ -53,7 +53,7 @@ upstreams = pytest.mark.parametrize("upstream", [MESSAGES, RESPONSES])
 
 
 @upstreams
-def test_a_server_that_counts_its_calls_anew_in_every_reply(upstream: str) -> None:
+def test_a_server_that_counts_its_calls_again_in_every_reply(upstream: str) -> None:
     body, paths = sent(upstream, step("call_0", text="a"), step("call_0", text="b"), step("call_0", "call_1", text="c"))
     results = pairs(upstream, body)
     assert [text for _, text in results] == ["a 0", "b 0", "c 0", "c 1"]
@@ -90,7 +90,7 @@ def test_a_history_in_long_form_is_renamed_as_the_short_one(upstream: str) -> No
     short, _ = sent(upstream, step("call_0"), step("call_0"))
     long = [step("call_0"), step("call_0")]
     for turn in long:
-        turn[0]["refusal"] = None  # no step in short any more
+        turn[0]["refusal"] = None  # no step in the compact form any longer
     assert pairs(upstream, sent(upstream, *long)[0]) == pairs(upstream, short)
 
 
@@ -107,7 +107,7 @@ def _items() -> list[Json]:
     return [{"role": "user", "content": "Hi"}, made, given, made, given]
 
 
-def test_strict_clients_are_told_which_call() -> None:
+def test_strict_clients_learn_which_call() -> None:
     with pytest.raises(DragomanError) as caught:
         sent(MESSAGES, step("call_0"), step("call_0"), knobs=Knobs(on_loss="reject"))
     assert caught.value.failure.param == "messages[3].tool_calls[0]"

@@ -1,4 +1,4 @@
-"""Parameters that only OpenAI's models encrypt: other upstreams get plain ones, and Codex calls that say so."""
+"""Parameters that only OpenAI's models encrypt: other upstreams get plain ones, and Codex calls that state it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.dialects.directions import direction
 from dragoman.profiles.profile import builtin_profile
 from dragoman.tools.encrypted_arguments import remove_encryption
 from dragoman.translate_request import Translation, translate
-from regressions.spoken import replied, spoken
+from regressions.dialect_bodies import assistant_turn, replied
 from support.directions import Json, stream_through
 
 MESSAGE = {"type": "string", "encrypted": True}
@@ -81,7 +81,7 @@ CALLS = [
 def test_calls_are_marked_as_plain_in_streams_and_whole_replies(upstream: str, profile: Any) -> None:
     translation = asked(upstream, profile, stream=True)
     assert b"encrypted" not in translation.body
-    lines = stream_through(translation, spoken(upstream, *CALLS)).decode().splitlines()
+    lines = stream_through(translation, assistant_turn(upstream, *CALLS)).decode().splitlines()
     events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
     marked = [
         event["item"].get("encrypted_function_args")

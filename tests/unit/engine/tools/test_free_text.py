@@ -34,7 +34,7 @@ def split(text: str, cuts: list[int]) -> list[str]:
 
 
 @given(TEXTS, st.booleans(), st.lists(SPACES, min_size=6, max_size=6), st.lists(st.integers(0, 500), max_size=6))
-def test_every_split_of_every_text_gives_the_text(
+def test_every_split_of_every_text_makes_the_text(
     text: str, ascii_only: bool, gaps: list[str], cuts: list[int]
 ) -> None:
     literal = json.dumps(text, ensure_ascii=ascii_only)
@@ -54,12 +54,12 @@ def test_the_text_leaves_as_it_comes(text: str, ascii_only: bool) -> None:
 
 
 @given(TEXTS, st.booleans(), st.integers(0, 500))
-def test_a_cut_call_gives_the_beginning_of_its_text(text: str, ascii_only: bool, cut: int) -> None:
+def test_a_cut_call_has_the_beginning_of_its_text(text: str, ascii_only: bool, cut: int) -> None:
     raw = json.dumps({"input": text}, ensure_ascii=ascii_only)
     size = cut % len(raw)
-    told, is_cut = unwrap([raw[:size]])
+    noted, is_cut = unwrap([raw[:size]])
     assert is_cut == (size > 0)
-    assert text.startswith(told)
+    assert text.startswith(noted)
 
 
 @given(st.lists(JSONISH, max_size=5), st.sampled_from(("", '{"input":"', '{"input": "a\\', '{"input":"\\ud83d')))
@@ -83,7 +83,7 @@ def test_a_surrogate_pair_may_be_cut_anywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spelled", "text"),
+    ("formatted", "text"),
     [
         (r"\ud83d", "\ufffd"),
         (r"\ud83dx", "\ufffdx"),
@@ -95,8 +95,8 @@ def test_a_surrogate_pair_may_be_cut_anywhere() -> None:
         (r"\b\f\n\r\t\/\\\"", '\b\f\n\r\t/\\"'),
     ],
 )
-def test_escapes(spelled: str, text: str) -> None:
-    raw = f'{{"input":"{spelled}"}}'
+def test_escapes(formatted: str, text: str) -> None:
+    raw = f'{{"input":"{formatted}"}}'
     assert unwrap([raw]) == (text, False)
     assert unwrap(list(raw)) == (text, False)
 
@@ -147,7 +147,7 @@ def test_whole_arguments_without_a_text_are_the_upstreams_error(raw: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "noted"),
     [
         ("{", ""),
         ('{"inp', ""),
@@ -162,9 +162,9 @@ def test_whole_arguments_without_a_text_are_the_upstreams_error(raw: str) -> Non
         ('{"input":"ab"} garbage', "ab"),
     ],
 )
-def test_what_is_not_whole_is_known(raw: str, told: str) -> None:
+def test_what_is_not_whole_is_known(raw: str, noted: str) -> None:
     losses = Losses()
-    assert unwrap([raw], losses) == (told, True)
+    assert unwrap([raw], losses) == (noted, True)
     assert not losses.counts
 
 

@@ -10,7 +10,7 @@ from dragoman.canonical.request import Json
 from dragoman.knobs import KNOBS
 from dragoman.tools.names import NameTable, with_prefix
 from dragoman_server.config.value_problems import parse_word, value_problem
-from support.spoken import translated
+from support.canonical_turns import translated
 
 RULE = ("mcp_=mcp__",)
 READ = {"type": "function", "function": {"name": "mcp_read_file", "parameters": {"type": "object", "properties": {}}}}
@@ -42,8 +42,8 @@ def test_seed_S2_28_names_are_sent_with_the_other_prefix_everywhere() -> None:
 def test_a_whole_reply_has_the_clients_name() -> None:
     _, made = translated("chat", "messages", BODY, tool_prefixes=RULE)
     reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [CALLED]}
-    told = json.loads(made.reply(json.dumps({**reply, "stop_reason": "tool_use", "usage": USAGE}).encode()))
-    assert told["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "mcp_read_file"
+    noted = json.loads(made.reply(json.dumps({**reply, "stop_reason": "tool_use", "usage": USAGE}).encode()))
+    assert noted["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "mcp_read_file"
 
 
 def test_a_streamed_reply_has_the_clients_name() -> None:

@@ -1,4 +1,4 @@
-"""How frames alike but for one text are read: only where it is certain what they mean."""
+"""Frames that differ in one text only are read by a template, where their meaning is certain."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dragoman.wire.sse_parser import Parser
 NUMBERED = VaryingKeys(number=b"n", padding=b"pad")
 
 
-def groove(payload: str, text: str = "hi", *, event: str = "") -> DeltaTemplate | None:
+def template(payload: str, text: str = "hi", *, event: str = "") -> DeltaTemplate | None:
     head = f"event: {event}\n".encode() if event else b""
     return learn(head, payload.encode(), Delta(3, text), NUMBERED)
 
 
 def known(payload: str, *, event: str = "") -> DeltaTemplate:
-    found = groove(payload, event=event)
+    found = template(payload, event=event)
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ def test_a_run_is_all_that_is_alike_and_nothing_behind_it() -> None:
     [
         '{"hi":"hi"}',  # which of the two is it
         '{"a":"hi","b":"hi"}',
-        '{"hi":1,"t":"h\\u0069"}',  # spelled so, it is a key
+        '{"hi":1,"t":"h\\u0069"}',  # written so, it is a key
         '{"t":"hi","t":"other\\n"}',  # the first of two is not what counts
         '{"t":["x","\\u0068i"],"u":"hi"}',
         '{"t":1}',
@@ -59,7 +59,7 @@ def test_a_run_is_all_that_is_alike_and_nothing_behind_it() -> None:
     ],
 )
 def test_nothing_is_learnt_where_the_place_of_the_text_is_not_sure(payload: str) -> None:
-    assert groove(payload) is None
+    assert template(payload) is None
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_nothing_is_learnt_where_the_place_of_the_text_is_not_sure(payload: str)
     ],
 )
 def test_bytes_between_two_strings_are_not_taken_for_a_text(payload: str, text: str) -> None:
-    assert groove(payload, text) is None
+    assert template(payload, text) is None
 
 
 def test_half_a_character_is_not_learnt() -> None:
-    assert groove('{"t":"\\ud83d"}', "\ud83d") is None
+    assert template('{"t":"\\ud83d"}', "\ud83d") is None
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_half_a_character_is_not_learnt() -> None:
 )
 @pytest.mark.parametrize("others", [0, 1, 3])
 @pytest.mark.parametrize("place", [0, -1])
-def test_what_is_no_text_ends_the_groove(literal: str, others: int, place: int) -> None:
+def test_what_is_no_text_ends_the_template(literal: str, others: int, place: int) -> None:
     literals = ['"x"'] * others
     literals.insert(0 if place == 0 else others, literal)
     data = b"".join(
-        b'data: {"t":%b}\n\n' % spelled.encode("utf-8", "surrogateescape").replace(b"\xed", b"\xff")
-        for spelled in literals
+        b'data: {"t":%b}\n\n' % formatted.encode("utf-8", "surrogateescape").replace(b"\xed", b"\xff")
+        for formatted in literals
     )
     assert known('{"t":"hi"}').run(data) is None
 
@@ -122,10 +122,10 @@ def test_each_frame_holds_one_whole_text(pieces: list[str]) -> None:
     assert known('{"t":"hi"}').run(frames(*(f'{{"t":{piece}}}' for piece in pieces))) is None
 
 
-@pytest.mark.parametrize("spelled", ['"\\u00e9\\/\\n"', ' "é/\\n"', '"é/\\n" '])
+@pytest.mark.parametrize("formatted", ['"\\u00e9\\/\\n"', ' "é/\\n"', '"é/\\n" '])
 @pytest.mark.parametrize("count", [1, 2])
-def test_texts_are_spelled_as_our_writers_do(spelled: str, count: int) -> None:
-    run = known('{"t":"hi"}').run(frames(*[f'{{"t":{spelled}}}'] * count))
+def test_texts_are_written_as_our_writers_do(formatted: str, count: int) -> None:
+    run = known('{"t":"hi"}').run(frames(*[f'{{"t":{formatted}}}'] * count))
     assert run is not None
     assert run.pieces == ["é/\n"] * count
     assert run.encoded == [json.dumps("é/\n", ensure_ascii=False).encode()] * count

@@ -43,10 +43,10 @@ def apart(data: bytes) -> list[Frame]:
 
 
 def parsed(data: bytes) -> list[tuple[str, bytes | None]]:
-    return said(Parser().parse(data))
+    return stated(Parser().parse(data))
 
 
-def said(frames: list[Frame]) -> list[tuple[str, bytes | None]]:
+def stated(frames: list[Frame]) -> list[tuple[str, bytes | None]]:
     return [(frame.event, frame.data) for frame in frames]
 
 
@@ -54,8 +54,8 @@ def said(frames: list[Frame]) -> list[tuple[str, bytes | None]]:
 def test_complete_frames_are_read_one_by_one_as_all_at_once(lines: bytes) -> None:
     data = b"data: first\n\n" + lines + b"\n\n"
     expected = parsed(data)
-    assert said(apart(data)) == expected
-    assert said(apart(without_empty_lines(with_line_feeds(data)))) == expected
+    assert stated(apart(data)) == expected
+    assert stated(apart(without_empty_lines(with_line_feeds(data)))) == expected
 
 
 @given(STREAMS, st.data())
@@ -71,7 +71,7 @@ def test_complete_frames_are_cut_from_a_stream_at_any_split(lines: bytes, draw: 
         assert not some or not apart(some) or some[-1:] in (b"\n", b"\r")
         out += some
     assert out + rest == lines
-    assert said(apart(out)) == parsed(out)
+    assert stated(apart(out)) == parsed(out)
 
 
 @given(STREAMS)
@@ -79,7 +79,7 @@ def test_the_pattern_finds_each_frame_once(lines: bytes) -> None:
     data = lines + b"\n\n"
     found = [frame[0] for frame in FRAME.finditer(data)]
     assert b"".join(found).translate(None, b"\r\n") == data.translate(None, b"\r\n")
-    assert said([frame for piece in found for frame in parse_frame(piece)]) == parsed(data)
+    assert stated([frame for piece in found for frame in parse_frame(piece)]) == parsed(data)
 
 
 @pytest.mark.parametrize(

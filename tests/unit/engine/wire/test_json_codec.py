@@ -49,13 +49,13 @@ def test_a_whole_pair_is_one_character() -> None:
     assert dumps(["é", "\u2028"]) == '["é","\u2028"]'.encode()
 
 
-@pytest.mark.parametrize("said", [HALF, HALF + OTHER])
-def test_T71_a_text_that_holds_halves_itself_is_json_as_well(said: str) -> None:
+@pytest.mark.parametrize("stated", [HALF, HALF + OTHER])
+def test_T71_a_text_that_holds_halves_itself_is_json_as_well(stated: str) -> None:
     """Arguments come as text inside JSON, so their halves are characters there and no escapes."""
-    value = loads(f'{{"t":"{said}"}}')
-    assert value == {"t": said}
+    value = loads(f'{{"t":"{stated}"}}')
+    assert value == {"t": stated}
     with pytest.raises(ValueError):
-        loads(f'{{"t":"{said}"')
+        loads(f'{{"t":"{stated}"')
 
 
 def test_a_half_in_a_key_and_deep_inside() -> None:
@@ -120,10 +120,10 @@ def test_law_strings_with_lone_surrogates_survive(text: str) -> None:
     assert dumps(text) == dump_str(text)
 
 
-@pytest.mark.parametrize("said", ["\ud83d", "\ud83d\\ude00", "\ud83d\ude00", "😀", "\u2028"])
-def test_an_embedded_fragment_may_hold_half_a_surrogate_pair(said: str) -> None:
-    read = json.loads(dumps([embed(f'{{"t":"{said}","n":1.50}}'), HALF]))[0]
-    assert read == {"t": "😀" if len(said) > 1 else said, "n": 1.5}
+@pytest.mark.parametrize("stated", ["\ud83d", "\ud83d\\ude00", "\ud83d\ude00", "😀", "\u2028"])
+def test_an_embedded_fragment_may_hold_half_a_surrogate_pair(stated: str) -> None:
+    read = json.loads(dumps([embed(f'{{"t":"{stated}","n":1.50}}'), HALF]))[0]
+    assert read == {"t": "😀" if len(stated) > 1 else stated, "n": 1.5}
 
 
 def test_an_embedded_fragment_survives_beside_half_a_surrogate_pair() -> None:

@@ -25,7 +25,7 @@ from support.directions import CROSS, judge, translated
 from support.responses_samples import response
 
 WEI = 123456789012345678901234567890
-SPELLED = '{"wei":123456789012345678901234567890,"id":18446744073709551616,"x":1.0,"e":1E5,"z":-0.0,"t":1.10,"i":-0}'
+WRITTEN = '{"wei":123456789012345678901234567890,"id":18446744073709551616,"x":1.0,"e":1E5,"z":-0.0,"t":1.10,"i":-0}'
 
 
 @pytest.mark.parametrize("number", [2**64, 2**64 + 1, WEI, -(2**63) - 1, -WEI])
@@ -116,7 +116,7 @@ def test_an_exact_number_in_a_whole_reply_is_carried(upstream: str) -> None:
 
 # --- arguments that are text ------------------------------------------------------------------------------------------
 
-REPLY = Reply("r_1", "m", [ToolCall("c", "f", SPELLED, ("content", 0))], Stop(StopReason.TOOL_CALLS), Usage(1, 0, 0, 1))
+REPLY = Reply("r_1", "m", [ToolCall("c", "f", WRITTEN, ("content", 0))], Stop(StopReason.TOOL_CALLS), Usage(1, 0, 0, 1))
 
 
 @pytest.mark.parametrize("client", list(Dialect))
@@ -124,29 +124,29 @@ def test_the_text_of_arguments_leaves_as_it_came(client: Dialect) -> None:
     codec = direction(client, client).client
     context = ReplyContext("m", include_usage=True)
     streamed = encode_frames(codec.writer(context).feed(events_of(REPLY)))
-    assert [call.arguments for call in judge(client, streamed).calls] == [SPELLED]
+    assert [call.arguments for call in judge(client, streamed).calls] == [WRITTEN]
     whole = dumps(codec.write_reply(REPLY, context)).decode()
-    assert SPELLED in (whole if client is Dialect.MESSAGES else whole.replace("\\", ""))
+    assert WRITTEN in (whole if client is Dialect.MESSAGES else whole.replace("\\", ""))
 
 
 @pytest.mark.parametrize("row", [row for row in CROSS if row.client.dialect is not Dialect.MESSAGES], ids=str)
 def test_arguments_in_the_history_are_sent_as_they_came(row: Direction) -> None:
     if row.client.dialect is Dialect.CHAT:
-        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": SPELLED}}
-        said: list[Any] = [
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": WRITTEN}}
+        stated: list[Any] = [
             {"role": "user", "content": "Hi"},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c", "content": "done"},
         ]
     else:
-        said = [
+        stated = [
             {"role": "user", "content": "Hi"},
-            {"type": "function_call", "call_id": "c", "name": "f", "arguments": SPELLED},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": WRITTEN},
             {"type": "function_call_output", "call_id": "c", "output": "done"},
         ]
-    conversation: dict[str, Any] = {row.client.prompt[1]: said}
+    conversation: dict[str, Any] = {row.client.prompt[1]: stated}
     sent = translated(row, **conversation).body.decode()
-    assert SPELLED in (sent if row.upstream.dialect is Dialect.MESSAGES else sent.replace("\\", ""))
+    assert WRITTEN in (sent if row.upstream.dialect is Dialect.MESSAGES else sent.replace("\\", ""))
 
 
 @pytest.mark.parametrize("client", [Dialect.CHAT, Dialect.RESPONSES])
@@ -154,8 +154,8 @@ def test_a_whole_reply_keeps_an_integer_beyond_64_bits(client: Dialect) -> None:
     asked = translated(direction(client, Dialect.MESSAGES))
     block = {"type": "tool_use", "id": "t", "name": "f", "input": {"wei": WEI}}
     body = {**samples.reply(Dialect.MESSAGES), "content": [block], "stop_reason": "tool_use"}
-    told = json.loads(asked.reply(samples.dump(body)))
-    assert str(WEI) in json.dumps(told)
+    noted = json.loads(asked.reply(samples.dump(body)))
+    assert str(WEI) in json.dumps(noted)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

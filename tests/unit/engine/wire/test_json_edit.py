@@ -35,11 +35,11 @@ _paths = st.sampled_from((("model",), ("message", "model"), ("a", "message", "mo
 
 @st.composite
 def bodies(draw: st.DrawFn) -> bytes:
-    """A JSON object in some spelling: compact or spread, with or without escapes."""
+    """A JSON object in some form: compact or spread, with or without escapes."""
     value = draw(_objects)
     if draw(st.booleans()):
         value["message"] = draw(_objects)
-    # Escaped keys are looked for as they are spelled: json.dumps escapes none of the three that are asked for.
+    # Escaped keys are looked for as they are written: json.dumps escapes none of the three that are asked for.
     text = json.dumps(value, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from((None, 1))))
     return text.encode("utf-8", "surrogatepass")
 
@@ -131,8 +131,8 @@ def test_the_renamer_takes_the_first_path_that_exists() -> None:
 
 def escaped(key: str, places: set[int]) -> str:
     """The key as a JSON string, with the characters at `places` as escapes."""
-    spelled = "".join(f"\\u{ord(char):04x}" if n in places else json.dumps(char)[1:-1] for n, char in enumerate(key))
-    return f'"{spelled}"'
+    formatted = "".join(f"\\u{ord(char):04x}" if n in places else json.dumps(char)[1:-1] for n, char in enumerate(key))
+    return f'"{formatted}"'
 
 
 _names = st.sampled_from(("model", "stream", "message", 'mo"del', "mod", "m\\")) | st.text("mode", max_size=5)
@@ -140,7 +140,7 @@ _names = st.sampled_from(("model", "stream", "message", 'mo"del', "mod", "m\\"))
 
 @st.composite
 def members(draw: st.DrawFn) -> list[tuple[str, Any, str]]:
-    """Members of an object: the key, the value, and the member as it is spelled."""
+    """Members of an object: the key, the value, and the member as it is written."""
     found = []
     for _ in range(draw(st.integers(0, 5))):
         name = draw(_names)
@@ -152,8 +152,8 @@ def members(draw: st.DrawFn) -> list[tuple[str, Any, str]]:
 
 
 @given(members())
-def test_a_repeated_key_is_found_however_it_is_spelled(given_members: list[tuple[str, Any, str]]) -> None:
-    body = ("{" + ",".join(spelled for _, _, spelled in given_members) + "}").encode("utf-8", "surrogatepass")
+def test_a_repeated_key_is_found_however_it_is_written(given_members: list[tuple[str, Any, str]]) -> None:
+    body = ("{" + ",".join(formatted for _, _, formatted in given_members) + "}").encode("utf-8", "surrogatepass")
     names = [name for name, _, _ in given_members]
     repeated = [name for place, name in enumerate(names) if name in names[:place]]
     assert repeated_key(body, orjson.loads(body)) == (repeated[0] if repeated else None)
@@ -161,7 +161,7 @@ def test_a_repeated_key_is_found_however_it_is_spelled(given_members: list[tuple
 
 @given(members(), st.text("abc", min_size=1, max_size=3))
 def test_every_value_of_a_repeated_key_is_replaced(given_members: list[tuple[str, Any, str]], value: str) -> None:
-    body = ("{" + ",".join(spelled for _, _, spelled in given_members) + "}").encode("utf-8", "surrogatepass")
+    body = ("{" + ",".join(formatted for _, _, formatted in given_members) + "}").encode("utf-8", "surrogatepass")
     changed = json.loads(put(body, find_values(body, "model"), value), object_pairs_hook=list)
     before = json.loads(body, object_pairs_hook=list)
     assert changed == [(key, value if key == "model" and isinstance(old, str) else old) for key, old in before]
@@ -175,7 +175,7 @@ def test_a_renamer_replaces_every_value_behind_a_remembered_prefix_too(
     renamer = JsonStringRewriter("new", ("model",))
     renamer.apply(b'{"model":"old"}')
     for frame in frames:
-        data = ("{" + ",".join(['"model":"old"', *(spelled for _, _, spelled in frame)]) + "}").encode(
+        data = ("{" + ",".join(['"model":"old"', *(formatted for _, _, formatted in frame)]) + "}").encode(
             "utf-8", "surrogatepass"
         )
         for key, value in json.loads(renamer.apply(data), object_pairs_hook=list):

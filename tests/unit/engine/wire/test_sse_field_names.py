@@ -1,4 +1,4 @@
-"""Which ignored lines of an event stream may be the rest of a damaged field."""
+"""The ignored lines of an event stream may be the rest of a damaged field."""
 
 from __future__ import annotations
 

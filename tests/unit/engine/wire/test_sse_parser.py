@@ -229,7 +229,7 @@ def test_the_last_frame_may_lack_its_end(tail: bytes) -> None:
     assert data_of(b"data: a\n\n" + tail) == [b"a", b"z"]
 
 
-def test_feeding_after_the_end_gives_nothing() -> None:
+def test_feeding_after_the_end_returns_nothing() -> None:
     parser = Parser()
     assert seen(frames_of(parser.feed(b"data: a"))) == []
     assert [frame.data for frame in parser.finish()] == [b"a"]
@@ -267,7 +267,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_every_split_in_three_of_a_plain_stream(name: str) -> None:
-    """What nearly all reads are takes a shorter way through the parser: it must say the same."""
+    """Nearly all reads take a shorter way through the parser, with the same result."""
     data = PLAIN[name]
     whole = judged(data)
     assert parse([data]) == whole
@@ -312,7 +312,7 @@ STREAMS = st.one_of(
 
 
 @given(st.data(), STREAMS)
-def test_law_any_split_of_any_bytes_is_what_the_judge_says(data: st.DataObject, stream: bytes) -> None:
+def test_law_any_split_of_any_bytes_is_read_as_the_judge_reads_it(data: st.DataObject, stream: bytes) -> None:
     if (document := document_in(stream)) and document[0] in b"{[":  # not an event stream
         return
     assert parse(data.draw(splits(stream))) == judged(stream)
@@ -359,7 +359,7 @@ def test_long_event_names_are_not_kept_for_ever() -> None:
 OVER = b"data: a\n\n: c\ndata: b\n\ndata: " + b"x" * 40 + b"\n\ndata: never\n\n"
 
 
-def test_a_broken_limit_loses_nothing_before_it_and_gives_nothing_after_at_any_split() -> None:
+def test_a_broken_limit_loses_nothing_before_it_and_returns_nothing_after_at_any_split() -> None:
     expected: list[Seen] = [
         ("", b"a", None, None, None),
         ("", None, None, None, None),

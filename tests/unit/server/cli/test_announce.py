@@ -23,9 +23,9 @@ OPENAI = f"  OpenAI clients: OPENAI_BASE_URL={URL}/v1 OPENAI_API_KEY=any"
 
 def lines(capsys: pytest.CaptureFixture[str], config: Config, url: str = URL, workers: int | None = None) -> list[str]:
     announce(url, config, workers)
-    said = capsys.readouterr().err
-    assert "canary" not in said
-    return said.splitlines()
+    stated = capsys.readouterr().err
+    assert "canary" not in stated
+    return stated.splitlines()
 
 
 def made(**tables: Any) -> Config:

@@ -95,8 +95,8 @@ def test_whatever_serve_does_not_start_with_check_finds(
     path = written(tmp_path, STORES[store].replace("PATH", "sub/x"))
     before = tree(tmp_path)
     assert main(["check", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert str(tmp_path / "sub") in said
+    stated = capsys.readouterr().err
+    assert str(tmp_path / "sub") in stated
     assert tree(tmp_path) == before
     assert main(["check", "--json", str(path)]) == 2
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
@@ -202,11 +202,11 @@ def test_the_address_is_that_of_the_environment(
     path = written(tmp_path, "")
     monkeypatch.setenv(variable, "0.0.0.0")
     status = main(["check", str(path)])
-    said = capsys.readouterr().err
+    stated = capsys.readouterr().err
     if variable == "DRAGOMAN_HOST":
-        assert (status, "needs --insecure to listen on 0.0.0.0" in said) == (0, True)
+        assert (status, "needs --insecure to listen on 0.0.0.0" in stated) == (0, True)
     else:
-        assert (status, 'DRAGOMAN_PORT: expected a port; got "0.0.0.0"' in said) == (2, True)
+        assert (status, 'DRAGOMAN_PORT: expected a port; got "0.0.0.0"' in stated) == (2, True)
 
 
 def test_an_address_for_others_without_a_key_is_a_remark(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`dragoman translate` where one side speaks Responses: requests, whole replies and streams, told by their content."""
+"""`dragoman translate` where one side uses Responses: requests, whole replies and streams, known by their content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CROSS = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
-def test_the_kind_is_told_by_the_content(dialect: Dialect) -> None:
+def test_the_kind_is_recognised_by_the_content(dialect: Dialect) -> None:
     assert kind_of(dump(request(dialect))) == "request"
     assert kind_of(dump(reply(dialect))) == "reply"
     assert kind_of(b"".join(text_stream(dialect))) == "stream"
@@ -53,7 +53,7 @@ def test_a_stream(source: Dialect, target: Dialect) -> None:
     assert judge(target, out, include_usage=True).text == TEXT
 
 
-def test_sealed_reasoning_is_wrapped_as_a_gateway_would() -> None:
+def test_wrapped_reasoning_is_wrapped_as_a_gateway_would() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     data = dump({**reply(RESPONSES), "output": [item, *reply(RESPONSES)["output"]]})
     out, losses, _ = convert(data, RESPONSES, MESSAGES, kind="reply", profile=builtin_profile(RESPONSES), knobs=Knobs())

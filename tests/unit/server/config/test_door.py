@@ -1,4 +1,4 @@
-"""How a provider is addressed: URLs of paths with a model, fields of bodies, headers, and their problems."""
+"""The address of a provider: URLs of paths with a model, fields of bodies, headers, and their problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which providers serve the forwarded endpoints, by their dialect or by their configuration."""
+"""The providers that serve the forwarded endpoints, by their dialect or by their configuration."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ HOSTED = [
 
 
 @pytest.mark.parametrize(("dialect", "url", "name"), HOSTED)
-def test_the_host_decides_where_nothing_is_said(dialect: str, url: str, name: str) -> None:
+def test_the_host_decides_where_nothing_is_stated(dialect: str, url: str, name: str) -> None:
     assert default_profile(Dialect(dialect), url) == name
     provider = Provider("p", Dialect(dialect), url)
     assert provider.profile_name == name
@@ -72,7 +72,7 @@ def test_a_vendors_key_goes_to_that_vendor_only(url: str) -> None:
     assert own.providers["upstream"].api_key is not None
 
 
-def test_the_profile_is_told_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_profile_is_reported_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text('[providers.ds]\ndialect = "chat"\nbase_url = "https://api.deepseek.com"\n')
     assert main(["check", str(file)]) == 0
@@ -82,6 +82,6 @@ def test_the_profile_is_told_at_the_start(tmp_path: Path, capsys: pytest.Capture
 def test_an_explanation_names_the_profile() -> None:
     provider = Provider("ds", Dialect.CHAT, "https://api.deepseek.com")
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
-    told = explanation(translate(direction("messages", "chat"), body, profile=provider.profile), provider)
-    assert told["profile"] == "deepseek"
-    assert "provider ds, profile deepseek" in as_text(told)
+    noted = explanation(translate(direction("messages", "chat"), body, profile=provider.profile), provider)
+    assert noted["profile"] == "deepseek"
+    assert "provider ds, profile deepseek" in as_text(noted)

@@ -46,7 +46,7 @@ class Tokens:
 
 
 class Kept:
-    """A renewal with its source, its clock, and the credentials that it told."""
+    """A renewal with its source, its clock, and the credentials that it reported."""
 
     def __init__(self, seconds: float = 3600.0) -> None:
         self.source, self.clock = Tokens(seconds), Clock()
@@ -74,7 +74,7 @@ async def test_a_hundred_requests_wait_for_one_fetch() -> None:
     assert len(kept.source.fetched) == 1
 
 
-async def test_it_is_fetched_before_it_expires_and_nobody_waits() -> None:
+async def test_it_is_fetched_before_it_expires_without_a_wait() -> None:
     kept = Kept()
     assert await kept.renewal.current() == "token 1"
     kept.clock.now += 3600 - MARGIN - 1

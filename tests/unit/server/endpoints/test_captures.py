@@ -122,7 +122,7 @@ async def test_users_of_an_application_are_no_admins(tmp_path: Path) -> None:
             assert entrance.gateway.services.instruments.captures.store.list() == []
 
 
-async def test_the_endpoints_tell_that_captures_are_off() -> None:
+async def test_the_endpoints_report_that_captures_are_off() -> None:
     async with ScriptedServer(ANSWER) as upstream, gate(config_for(upstream.url, Dialect.CHAT)) as entrance:
         await post(entrance)
         status, body = await get(entrance, LIST)

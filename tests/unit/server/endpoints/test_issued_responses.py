@@ -153,15 +153,15 @@ async def test_a_client_with_a_key_of_its_own_uses_it(state: StateOptions) -> No
         assert [key for *_, key in it.asked] == ["first-client", "another"]
 
 
-@pytest.mark.parametrize(("status", "told"), [(400, 400), (401, 502), (429, 429), (500, 500)])
-async def test_an_error_of_the_upstream_is_passed_on(status: int, told: int) -> None:
+@pytest.mark.parametrize(("status", "noted"), [(400, 400), (401, 502), (429, 429), (500, 500)])
+async def test_an_error_of_the_upstream_is_passed_on(status: int, noted: int) -> None:
     """One about the gateway's own key is the gateway's fault, and the key is masked."""
     async with scene(IssuingUpstream("east"), state=StateOptions(), api_key=Secret("sk-canary-key")) as it:
         made = await it.created()
         it.upstreams[0].fails[:] = [status]
         with pytest.raises(openai.APIStatusError) as caught:
             await it.sdk.responses.retrieve(made)
-        assert caught.value.status_code == told
+        assert caught.value.status_code == noted
         assert "canary" not in str(caught.value)
         assert caught.value.response.headers["x-dragoman-request-id"]
 
@@ -178,7 +178,7 @@ async def test_a_provider_that_is_gone_is_a_404(state: StateOptions) -> None:
         assert it.asked == []
 
 
-async def test_responses_of_both_are_told_apart() -> None:
+async def test_responses_of_both_are_distinguished() -> None:
     """One provider stores its responses, the other's are stored by the gateway."""
     async with scene(IssuingUpstream("east"), IssuingUpstream("west"), state=StateOptions()) as it:
         config = it.gate.gateway.config

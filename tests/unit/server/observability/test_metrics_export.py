@@ -14,7 +14,7 @@ from support.gateways import until
 
 
 class Exports:
-    """What was exported, by an export that can fail or hang."""
+    """The exported metrics, by an export that can fail or hang."""
 
     def __init__(self, interval: float) -> None:
         self.numbers: list[float] = []

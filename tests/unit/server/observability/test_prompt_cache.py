@@ -1,4 +1,4 @@
-"""`server.prefix_diagnostics`: the receipt tells how far a request repeats the previous one, and what broke it."""
+"""`server.prefix_diagnostics`: the receipt reports how far a request repeats the previous one, and what broke it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TOOLS: dict[Dialect, Any] = {
 }
 
 
-def said(client: Dialect, *words: str) -> dict[str, Any]:
+def stated(client: Dialect, *words: str) -> dict[str, Any]:
     turns = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(words)]
     return {"input" if client is Dialect.RESPONSES else "messages": turns}
 
 
-async def told(entrance: Gate, client: Dialect, headers: dict[str, str] | None = None, **fields: Any) -> Any:
+async def noted(entrance: Gate, client: Dialect, headers: dict[str, str] | None = None, **fields: Any) -> Any:
     sent = {"x-session-id": "s1", **(headers or {})}
     async with entrance.post(client, stream=False, headers=sent, **fields) as response:
         assert response.status == 200, await response.text()
@@ -39,19 +39,19 @@ async def told(entrance: Gate, client: Dialect, headers: dict[str, str] | None =
 
 
 @pytest.mark.parametrize(("client", "upstream"), ALL)
-async def test_the_receipt_tells_what_was_repeated_and_what_broke_it(client: Dialect, upstream: Dialect) -> None:
+async def test_the_receipt_reports_what_was_repeated_and_what_broke_it(client: Dialect, upstream: Dialect) -> None:
     script = answer(200, dump(reply(upstream)))
     async with (
         ScriptedServer(script) as server,
         gate(config_for(server.url, upstream, prefix_diagnostics=8)) as entrance,
     ):
-        first, cache = await told(entrance, client, **said(client, "a"))
+        first, cache = await noted(entrance, client, **stated(client, "a"))
         assert cache["previous"] is None
-        second, cache = await told(entrance, client, **said(client, "a", "b", "c"))
+        second, cache = await noted(entrance, client, **stated(client, "a", "b", "c"))
         assert (cache["previous"], cache["broken_by"], cache["common_share"]) == (first, None, 1.0)
-        _, cache = await told(entrance, client, **said(client, "a", "b", "c"), tools=TOOLS[client])
+        _, cache = await noted(entrance, client, **stated(client, "a", "b", "c"), tools=TOOLS[client])
         assert (cache["previous"], cache["broken_by"], cache["common_messages"]) == (second, "tools", 0)
-        _, cache = await told(entrance, client, {"x-session-id": "s2"}, **said(client, "a", "b", "c"))
+        _, cache = await noted(entrance, client, {"x-session-id": "s2"}, **stated(client, "a", "b", "c"))
         assert cache["previous"] is None
 
 
@@ -62,8 +62,8 @@ async def test_another_key_of_the_same_session_is_another_conversation() -> None
         ScriptedServer(script) as server,
         gate(config_for(server.url, CHAT, prefix_diagnostics=8, keys=keys)) as entrance,
     ):
-        _, mine = await told(entrance, MESSAGES, {"x-api-key": "one"}, **said(MESSAGES, "a"))
-        _, others = await told(entrance, MESSAGES, {"x-api-key": "two"}, **said(MESSAGES, "a"))
+        _, mine = await noted(entrance, MESSAGES, {"x-api-key": "one"}, **stated(MESSAGES, "a"))
+        _, others = await noted(entrance, MESSAGES, {"x-api-key": "two"}, **stated(MESSAGES, "a"))
         assert others["previous"] is None
         assert others["conversation"] != mine["conversation"]
 
@@ -73,14 +73,14 @@ async def test_it_is_off_unless_it_is_asked_for() -> None:
         ScriptedServer(answer(200, dump(reply(CHAT)))) as server,
         gate(config_for(server.url, CHAT)) as entrance,
     ):
-        assert (await told(entrance, MESSAGES, **said(MESSAGES, "a")))[1] is None
+        assert (await noted(entrance, MESSAGES, **stated(MESSAGES, "a")))[1] is None
 
 
 def compare(prefixes: PromptCacheDiagnostics, request_id: str, *words: str, session: str = "s", **fields: Any) -> Any:
     from dragoman.dialects.directions import direction
     from dragoman.translate_request import translate
 
-    payload = {"model": "m", **said(CHAT, *words), **fields}
+    payload = {"model": "m", **stated(CHAT, *words), **fields}
     headers = {"x-session-id": session} if session else {}
     translation = translate(direction("chat", "messages"), dump(payload))
     prompt = PromptDigest.of(MESSAGES, translation.body)
@@ -88,7 +88,7 @@ def compare(prefixes: PromptCacheDiagnostics, request_id: str, *words: str, sess
 
 
 def test_a_request_is_held_against_the_one_that_it_goes_on_from() -> None:
-    """Agents ask for titles, and start sub-agents, beside their main turns and under the same session."""
+    """Agents ask for titles, and start sub-agents, next to their main turns and under the same session."""
     prefixes = PromptCacheDiagnostics(2)
     compare(prefixes, "main", "a")
     compare(prefixes, "title", "name it")

@@ -1,4 +1,4 @@
-"""Each policy is told in the receipt of the request that it changed, through a real gateway."""
+"""Each policy is reported in the receipt of the request that it changed, through a real gateway."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import pytest
 
 from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
+from support.canonical_turns import PNG
 from support.gateways import Gate, config_for, gate
 from support.samples import dump, reply
 from support.sockets import ScriptedServer, answer
-from support.spoken import PNG
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
-SAID: list[Json] = [{"role": "user", "content": "go"}]
+QUESTION: list[Json] = [{"role": "user", "content": "go"}]
 USE = {"type": "tool_use", "id": "toolu_1", "name": "mcp_look", "input": {}}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 LOOKED: list[Json] = [
-    *SAID,
+    *QUESTION,
     {"role": "assistant", "content": [USE]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [PICTURE, PICTURE]}]},
 ]
-ORPHAN: list[Json] = [*SAID, {"role": "assistant", "content": [USE]}, {"role": "user", "content": "never mind"}]
-TALK: list[Json] = [*SAID, {"role": "user", "content": "on"}]
-GREETED: list[Json] = [{"role": "assistant", "content": "Hello."}, *SAID]
+ORPHAN: list[Json] = [*QUESTION, {"role": "assistant", "content": [USE]}, {"role": "user", "content": "never mind"}]
+TALK: list[Json] = [*QUESTION, {"role": "user", "content": "on"}]
+GREETED: list[Json] = [{"role": "assistant", "content": "Hello."}, *QUESTION]
 UNION: Json = {"name": "f", "input_schema": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}}
 PARALLEL: list[Json] = [
-    *SAID,
+    *QUESTION,
     {"role": "assistant", "content": [USE, {**USE, "id": "toolu_2"}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "1"}]},
     {"role": "user", "content": "hurry"},
@@ -38,7 +38,7 @@ PARALLEL: list[Json] = [
 
 @dataclass(frozen=True)
 class Case:
-    """A request of a Messages client and what of it is told."""
+    """A request of a Messages client and what of it is reported."""
 
     code: str | None
     fields: Json = field(default_factory=dict)
@@ -66,8 +66,8 @@ CASES = {
     ),
     "thinking_replay": Case(
         "reasoning_foreign",
-        {"messages": [*SAID, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""},
-                                                               {"type": "text", "text": "ok"}]}, *SAID]},
+        {"messages": [*QUESTION, {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "ok"}]}, *QUESTION]},
         flags={"reasoning_replay": False},
         done="dropped",
     ),
@@ -75,7 +75,7 @@ CASES = {
         "image_evicted", {"messages": LOOKED}, knobs={"evict_images": 1}, done="became a placeholder"
     ),
     "leaked fields": Case(
-        "leaked_field", {"messages": SAID, "instructions": "x"}, done="a field of responses; dropped"
+        "leaked_field", {"messages": QUESTION, "instructions": "x"}, done="a field of responses; dropped"
     ),
     "pad_first_user": Case(
         "user_padded",
@@ -85,20 +85,20 @@ CASES = {
     ),
     "schemas": Case(
         "schema_sanitised",
-        {"messages": SAID, "tools": [UNION]},
+        {"messages": QUESTION, "tools": [UNION]},
         flags={"schema_root_union": False},
         done="its root (oneOf) became one object of all properties",
     ),
     "tool_prefixes": Case(
         None,
-        {"messages": SAID, "tools": [{"name": "mcp_look", "input_schema": {"type": "object", "properties": {}}}]},
+        {"messages": QUESTION, "tools": [{"name": "mcp_look", "input_schema": {"type": "object", "properties": {}}}]},
         knobs={"tool_prefixes": ("mcp_=mcp__",)},
         renames={"mcp__look": "mcp_look"},
     ),
 }  # fmt: skip
 
 
-async def told(entrance: Gate, body: Json, **headers: str) -> tuple[int, Json]:
+async def noted(entrance: Gate, body: Json, **headers: str) -> tuple[int, Json]:
     """The status of a request and its receipt."""
     async with entrance.post(MESSAGES, body, headers=headers) as response:
         await response.read()
@@ -122,7 +122,7 @@ def asked(case: Case) -> Json:
 async def test_a_policys_effect_stands_in_the_receipt(case: Case) -> None:
     script = answer(200, dump(reply(case.upstream)))
     async with ScriptedServer(script) as server, gate(configured(server.url, case)) as entrance:
-        status, facts = await told(entrance, asked(case))
+        status, facts = await noted(entrance, asked(case))
     assert status == 200
     rows = {(row["code"], row["done"]) for row in facts["losses"]}
     if case.code is None:
@@ -139,7 +139,7 @@ LOSSY = {name: case for name, case in CASES.items() if case.code}
 @pytest.mark.parametrize("case", LOSSY.values(), ids=LOSSY)
 async def test_a_change_is_refused_where_losses_are(case: Case) -> None:
     async with ScriptedServer(answer(200, b"{}")) as server, gate(configured(server.url, case)) as entrance:
-        status, facts = await told(entrance, asked(case), **{"x-dragoman-on-loss": "reject"})
+        status, facts = await noted(entrance, asked(case), **{"x-dragoman-on-loss": "reject"})
         assert not server.requests
     assert (status, facts["ended"]) == (400, "rejected")
     assert case.code
@@ -150,5 +150,5 @@ async def test_a_change_is_refused_where_losses_are(case: Case) -> None:
 async def test_orphans_reject_names_the_call() -> None:
     case = Case(None, {"messages": ORPHAN}, knobs={"orphans": "reject"})
     async with ScriptedServer(answer(200, b"{}")) as server, gate(configured(server.url, case)) as entrance:
-        status, facts = await told(entrance, asked(case))
+        status, facts = await noted(entrance, asked(case))
     assert (status, facts["error"]["param"]) == (400, "messages[1].content[0]")

@@ -280,7 +280,7 @@ async def test_both_exchanges_are_in_the_books() -> None:
 
 
 async def test_a_responses_upstream_compacts_by_itself() -> None:
-    """What it stores itself, it compacts itself: requests and replies pass through."""
+    """The gateway compacts the responses that it stores: requests and replies pass through."""
     compacted = {
         "id": "resp_1",
         "object": "response.compaction",

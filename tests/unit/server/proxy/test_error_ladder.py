@@ -1,4 +1,4 @@
-"""What an exception is for the client: Dragoman's own failure, nothing, or a defect without details."""
+"""The error of an exception for the client: Dragoman's own failure, nothing, or a defect without details."""
 
 from __future__ import annotations
 

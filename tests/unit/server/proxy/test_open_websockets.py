@@ -8,7 +8,7 @@ from dragoman_server.proxy.open_websockets import OpenWebSockets
 
 
 class Connection:
-    """A connection that records what it was told to do."""
+    """A connection that records what it was reported to do."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -274,8 +274,8 @@ async def test_a_client_that_leaves_is_kept_up_to_there(tmp_path: Path) -> None:
 
 async def test_secrets_are_masked(tmp_path: Path) -> None:
     secret = "canary-provider-9c1d"
-    told = json.dumps({"object": "list", "data": [], "note": f"key {secret}"}).encode()
-    async with ScriptedServer(answer(200, told)) as server:
+    noted = json.dumps({"object": "list", "data": [], "note": f"key {secret}"}).encode()
+    async with ScriptedServer(answer(200, noted)) as server:
         config = config_for(server.url, CHAT)
         provider = replace(config.providers["up"], api_key=Secret(secret))
         capture = CaptureOptions(str(tmp_path / "captures"), share=1.0, texts=True)

@@ -1,4 +1,4 @@
-"""What a request continues: limits, and what happens while it is read."""
+"""The history that a request continues: limits, and events while it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose responses a client sees, and which targets they are stored for. The rest is tested over HTTP."""
+"""The responses that a client sees, and the targets that they are stored for. The rest is tested over HTTP."""
 
 from __future__ import annotations
 

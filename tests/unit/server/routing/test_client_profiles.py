@@ -1,4 +1,4 @@
-"""Known clients are told by the headers that were recorded of them, and get the knobs that they need."""
+"""Known clients are reported by the headers that were recorded of them, and get the knobs that they need."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ SENT_BY = {
 }
 """Recorded client → profile; all others are SDKs and frameworks, which need nothing of their own."""
 AGENT_NEEDED = {"qwen", "ai-sdk", "openai-agents-node", "openai-node"}
-"""Those that are not told without their user agent: Anthropic's SDKs name their helpers as OpenAI's for Node does."""
+"""Clients known by their user agent only: Anthropic's SDKs name their helpers as OpenAI's for Node does."""
 HELPER = "x-stainless-helper-method"
 HELPERS = {"openai-python", "openai-node"}
-"""SDKs that are told where a helper of theirs reads the stream, and where the caller does, are not."""
+"""SDKs that are reported where a helper of theirs reads the stream, and where the caller does, are not."""
 CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)"}
 
 
@@ -49,7 +49,7 @@ def recorded(path: Path) -> tuple[str, CIMultiDict[str]]:
     return recording["client"], CIMultiDict(recording["request"]["headers"])
 
 
-def told(client: str, headers: CIMultiDict[str]) -> str | None:
+def noted(client: str, headers: CIMultiDict[str]) -> str | None:
     return None if client in HELPERS and HELPER not in headers else SENT_BY.get(client)
 
 
@@ -57,7 +57,7 @@ def told(client: str, headers: CIMultiDict[str]) -> str | None:
 def test_a_recorded_request_is_recognised(path: Path) -> None:
     client, headers = recorded(path)
     found = ClientProfiles().recognise(headers)
-    assert (found.name if found is not None else None) == told(client, headers)
+    assert (found.name if found is not None else None) == noted(client, headers)
 
 
 def test_each_known_client_was_recorded() -> None:
@@ -71,7 +71,7 @@ def test_a_changed_user_agent_leaves_the_other_evidence(path: Path) -> None:
     client, headers = recorded(path)
     headers["user-agent"] = "a-proxy/1.0"
     found = ClientProfiles().recognise(headers)
-    expected = None if client in AGENT_NEEDED else told(client, headers)
+    expected = None if client in AGENT_NEEDED else noted(client, headers)
     assert (found.name if found is not None else None) == expected
 
 
@@ -100,12 +100,14 @@ def test_the_ai_sdk_has_several_agents(agent: str) -> None:
         ("AsyncAnthropic/Python 2.12.0", "stream", None),
     ],
 )
-def test_openais_helpers_are_told_from_the_rest_of_the_sdks(agent: str, helper: str | None, name: str | None) -> None:
+def test_openais_helpers_are_distinguished_from_the_rest_of_the_sdks(
+    agent: str, helper: str | None, name: str | None
+) -> None:
     found = ClientProfiles().recognise({"user-agent": agent} | ({HELPER: helper} if helper else {}))
     assert (found.name if found is not None else None) == name
 
 
-def test_nobody_is_recognised_where_it_is_switched_off() -> None:
+def test_no_one_is_recognised_where_it_is_switched_off() -> None:
     assert ClientProfiles(enabled=False).recognise(CODEX) is None
 
 

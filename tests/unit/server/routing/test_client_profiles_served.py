@@ -26,7 +26,7 @@ THINKING = [
 ]
 
 
-async def told(entrance: Gate, path: str, **asked: Any) -> dict[str, Any]:
+async def noted(entrance: Gate, path: str, **asked: Any) -> dict[str, Any]:
     """The JSON of one of the gateway's own endpoints."""
     method = entrance.session.post if "data" in asked else entrance.session.get
     async with method(f"{entrance.url}/v1/dragoman/{path}", **asked) as response:
@@ -52,10 +52,10 @@ async def test_codex_is_shown_reasoning_as_a_summary(
         config = config_for(upstream.url, CHAT, knobs=knobs, **server)
         async with gate(config) as entrance:
             async with entrance.post(RESPONSES, stream=True, headers=headers) as response:
-                said = (await response.read()).decode()
+                stated = (await response.read()).decode()
                 request_id = response.headers["x-dragoman-request-id"]
-            receipt = await told(entrance, f"receipts/{request_id}")
-    assert f"event: response.{shown}.delta" in said
+            receipt = await noted(entrance, f"receipts/{request_id}")
+    assert f"event: response.{shown}.delta" in stated
     assert receipt["client_profile"] == profile
 
 
@@ -75,12 +75,12 @@ async def test_only_codex_gets_codes_outside_of_the_schema(headers: dict[str, st
         gate(config_for(upstream.url, CHAT, **server)) as entrance,
         entrance.post(RESPONSES, stream=True, headers=headers) as response,
     ):
-        said = await response.read()
-    failed = json.loads(said.rsplit(b"data: ", 1)[1])
+        stated = await response.read()
+    failed = json.loads(stated.rsplit(b"data: ", 1)[1])
     assert (failed["type"], failed["response"]["error"]["code"]) == ("response.failed", code)
 
 
-async def test_claude_code_is_spared_nulls_and_told_how_long_its_prompt_is() -> None:
+async def test_claude_code_is_spared_nulls_and_shown_how_long_its_prompt_is() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"a":null,"b":1}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     reply = {"id": "x", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
@@ -103,7 +103,7 @@ async def test_claude_code_is_spared_nulls_and_told_how_long_its_prompt_is() -> 
     assert " tokens > " not in plainly.message
 
 
-async def test_a_stream_that_begins_with_an_overflow_is_told_alike() -> None:
+async def test_a_stream_that_begins_with_an_overflow_is_reported_alike() -> None:
     frame = b"data: " + TOO_LONG + b"\n\n"
     async with ScriptedServer(stream([frame])) as upstream, gate(config_for(upstream.url, CHAT)) as entrance:
         status, error, _ = await entrance.refusal(MESSAGES, stream=True, headers=CLAUDE_CODE)
@@ -112,13 +112,13 @@ async def test_a_stream_that_begins_with_an_overflow_is_told_alike() -> None:
     assert " tokens > " in error.message
 
 
-async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
+async def test_an_explanation_is_for_the_client_or_the_named_one() -> None:
     async with gate(config_for("http://127.0.0.1:9/v1", CHAT)) as entrance:
         body = samples.dump(samples.request(RESPONSES))
-        asked = await told(entrance, "explain", data=body, headers=CODEX)
-        named = await told(entrance, "explain?client=codex", data=body)
-        nobody = await told(entrance, "explain", data=body)
-        in_general = await told(entrance, "explain?client=codex&to=chat", data=body)
+        asked = await noted(entrance, "explain", data=body, headers=CODEX)
+        named = await noted(entrance, "explain?client=codex", data=body)
+        no_one = await noted(entrance, "explain", data=body)
+        in_general = await noted(entrance, "explain?client=codex&to=chat", data=body)
         async with entrance.session.post(f"{entrance.url}/v1/dragoman/explain?client=codec", data=body) as response:
             assert response.status == 400
             assert "claude-code, codex" in (await response.json())["error"]["message"]
@@ -127,4 +127,4 @@ async def test_an_explanation_is_for_whoever_asks_or_is_named() -> None:
             "codex",
             {"reasoning_surface": "summary", "error_codes": "codex", "heartbeats": "event"},
         )
-    assert (nobody["client_profile"], nobody["knobs"], nobody["profile"]) == (None, {}, "compatible")
+    assert (no_one["client_profile"], no_one["knobs"], no_one["profile"]) == (None, {}, "compatible")

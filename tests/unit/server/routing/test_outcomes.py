@@ -1,4 +1,4 @@
-"""Which failures are tried again, where, and whose fault they are."""
+"""Failures that are tried again, where, and to whom they are counted."""
 
 from __future__ import annotations
 

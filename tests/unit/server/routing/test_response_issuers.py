@@ -1,4 +1,4 @@
-"""Who issued a response: separate for each client, bounded, and the candidates that may continue it."""
+"""The issuer of a response: separate for each client, bounded, and the candidates that may continue it."""
 
 from __future__ import annotations
 

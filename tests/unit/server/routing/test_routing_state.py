@@ -77,7 +77,7 @@ def test_failures_of_the_provider_pause_all_its_keys() -> None:
 
 
 def test_a_key_that_rests_by_our_own_choice_is_used_if_there_is_no_other() -> None:
-    """The upstream gave no time: a request that would be refused here may well be accepted there."""
+    """The upstream returned no time: a request that would be refused here may well be accepted there."""
     scene = Scene()
     scene.attempt(scene.first, limited())
     scene.clock.advance(1)
@@ -86,7 +86,7 @@ def test_a_key_that_rests_by_our_own_choice_is_used_if_there_is_no_other() -> No
     assert scene.state.usable(scene.all) == [scene.other]
 
 
-def test_a_time_that_the_upstream_gave_is_respected() -> None:
+def test_a_time_that_the_upstream_set_is_respected() -> None:
     scene = Scene()
     for candidate in scene.all:
         scene.attempt(candidate, limited(30))
@@ -180,7 +180,7 @@ def test_a_reload_changes_limits_and_keeps_pauses() -> None:
 
 
 @pytest.mark.parametrize("change", [{"base_url": "http://elsewhere/v1"}, {"api_key": Secret("a-new-key")}])
-def test_a_provider_that_was_changed_begins_anew(change: dict[str, Any]) -> None:
+def test_a_provider_that_was_changed_begins_again(change: dict[str, Any]) -> None:
     scene = Scene()
     scene.attempt(scene.other, limited(30))
     for _ in range(2):
@@ -270,7 +270,7 @@ def test_a_new_place_of_a_provider_ends_the_pauses_of_clients() -> None:
     assert scene.totals.read(BREAKERS_OPEN, "two") == [0]
 
 
-def test_failures_of_requests_from_before_a_pause_hold_nobody() -> None:
+def test_failures_of_requests_from_before_a_pause_hold_no_one() -> None:
     scene = Scene()
     scene.state.begin(scene.other, CLIENT)
     for party in (ATTACKER, (b"key 3",)):

@@ -1,4 +1,4 @@
-"""What a Responses client gets satisfies the Open Responses schema: streams, whole replies, and the simulator's."""
+"""A Responses client's reply satisfies the Open Responses schema: streams, whole replies, and the simulator's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Server-side threads of Messages: the simulator keeps them, another dialect's upstream cannot.
 
-Anthropic's SDKs ask for one in their tool runners without being told to, and do without only if the refusal bears the
-code of a thread that cannot be had.
+Anthropic's SDKs ask for one in their tool runners by themselves, and do without only if the refusal has the code of a
+thread that is not available.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def test_a_tool_runner_goes_on_with_or_without_a_thread(upstream: str, str
         ran.append(city)
         return f"sunny in {city}"
 
-    said = ""
+    stated = ""
     async with (
         serving(config_for(upstream), verify=True) as served,
         AsyncAnthropic(base_url=served.url, api_key="k", max_retries=0) as client,
@@ -66,10 +66,10 @@ async def test_a_tool_runner_goes_on_with_or_without_a_thread(upstream: str, str
         turns: Any = client.beta.messages.tool_runner(**ASKED, tools=[get_weather], stream=stream)
         async for turn in turns:
             message = await turn.get_final_message() if stream else turn
-            said = "".join(block.text for block in message.content if block.type == "text")
+            stated = "".join(block.text for block in message.content if block.type == "text")
         bodies: list[Any] = [received.body for received in served.requests]
     assert ran == ["Oslo"]
-    assert said == "The tool says: sunny in Oslo."
+    assert stated == "The tool says: sunny in Oslo."
     assert len(bodies) == 2
     if upstream == "messages":
         assert bodies[0]["thread"] == CREATE
@@ -79,7 +79,7 @@ async def test_a_tool_runner_goes_on_with_or_without_a_thread(upstream: str, str
         assert "thread" not in bodies[0]
 
 
-async def test_who_asks_for_a_thread_is_told_that_there_is_none() -> None:
+async def test_who_asks_for_a_thread_learns_that_there_is_none() -> None:
     async with (
         serving(config_for("chat")) as served,
         AsyncAnthropic(base_url=served.url, api_key="k", max_retries=0) as client,

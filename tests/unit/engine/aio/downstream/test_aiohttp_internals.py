@@ -651,7 +651,7 @@ async def test_with_body() -> None:
 
 
 async def test_masked_web_socket_response_reads_all_that_arrives() -> None:
-    """What came with the handshake, and what comes later, goes through the check of masks."""
+    """Bytes that came with the handshake, and later ones, go through the check of masks."""
     headers = {
         "connection": "upgrade",
         "upgrade": "websocket",

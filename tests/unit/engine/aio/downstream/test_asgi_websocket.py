@@ -23,7 +23,7 @@ def opened(**fields: Any) -> WebSocketExchange:
     return exchange
 
 
-def test_the_handshake_is_written_anew() -> None:
+def test_the_handshake_is_written_again() -> None:
     headers = [
         (b"host", b"x"),
         (b"authorization", b"Bearer k"),

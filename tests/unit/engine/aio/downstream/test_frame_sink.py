@@ -1,4 +1,4 @@
-"""What all receivers of frames share: events without comments, however they are batched, and the timers."""
+"""Receivers of frames: events without comments, however they are batched, and the timers."""
 
 from __future__ import annotations
 

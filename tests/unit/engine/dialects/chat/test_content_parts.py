@@ -34,10 +34,10 @@ def test_other_parts_are_losses(part: Any) -> None:
     assert [(row.code, row.path) for row in losses.rows] == [(LossCode.UNKNOWN_EVENT, "message.content[1]")]
 
 
-def test_unknown_keys_of_thoughts_are_rows() -> None:
+def test_unknown_keys_of_reasoning_are_rows() -> None:
     losses = Losses()
-    thoughts = [{"type": "text", "text": "h", "zz": 1}, {"type": "reference", "reference_ids": [1]}]
-    parts = read_content_parts([{"type": "thinking", "thinking": thoughts}], ("message",), losses)
+    reasonings = [{"type": "text", "text": "h", "zz": 1}, {"type": "reference", "reference_ids": [1]}]
+    parts = read_content_parts([{"type": "thinking", "thinking": reasonings}], ("message",), losses)
     assert parts == [("reasoning", "h")]
     assert [row.path for row in losses.rows] == [
         "message.content.thinking.zz",

@@ -53,7 +53,7 @@ def whole(client: str, message: Json, profile: Profile = COMPATIBLE, **options: 
 def streamed(
     client: str, deltas: list[Json], profile: Profile = COMPATIBLE, *, size: int = 0, **options: Any
 ) -> tuple[list[Json], Losses]:
-    """The same of a stream that arrives in pieces of `size` bytes."""
+    """Return the same of a stream that arrives in pieces of `size` bytes."""
     translation = ask(client, stream=True, profile=profile, **options)
     chunks: list[Json] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     chunks.append({"index": 0, "delta": {}, "finish_reason": "stop"})
@@ -345,7 +345,7 @@ def test_what_no_reader_puts_into_an_envelope_does_not_come_out(block: Json) -> 
     assert opened.block is None
 
 
-def test_a_call_that_the_client_left_out_gives_its_signature_to_no_other() -> None:
+def test_a_call_that_the_client_left_out_leaves_its_signature_to_no_other() -> None:
     message: Json = {"tool_calls": [call("b")]}
     add_signatures(message, ["b"], {"a": extra("S")["extra_content"]})
     assert message == {"tool_calls": [call("b")]}

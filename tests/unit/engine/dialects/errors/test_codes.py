@@ -22,7 +22,7 @@ def in_band(**error: object) -> Failure:
     return read_error_payload({"error": {"message": "no", **error}}, Dialect.CHAT)
 
 
-def test_no_word_says_two_things() -> None:
+def test_no_word_has_two_meanings() -> None:
     rows = (*codes._OPENAI, *codes._ANTHROPIC, *codes._OTHERS)
     words = Counter(word for _, _, row in rows for word in row.split())
     assert words.most_common(1)[0][1] == 1
@@ -45,12 +45,12 @@ def test_no_word_says_two_things() -> None:
         ("what nobody says", K.API, 502),
     ],
 )
-def test_a_word_inside_a_stream_tells_kind_and_status(word: str, kind: FailureKind, status: int) -> None:
+def test_a_word_inside_a_stream_reports_kind_and_status(word: str, kind: FailureKind, status: int) -> None:
     for failure in (in_band(type=word), in_band(code=word)):
         assert (failure.kind, failure.status) == (kind, status)
 
 
-def test_openrouter_tells_its_word_in_the_metadata() -> None:
+def test_openrouter_reports_its_word_in_the_metadata() -> None:
     """openrouter.ai/docs/client-sdks/python/components/apierrortype; `code` is the HTTP status."""
     failure = in_band(code=503, metadata={"error_type": "provider_overloaded"})
     assert (failure.kind, failure.status, failure.native_type) == (K.OVERLOADED, 503, "provider_overloaded")
@@ -67,7 +67,7 @@ def test_openrouter_tells_its_word_in_the_metadata() -> None:
         # DashScope answers an account in arrears with a 400, which no agent should send again with other words.
         (400, {"code": "Arrearage", "message": "Access denied."}, K.BILLING),
         (400, {"code": "DataInspectionFailed", "message": "inappropriate content"}, K.POLICY),
-        # LiteLLM puts its exception's name before whatever the model's server said.
+        # LiteLLM puts its exception's name before whatever the model's server stated.
         (400, {"type": "None", "code": "400", "message": "litellm.ContextWindowExceededError: no"}, K.CONTEXT_LENGTH),
         (400, {"type": "None", "code": "400", "message": "litellm.BadRequestError: no"}, K.INVALID_REQUEST),
         (429, {"type": "engine_overloaded_error", "message": "busy"}, K.RATE_LIMIT),
@@ -79,6 +79,6 @@ def test_a_word_beside_a_status(status: int, error: dict[str, str], kind: Failur
     assert write_failure(failure)[0] in (status, 402)
 
 
-def test_glm_says_that_the_window_is_full_in_messages_words() -> None:
+def test_glm_states_that_the_window_is_full_in_messages_words() -> None:
     """anomalyco/opencode#18814: taken for an unknown end, an agent went on for ever."""
     assert read_finish_reason("model_context_window_exceeded") is StopReason.CONTEXT

@@ -213,11 +213,11 @@ def test_durations_survive_the_round_trip(seconds: int) -> None:
 @given(st.text(max_size=40), st.sampled_from(CROSS))
 def test_any_value_is_survived(value: str, direction: tuple[Dialect, Dialect]) -> None:
     sent = {"x-ratelimit-reset-tokens": value, "anthropic-ratelimit-tokens-reset": value}
-    for told in reply_headers(*direction, sent, now=NOW).values():
-        assert told.isascii()
+    for noted in reply_headers(*direction, sent, now=NOW).values():
+        assert noted.isascii()
 
 
-def test_many_names_are_told_as_few_are() -> None:
+def test_many_names_are_shown_as_few_are() -> None:
     sent = {f"X-RateLimit-{'long' * 20}-{number}": str(number) for number in range(600)}
     sent |= {f"X-Other-{number}": "no" for number in range(600)}
     for _ in range(2):

@@ -68,7 +68,7 @@ def reply_of(upstream: str, *notes: Json) -> bytes:
 
 
 def stream_of(upstream: str, *notes: Json) -> bytes:
-    """The same as a stream."""
+    """Return the same as a stream."""
     if upstream == "messages":
         named: list[Json] = [
             {
@@ -183,10 +183,10 @@ def test_citations_of_messages_reach_openai_clients_as_annotations(client: str) 
 
 
 def replayed(upstream: str, *citations: Json) -> Any:
-    said = {"type": "text", "text": "Hello", "citations": list(citations)}
+    stated = {"type": "text", "text": "Hello", "citations": list(citations)}
     turns = [
         {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": [said]},
+        {"role": "assistant", "content": [stated]},
         {"role": "user", "content": "?"},
     ]
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": turns}).encode()
@@ -217,9 +217,9 @@ def test_a_replayed_citation_is_restored_or_dropped(origin: str) -> None:
 
 @pytest.mark.parametrize("upstream", ["chat", "messages", "responses"])
 def test_a_damaged_or_forged_envelope_is_dropped_everywhere(upstream: str) -> None:
-    thought = Envelope("f", "m").wrap("messages", {"type": "thinking", "thinking": "x", "signature": "s"})
+    reasoned = Envelope("f", "m").wrap("messages", {"type": "thinking", "thinking": "x", "signature": "s"})
     forged = Envelope("f", "m").wrap("responses", {"type": "url_citation", "url": 5})
-    for index in (TAG + "???", thought, forged):
+    for index in (TAG + "???", reasoned, forged):
         sent = replayed(upstream, {**FOUND, "encrypted_index": index})
         assert b"b.example" not in sent.body
         assert TAG.encode() not in sent.body
@@ -228,8 +228,8 @@ def test_a_damaged_or_forged_envelope_is_dropped_everywhere(upstream: str) -> No
 
 def test_a_citation_is_no_reasoning() -> None:
     """An envelope that is put in another place restores nothing there."""
-    sealed = Envelope("f", "m").wrap("responses", NOTES["responses"])
-    envelope = unwrap(sealed)
+    wrapped = Envelope("f", "m").wrap("responses", NOTES["responses"])
+    envelope = unwrap(wrapped)
     assert envelope is not None
     assert envelope.block is None
 

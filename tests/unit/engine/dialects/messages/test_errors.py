@@ -1,4 +1,4 @@
-"""Error answers of Messages upstreams and what Messages clients are told (mapping §10)."""
+"""Error answers of Messages upstreams and what Messages clients are reported (mapping §10)."""
 
 from dataclasses import replace
 from functools import partial
@@ -57,8 +57,8 @@ K = FailureKind
 def test_chat_errors_for_messages_clients(status: int, code: str | None, written: tuple[int, str]) -> None:
     """mapping §10.2, row by row."""
     body = orjson.dumps({"error": {"message": "why", "type": "x", "param": None, "code": code}})
-    told, payload = write_failure(read_error_response(status, body, {}, Dialect.CHAT), "req_9")
-    assert told == written[0]
+    noted, payload = write_failure(read_error_response(status, body, {}, Dialect.CHAT), "req_9")
+    assert noted == written[0]
     assert payload == {"type": "error", "error": {"type": written[1], "message": "why"}, "request_id": "req_9"}
 
 
@@ -136,10 +136,10 @@ def test_overflow_begins_as_claude_code_needs_it(message: str, head: str | None)
     failure = read_error_response(400, body, {}, Dialect.CHAT)
     assert failure.kind is K.CONTEXT_LENGTH
     status, payload = write_failure(failure)
-    told = payload["error"]["message"]
+    noted = payload["error"]["message"]
     asked, most = head.split(" > ") if head else ("", "")
     want = f"prompt is too long: {asked} tokens > {most} maximum" if head else "prompt is too long"
-    assert told == f"{want} ({message})"
+    assert noted == f"{want} ({message})"
     assert (status, payload["error"]["type"]) == (400, "invalid_request_error")
 
 
@@ -152,17 +152,17 @@ def test_overflow_by_code_alone() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 200])
-def test_llama_cpp_gives_the_sizes_beside_its_sentence(status: int) -> None:
+def test_llama_cpp_states_the_sizes_beside_its_sentence(status: int) -> None:
     sentence = "the request exceeds the available context size, try increasing it"
-    told = {"code": 400, "message": sentence, "type": "exceed_context_size_error", "n_prompt_tokens": 9000}
+    noted = {"code": 400, "message": sentence, "type": "exceed_context_size_error", "n_prompt_tokens": 9000}
     for n_ctx, head in ((8192, "prompt is too long: 9000 tokens > 8192 maximum"), ("8192", "prompt is too long (")):
-        body = orjson.dumps({"error": {**told, "n_ctx": n_ctx}})
+        body = orjson.dumps({"error": {**noted, "n_ctx": n_ctx}})
         message = write_failure(read_error_response(status, body, {}, Dialect.CHAT))[1]["error"]["message"]
         assert message.startswith(head)
         assert sentence in message
 
 
-def test_overflow_already_said_is_kept_and_only_moves_behind_the_name() -> None:
+def test_overflow_already_stated_is_kept_and_only_moves_behind_the_name() -> None:
     native = "prompt is too long: 210000 tokens > 200000 maximum"
     failure = read_failure(400, _envelope("invalid_request_error", native), {})
     assert write_failure(failure)[1]["error"]["message"] == native
@@ -320,8 +320,8 @@ def test_reading_never_raises(status: int, body: bytes) -> None:
     failure = read_failure(status, body, {})
     assert failure.message
     assert failure.status >= 400
-    told, written = write_failure(failure)
-    assert 400 <= told <= 599
+    noted, written = write_failure(failure)
+    assert 400 <= noted <= 599
     orjson.dumps(written)
 
 

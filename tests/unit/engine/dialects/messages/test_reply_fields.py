@@ -1,4 +1,4 @@
-"""What Messages replies state besides content and counts, whole, streamed and forwarded."""
+"""Fields of Messages replies besides content and counts, whole, streamed and forwarded."""
 
 from __future__ import annotations
 

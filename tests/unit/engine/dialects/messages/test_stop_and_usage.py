@@ -86,7 +86,7 @@ def test_unsaid_counts_stay_none(obj: Any, usage: Usage | None) -> None:
     assert stop_and_usage.read_usage(obj) == usage
 
 
-def test_usage_of_an_upstream_that_says_nothing_has_the_required_keys() -> None:
+def test_usage_of_an_upstream_that_is_silent_has_the_required_keys() -> None:
     assert stop_and_usage.write_usage(Usage()) == written_usage()
 
 

@@ -1,4 +1,4 @@
-"""What Responses replies state besides output and counts, whole, streamed and forwarded."""
+"""Fields of Responses replies besides output and counts, whole, streamed and forwarded."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.shared.inline_data import plain_base64, read_file_data, read_image_data, type_of_data
-from support.spoken import translated
+from support.canonical_turns import translated
 
 HEADS = {
     "image/png": b"\x89PNG\r\n\x1a\n",

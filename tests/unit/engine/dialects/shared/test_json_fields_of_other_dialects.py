@@ -1,4 +1,4 @@
-"""Fields of another dialect are left out and told as such (mapping §13)."""
+"""Fields of another dialect are left out and reported as such (mapping §13)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dragoman.losses import LossCode
-from support.spoken import translated
+from support.canonical_turns import translated
 
-SAID = [{"role": "user", "content": "go"}]
-MESSAGES = {"model": "m", "max_tokens": 99, "messages": SAID}
-CHAT = {"model": "m", "messages": SAID}
+ANSWER = [{"role": "user", "content": "go"}]
+MESSAGES = {"model": "m", "max_tokens": 99, "messages": ANSWER}
+CHAT = {"model": "m", "messages": ANSWER}
 RESPONSES = {"model": "m", "input": "go"}
 
 
@@ -20,9 +20,9 @@ def test_seed_S2_27_keys_of_openai_in_a_messages_request_are_left_out_with_a_war
     body, made = translated("messages", "chat", {**MESSAGES, **leaked})
     assert leaked.keys().isdisjoint(body)
     assert made.losses.counts == {LossCode.LEAKED_FIELD: 4}
-    told = {row.path: row.done for row in made.losses.rows}
-    assert told["instructions"] == "a field of responses; dropped"
-    assert told["store"] == "a field of chat and responses; dropped"
+    noted = {row.path: row.done for row in made.losses.rows}
+    assert noted["instructions"] == "a field of responses; dropped"
+    assert noted["store"] == "a field of chat and responses; dropped"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,9 @@ def test_seed_S2_27_keys_of_openai_in_a_messages_request_are_left_out_with_a_war
         ("responses", "messages", RESPONSES, {"max_tokens": 9}, "chat and messages"),
     ],
 )
-def test_a_leaked_field_is_told_with_its_dialect(client: str, upstream: str, body: Any, field: Any, owner: str) -> None:
+def test_a_leaked_field_is_reported_with_its_dialect(
+    client: str, upstream: str, body: Any, field: Any, owner: str
+) -> None:
     sent, made = translated(client, upstream, {**body, **field})
     (name,) = field
     rows = [(row.path, row.done) for row in made.losses.rows if row.code is LossCode.LEAKED_FIELD]
@@ -46,7 +48,7 @@ def test_a_leaked_field_is_told_with_its_dialect(client: str, upstream: str, bod
     assert sent == translated(client, upstream, body)[0]
 
 
-def test_a_field_that_nobody_has_is_just_unknown() -> None:
+def test_a_field_that_no_one_has_is_just_unknown() -> None:
     _, made = translated("chat", "messages", {**CHAT, "enable_thinking": True})
     assert made.losses.counts == {LossCode.UNKNOWN_FIELD: 1}
 

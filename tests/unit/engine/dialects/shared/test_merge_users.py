@@ -8,10 +8,10 @@ import pytest
 
 from dragoman.canonical.request import Json
 from dragoman.losses import LossCode
-from support.spoken import PNG, translated
+from support.canonical_turns import PNG, translated
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
-THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="}
+REASONING = {"type": "thinking", "thinking": "hm", "signature": "EqQBCg=="}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [IMAGE]}
 FORGETFUL = {"reasoning_replay": False}
@@ -29,12 +29,17 @@ CASES: dict[str, tuple[list[Json], Json, Json, list[str]]] = {
         {"mid_system": "user"},
         ["a", "<system>\nbe brief\n</system>", "b"],
     ),
-    "thinking goes back to its maker only": ([{"role": "assistant", "content": [THOUGHT]}], FORGETFUL, {}, ["a", "b"]),
+    "thinking goes back to its maker only": (
+        [{"role": "assistant", "content": [REASONING]}],
+        FORGETFUL,
+        {},
+        ["a", "b"],
+    ),
 }
 
 
 def sent(between: list[Json], flags: Json, knobs: Json, upstream: str = "chat") -> tuple[Json, Any]:
-    """What becomes of two messages of the user's with something between them."""
+    """Return what becomes of two messages of the user's with something between them."""
     messages = [{"role": "user", "content": "a"}, *between, {"role": "user", "content": "b"}]
     body = {"model": "m", "max_tokens": 99, "messages": messages}
     return translated("messages", upstream, body, flags={"strict_alternation": True, **flags}, **knobs)
@@ -48,15 +53,15 @@ def texts(message: Json) -> list[str]:
 def test_what_moves_or_is_left_out_leaves_no_two_in_a_row(case: str) -> None:
     between, flags, knobs, left = CASES[case]
     body, made = sent(between, flags, knobs)
-    (said,) = [message for message in body["messages"] if message["role"] != "developer"]
-    assert (said["role"], texts(said)) == ("user", left)
+    (stated,) = [message for message in body["messages"] if message["role"] != "developer"]
+    assert (stated["role"], texts(stated)) == ("user", left)
     assert made.losses.counts[LossCode.TURNS_MERGED] == 1
     assert ("messages", f"{len(left) - 1} of the user's joined those before them") in {
         (row.path, row.done) for row in made.losses.rows
     }
 
 
-def test_an_image_that_moves_behind_a_result_joins_what_the_user_says_next() -> None:
+def test_an_image_that_moves_behind_a_result_joins_the_next_text_of_the_user() -> None:
     between = [{"role": "assistant", "content": [CALL]}, {"role": "user", "content": [RESULT]}]
     body, _ = sent(between, {}, {})
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool", "user"]
@@ -67,13 +72,13 @@ def test_an_image_that_moves_behind_a_result_joins_what_the_user_says_next() -> 
 
 
 def test_a_responses_upstream_is_given_no_two_in_a_row_either() -> None:
-    body, made = sent([{"role": "assistant", "content": [THOUGHT]}], {}, {}, "responses")
+    body, made = sent([{"role": "assistant", "content": [REASONING]}], {}, {}, "responses")
     (item,) = body["input"]
     assert [(part["type"], part["text"]) for part in item["content"]] == [("input_text", "a"), ("input_text", "b")]
     assert made.losses.counts[LossCode.TURNS_MERGED] == 1
 
 
-def test_two_authors_of_one_message_are_told() -> None:
+def test_two_authors_of_one_message_are_reported() -> None:
     messages = [
         {"role": "user", "name": "ann", "content": "a"},
         {"role": "developer", "content": "be brief"},

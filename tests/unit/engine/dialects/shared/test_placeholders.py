@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode
-from support.spoken import PNG, translated
+from support.canonical_turns import PNG, translated
 
 DIALECTS = ("chat", "messages", "responses")
 DIRECTIONS = list(product(DIALECTS, DIALECTS))

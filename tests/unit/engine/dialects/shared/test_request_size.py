@@ -19,7 +19,7 @@ TEXT: Json = {"type": "text", "text": "t"}
 
 
 def refused(client: str, body: Json, limits: Limits) -> str:
-    """Why the request is refused, in every cross direction alike; its status is 400."""
+    """Return the reason why the request is refused, in every cross direction alike; its status is 400."""
     whys = set()
     for upstream in {"chat", "messages", "responses"} - {client}:
         with pytest.raises(TooMany) as raised:
@@ -72,14 +72,14 @@ def test_calls(client: str) -> None:
     ids = [f"c{number}" for number in range(3)]
     if client == "chat":
         calls = [{"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for call_id in ids]
-        said: list[Json] = [{"role": "assistant", "content": None, "tool_calls": calls}]
-        said += [{"role": "tool", "tool_call_id": call_id, "content": "r"} for call_id in ids]
-        body: Json = {"model": "m", "messages": [USER, *said]}
+        stated: list[Json] = [{"role": "assistant", "content": None, "tool_calls": calls}]
+        stated += [{"role": "tool", "tool_call_id": call_id, "content": "r"} for call_id in ids]
+        body: Json = {"model": "m", "messages": [USER, *stated]}
     elif client == "messages":
         used: list[Json] = [{"type": "tool_use", "id": call_id, "name": "f", "input": {}} for call_id in ids]
         given = [{"type": "tool_result", "tool_use_id": call_id, "content": "r"} for call_id in ids]
-        said = [{"role": "assistant", "content": used}, {"role": "user", "content": given}]
-        body = {"model": "m", "max_tokens": 9, "messages": [USER, *said]}
+        stated = [{"role": "assistant", "content": used}, {"role": "user", "content": given}]
+        body = {"model": "m", "max_tokens": 9, "messages": [USER, *stated]}
     else:
         items = [{"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}"} for call_id in ids]
         items += [{"type": "function_call_output", "call_id": call_id, "output": "r"} for call_id in ids]

@@ -12,7 +12,7 @@ from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse_parser import Parser
 
 
-class Told(StreamReader):
+class ReportedError(StreamReader):
     """Keeps the payloads that it is given."""
 
     __slots__ = ("payloads",)
@@ -50,18 +50,18 @@ ODD = (
 @pytest.mark.parametrize("odd", ODD)
 def test_whatever_stands_between_others(odd: str) -> None:
     data = f"data: before\n\n{odd}event: x\ndata: behind\n\n\n\n".encode()
-    whole, apart = _told(data, whole=True), _told(data, whole=False)
+    whole, apart = _reported(data, whole=True), _reported(data, whole=False)
     assert whole == apart
     assert (whole[0], whole[-1]) == (b"before", b"behind")
 
 
 def test_an_event_line_without_its_end_is_no_frame() -> None:
-    reader = Told()
+    reader = ReportedError()
     reader.feed(b"data: before\n\nevent: x")
     assert reader.payloads == [b"before"]
 
 
-def _told(data: bytes, *, whole: bool) -> list[Any]:
-    parser, reader = Parser(whole=whole), Told()
+def _reported(data: bytes, *, whole: bool) -> list[Any]:
+    parser, reader = Parser(whole=whole), ReportedError()
     reader.feed(parser.feed(data))
     return reader.payloads

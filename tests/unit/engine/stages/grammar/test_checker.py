@@ -1,4 +1,4 @@
-"""What the judge takes, keeps and leaves: any bytes, a limited memory, and time in proportion to the bytes."""
+"""The judge's input and memory: any bytes, a limited memory, and time in proportion to the bytes."""
 
 from __future__ import annotations
 

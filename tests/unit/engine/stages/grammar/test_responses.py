@@ -12,13 +12,13 @@ from support.defects import Change, add, double, drop, edit, find, repeat
 from support.verdicts import checker_of, golden_frames, verdict
 
 RESPONSES = Dialect.RESPONSES
-TEXT, TOOLS, THOUGHT, CUSTOM = "text", "two_tools", "thinking_text_tool", "free_text_call"
+TEXT, TOOLS, REASONING, CUSTOM = "text", "two_tools", "thinking_text_tool", "free_text_call"
 
 
 def numbered(frames: list[bytes]) -> bytes:
     """The frames with the numbers that are due."""
-    spelled = rb'"sequence_number":\d+,'
-    return b"".join(re.sub(spelled, b'"sequence_number":%d,' % n, frame, count=1) for n, frame in enumerate(frames))
+    formatted = rb'"sequence_number":\d+,'
+    return b"".join(re.sub(formatted, b'"sequence_number":%d,' % n, frame, count=1) for n, frame in enumerate(frames))
 
 
 ARGS, ITEM = "function_call_arguments.", "output_item."
@@ -90,14 +90,18 @@ CASES: list[tuple[str, Change, str]] = [
     (TOOLS, edit(ARGS + "done", '"name":"', '"name":"x'), "under another name"),
     (TOOLS, edit(ARGS + "done", '"arguments":"', '"arguments":" '), "not what their deltas were"),
     (TOOLS, double(ARGS + "done"), "more arguments after their end"),
-    (THOUGHT, edit("reasoning_text.delta", "rs_", "rs_0"), "not its item's"),
-    (THOUGHT, add('event: novelty\ndata: {"type":"novelty","sequence_number":0,"x":0}\n\n', "output_text"), "dialect"),
+    (REASONING, edit("reasoning_text.delta", "rs_", "rs_0"), "not its item's"),
     (
-        THOUGHT,
+        REASONING,
+        add('event: novelty\ndata: {"type":"novelty","sequence_number":0,"x":0}\n\n', "output_text"),
+        "dialect",
+    ),
+    (
+        REASONING,
         add('event: error\ndata: {"type":"error","sequence_number":0,"error":{}}\n\n', "output_text"),
         "the SDK raises",
     ),
-    (THOUGHT, edit("output_text.delta", '"delta"', '"error":{"a":1},"delta"'), "the SDK raises"),
+    (REASONING, edit("output_text.delta", '"delta"', '"error":{"a":1},"delta"'), "the SDK raises"),
 ]
 
 
@@ -133,19 +137,19 @@ def test_numbers_are_held_within_a_run_of_texts() -> None:
     ]
     opening = frames[:first]
 
-    def told(run: list[bytes]) -> object:
+    def noted(run: list[bytes]) -> object:
         judge = checker_of(RESPONSES)
         for piece in (b"".join(opening), run[0], b"".join(run[1:]), b"".join(rest)):
             judge.feed(piece)
         violation = judge.violation
         return violation and violation.rule
 
-    assert told(texts) == "a text that is not what its deltas were"
-    assert told([*texts[:5], *texts[6:]]) == "a sequence_number that is not the next"
-    assert told([*texts[:5], *texts[4:]]) == "a sequence_number that is not the next"
+    assert noted(texts) == "a text that is not what its deltas were"
+    assert noted([*texts[:5], *texts[6:]]) == "a sequence_number that is not the next"
+    assert noted([*texts[:5], *texts[4:]]) == "a sequence_number that is not the next"
 
 
-def test_free_text_that_was_cut_is_not_told_as_done() -> None:
+def test_free_text_that_was_cut_is_not_reported_as_done() -> None:
     """Codex would run it."""
     frames = golden_frames("responses_from_messages/two_tools")
     for at, frame in enumerate(frames):

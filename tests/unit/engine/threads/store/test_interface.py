@@ -1,4 +1,4 @@
-"""What every store of conversations does."""
+"""The behaviour of every store of conversations."""
 
 from __future__ import annotations
 

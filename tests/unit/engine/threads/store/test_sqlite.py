@@ -151,6 +151,6 @@ async def test_a_locked_file_fails_within_the_timeout(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_store_that_is_not_open_says_so(tmp_path: Path) -> None:
+async def test_a_store_that_is_not_open_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not open"):
         await SqliteStore(str(tmp_path / "t.db")).get("k", "a")

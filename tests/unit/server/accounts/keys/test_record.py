@@ -1,4 +1,4 @@
-"""What is kept of a named key."""
+"""The stored record of a named key."""
 
 from __future__ import annotations
 

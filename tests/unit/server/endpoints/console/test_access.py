@@ -1,4 +1,4 @@
-"""Who may use the console: an admin's key, or this machine without keys; never another page."""
+"""Access to the console: an admin's key, or this machine without keys; never another page."""
 
 from __future__ import annotations
 

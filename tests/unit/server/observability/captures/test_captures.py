@@ -1,4 +1,4 @@
-"""Which exchanges are captured, and what happens if there are too many."""
+"""The exchanges that are captured, and the limit on their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exporters of spans and of metrics share."""
+"""The connection that the exporters of spans and of metrics share."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def span(name: str) -> Span:
 
 
 class Collector:
-    """What was exported, and a thread that does it."""
+    """The exported spans, and the thread that exports them."""
 
     def __init__(self, queue: int = 10_000) -> None:
         self.names: list[str] = []

@@ -19,7 +19,7 @@ from dragoman_server.proxy.resumable.position import Position, wanted_position
         ({"x-dragoman-resume": " req_1a.41 "}, Position("req_1a", 42)),
         # A client that connects again repeats the headers of its first request.
         ({"x-dragoman-resume": "true", "last-event-id": "req_1a.7"}, Position("req_1a", 8)),
-        # An id that another server gave to its events.
+        # An id that another server returned to its events.
         ({"last-event-id": "1718-0"}, False),
         ({"x-dragoman-resume": "true", "last-event-id": "7"}, True),
         # Not a number: the text is an id, which is unknown then.

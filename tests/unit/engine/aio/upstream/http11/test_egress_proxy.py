@@ -17,14 +17,14 @@ from dragoman.errors import UpstreamUnreachable
 from support.sockets import ScriptedServer, answer
 
 Handshake = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[int | None]]
-"""Does a proxy's part, and returns the port to connect to; None for no tunnel."""
+"""Answers as a proxy, and returns the port to connect to; None for no tunnel."""
 
 
 @asynccontextmanager
 async def proxy(handshake: Handshake) -> AsyncIterator[int]:
     tasks: set[asyncio.Task[None]] = set()
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(65536):
                 writer.write(data)
@@ -40,7 +40,7 @@ async def proxy(handshake: Handshake) -> AsyncIterator[int]:
             if port is not None:
                 up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
                 for pair in ((reader, up_writer), (up_reader, writer)):
-                    task = asyncio.create_task(pump(*pair))
+                    task = asyncio.create_task(copy(*pair))
                     tasks.add(task)
                 return
         writer.close()
@@ -137,22 +137,22 @@ async def test_a_proxy_that_is_away() -> None:
         await get("http://upstream.invalid/", f"http://127.0.0.1:{port}")
 
 
-def socks(told: list[bytes], *, method: int, port: int | None, status: int = 0, reply: int = 0) -> Handshake:
+def socks(received: list[bytes], *, method: int, port: int | None, status: int = 0, reply: int = 0) -> Handshake:
     async def handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
         _, count = await reader.readexactly(2)
-        told.append(await reader.readexactly(count))
+        received.append(await reader.readexactly(count))
         writer.write(bytes((5, method)))
         if method == 2:
             _, length = await reader.readexactly(2)
             user = await reader.readexactly(length)
             (length,) = await reader.readexactly(1)
-            told.append(user + b"/" + await reader.readexactly(length))
+            received.append(user + b"/" + await reader.readexactly(length))
             writer.write(bytes((1, status)))
         elif method == 255:
             return None
         head = await reader.readexactly(4)
         length = {1: 4, 4: 16}.get(head[3]) or (await reader.readexactly(1))[0]
-        told.append(head + await reader.readexactly(length + 2))
+        received.append(head + await reader.readexactly(length + 2))
         writer.write(bytes((5, reply, 0, 1, 127, 0, 0, 1, 0, 80)))
         return None if reply else port
 
@@ -169,23 +169,23 @@ def socks(told: list[bytes], *, method: int, port: int | None, status: int = 0, 
     ],
 )
 async def test_socks(scheme: str, host: str, address: bytes) -> None:
-    told: list[bytes] = []
+    received: list[bytes] = []
     async with (
         ScriptedServer(answer(200, b"through")) as server,
-        proxy(socks(told, method=0, port=server.port)) as port,
+        proxy(socks(received, method=0, port=server.port)) as port,
     ):
         assert await get(f"http://{host}:81/v1", f"{scheme}://127.0.0.1:{port}") == b"through"
-    assert told == [b"\x00", address]
+    assert received == [b"\x00", address]
 
 
 async def test_socks_with_a_password() -> None:
-    told: list[bytes] = []
+    received: list[bytes] = []
     async with (
         ScriptedServer(answer(200, b"through")) as server,
-        proxy(socks(told, method=2, port=server.port)) as port,
+        proxy(socks(received, method=2, port=server.port)) as port,
     ):
         assert await get("http://127.0.0.9/", f"socks5://me:p%40w@127.0.0.1:{port}") == b"through"
-    assert told[:2] == [b"\x02", b"me/p@w"]
+    assert received[:2] == [b"\x02", b"me/p@w"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A conversation of texts, which is written at once, beside the same turns written one by one."""
+"""A conversation of texts, which is written at once, next to the same turns written one by one."""
 
 from __future__ import annotations
 
@@ -102,6 +102,6 @@ def test_conversations_of_texts_are_written_at_once() -> None:
 def test_other_conversations_are_left_to_the_general_writer(last: str) -> None:
     assert write_texts([made("user"), made(last)], "messages", CHAT) is None
     assert write_texts([made("user"), whole(made("user"))], "messages", CHAT) is None
-    said = made("assistant")
-    assert said.parts
-    assert write_texts([said, made("user")], "messages", CHAT) is None
+    stated = made("assistant")
+    assert stated.parts
+    assert write_texts([stated, made("user")], "messages", CHAT) is None

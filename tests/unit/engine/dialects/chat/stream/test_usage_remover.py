@@ -1,4 +1,4 @@
-"""A stream whose counts were requested for the caller reaches the client as if nobody had requested them."""
+"""A stream whose counts were requested for the caller reaches the client as if no one had requested them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DONE = "[DONE]"
 
 
 class Style(NamedTuple):
-    """How a server writes its chunks."""
+    """The form of a server's chunks."""
 
     spaced: bool = False
     line_end: str = "\n"

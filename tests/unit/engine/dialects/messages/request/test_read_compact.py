@@ -1,5 +1,5 @@
-"""Messages that are read in short become, whatever the upstream, what they become block by block; what is nearly such a
-message is read block by block, with its losses or its refusal."""
+"""Messages read in the compact form become, for each upstream, the same as those read block by block; a message that is
+nearly of this form is read block by block, with its losses or its refusal."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ITEM = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "
 CHAT_BLOCK = {"reasoning_content": "Hm"}
 
 
-def thought(signature: Any, text: Any = "Hm") -> Json:
+def reasoned(signature: Any, text: Any = "Hm") -> Json:
     return {"type": "thinking", "thinking": text, "signature": signature}
 
 
-def sealed(dialect: str, block: Json, family: str | None = None) -> str:
+def wrapped(dialect: str, block: Json, family: str | None = None) -> str:
     return Envelope(family or builtin_profile(dialect).family or dialect, "m").wrap(dialect, block)
 
 
-def said(*content: Json) -> Json:
+def stated(*content: Json) -> Json:
     return {"role": "assistant", "content": list(content)}
 
 
@@ -46,19 +46,19 @@ def shown(*content: Any) -> Json:
 
 
 SHORT: list[Json] = [
-    said(thought("c2ln"), TEXT, CALL),
-    said(thought(""), TEXT, CALL),
-    said(thought("", ""), CALL),
-    said(thought("no.envelope"), CALL),
-    said(thought("dgm1.damaged"), CALL),
-    said(thought(sealed("responses", ITEM)), TEXT, CALL),
-    said(thought(sealed("responses", ITEM, "another")), CALL),
-    said(thought(sealed("chat", CHAT_BLOCK)), TEXT, CALL),
-    said(thought("c2ln"), thought(sealed("responses", ITEM)), thought(""), CALL),
-    said(thought(sealed("responses", ITEM))),
-    said({"type": "redacted_thinking", "data": "x"}, CALL),
-    said({"type": "redacted_thinking", "data": ""}, TEXT, CALL),
-    said({"type": "redacted_thinking", "data": sealed("responses", ITEM)}, CALL),
+    stated(reasoned("c2ln"), TEXT, CALL),
+    stated(reasoned(""), TEXT, CALL),
+    stated(reasoned("", ""), CALL),
+    stated(reasoned("no.envelope"), CALL),
+    stated(reasoned("dgm1.damaged"), CALL),
+    stated(reasoned(wrapped("responses", ITEM)), TEXT, CALL),
+    stated(reasoned(wrapped("responses", ITEM, "another")), CALL),
+    stated(reasoned(wrapped("chat", CHAT_BLOCK)), TEXT, CALL),
+    stated(reasoned("c2ln"), reasoned(wrapped("responses", ITEM)), reasoned(""), CALL),
+    stated(reasoned(wrapped("responses", ITEM))),
+    stated({"type": "redacted_thinking", "data": "x"}, CALL),
+    stated({"type": "redacted_thinking", "data": ""}, TEXT, CALL),
+    stated({"type": "redacted_thinking", "data": wrapped("responses", ITEM)}, CALL),
     given(TEXT),
     given({**TEXT, "text": ""}),
     given(TEXT, IMAGE, TEXT),
@@ -75,11 +75,11 @@ SHORT: list[Json] = [
 ]
 
 NEAR: list[Json] = [
-    said(thought("c2ln", 1)),
-    said(thought(1)),
-    said(TEXT, thought(sealed("responses", ITEM))),
-    said({"type": "redacted_thinking", "data": 1}),
-    said({"type": "redacted_thinking"}),
+    stated(reasoned("c2ln", 1)),
+    stated(reasoned(1)),
+    stated(TEXT, reasoned(wrapped("responses", ITEM))),
+    stated({"type": "redacted_thinking", "data": 1}),
+    stated({"type": "redacted_thinking"}),
     given(TEXT, {"type": "text"}),
     given({**TEXT, "text": 1}),
     given({**TEXT, "cache_control": MARK}),
@@ -127,7 +127,7 @@ def outcome(upstream: str, history: list[Json], flags: Json) -> Any:
 
 
 def read(message: Json) -> int:
-    """How many of one message are read in short."""
+    """Return how many of one message are read in the compact form."""
     turns: list[Turn] = []
     other = read_compact_turns(iter([(0, message)]), turns)
     assert len(turns) == (other is None)
@@ -143,7 +143,7 @@ def test_a_message_in_short_becomes_what_it_does_block_by_block(
     message: Json, short: int, upstream: str, flags: Json
 ) -> None:
     assert read(message) == short
-    history = [said(CALL, {**CALL, "id": "t2"}), message, said(TEXT, CALL), given(RESULT)]
+    history = [stated(CALL, {**CALL, "id": "t2"}), message, stated(TEXT, CALL), given(RESULT)]
     found = outcome(upstream, history, flags)
     with without_steps():
         assert found == outcome(upstream, history, flags)

@@ -53,7 +53,7 @@ def carried(block: Json, family: str = "claude", dialect: str = "messages") -> J
     return {"type": "thinking", "thinking": "trimmed", "signature": envelope(block, family, dialect)}
 
 
-def said(*content: Json) -> Json:
+def stated(*content: Json) -> Json:
     return {"role": "assistant", "content": list(content)}
 
 
@@ -78,7 +78,7 @@ def passed(*messages: Any, knobs: Knobs | None = None, **fields: Any) -> tuple[J
 )
 def test_T10_without_an_envelope_no_byte_is_touched(content: list[Json]) -> None:
     """ "Invalid signature in thinking block": any touch of the block breaks it (router-for-me/CLIProxyAPI#2172)."""
-    raw = json.dumps({"max_tokens": 5, "model": "m", "messages": [USER, said(*content), RESULT], "n": 1e3}, indent=1)
+    raw = json.dumps({"max_tokens": 5, "model": "m", "messages": [USER, stated(*content), RESULT], "n": 1e3}, indent=1)
     assert translate(ROW, raw.encode(), profile=CLAUDE).body == raw.encode()
 
 
@@ -87,10 +87,10 @@ def test_own_thinking_is_restored_and_foreign_thinking_left_out() -> None:
     item = carried(
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "secret"}, dialect="responses"
     )
-    first = said(carried(OWN), carried(REDACTED), OWN, TEXT)
-    second = said(foreign, TEXT, item, CALL)
+    first = stated(carried(OWN), carried(REDACTED), OWN, TEXT)
+    second = stated(foreign, TEXT, item, CALL)
     body, losses = passed(USER, first, USER, second, RESULT, metadata={"a": 1})
-    assert body["messages"] == [USER, said(OWN, REDACTED, OWN, TEXT), USER, said(TEXT, CALL), RESULT]
+    assert body["messages"] == [USER, stated(OWN, REDACTED, OWN, TEXT), USER, stated(TEXT, CALL), RESULT]
     assert body["metadata"] == {"a": 1}
     assert [row[:2] for row in losses.rows] == [
         (LossCode.REASONING_FOREIGN, "messages[3].content[0]"),
@@ -99,23 +99,23 @@ def test_own_thinking_is_restored_and_foreign_thinking_left_out() -> None:
 
 
 def test_a_message_left_empty_goes_with_its_thinking() -> None:
-    body, _ = passed(USER, said(carried(OWN, "deepseek")), USER)
+    body, _ = passed(USER, stated(carried(OWN, "deepseek")), USER)
     assert body["messages"] == [USER, USER]
 
 
 def test_a_message_that_was_empty_before_is_the_upstreams_to_judge() -> None:
-    body, _ = passed(USER, said(), said(carried(OWN)), USER)
-    assert body["messages"] == [USER, said(), said(OWN), USER]
+    body, _ = passed(USER, stated(), stated(carried(OWN)), USER)
+    assert body["messages"] == [USER, stated(), stated(OWN), USER]
 
 
 def test_a_strict_request_is_refused() -> None:
     with pytest.raises(ClientRequestError, match=r"messages\[1\].content\[0\].*reasoning_foreign"):
-        passed(USER, said(carried(OWN, "deepseek")), USER, knobs=Knobs(on_loss="reject"))
+        passed(USER, stated(carried(OWN, "deepseek")), USER, knobs=Knobs(on_loss="reject"))
 
 
 def test_the_callers_body_stays_as_it_is() -> None:
     """It may be asked of another upstream next, whose reasoning must not have gone with the first one's."""
-    payload: Json = {"model": "m", "messages": [USER, said(carried(OWN, "deepseek"), TEXT)]}
+    payload: Json = {"model": "m", "messages": [USER, stated(carried(OWN, "deepseek"), TEXT)]}
     before = copy.deepcopy(payload)
     raw = dumps(payload)
     for family, content in (("claude", [TEXT]), ("deepseek", [OWN, TEXT])):
@@ -133,8 +133,8 @@ def test_the_callers_body_stays_as_it_is() -> None:
         {},
         [None, 5, "x", []],
         [{"content": None}, {"content": "x"}, {"content": [None, 5, []]}, {}],
-        [said({"type": ["thinking"], "signature": TAG})],
-        [said({"type": "thinking", "signature": 5}, {"type": "thinking"}, {"signature": TAG})],
+        [stated({"type": ["thinking"], "signature": TAG})],
+        [stated({"type": "thinking", "signature": 5}, {"type": "thinking"}, {"signature": TAG})],
     ],
 )
 def test_a_body_of_any_shape_is_the_upstreams_to_judge(messages: Any) -> None:
@@ -145,20 +145,20 @@ def test_a_body_of_any_shape_is_the_upstreams_to_judge(messages: Any) -> None:
 
 def test_a_body_nested_too_deeply_is_the_clients_error() -> None:
     nested = b"[" * 1000 + b"]" * 1000
-    raw = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(carried(OWN))), nested)
-    sent, told = b"{}", ""
+    raw = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(stated(carried(OWN))), nested)
+    sent, noted = b"{}", ""
     try:
         sent = translate(ROW, raw, profile=CLAUDE).body
     except ClientRequestError as error:
-        told = str(error)
+        noted = str(error)
     # Later Pythons can write what they can read.
-    whole = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(said(OWN)), nested)
-    assert "nested too deeply" in told or json.loads(sent) == json.loads(whole)
+    whole = b'{"model":"m","messages":[%b],"x":%b}' % (dumps(stated(OWN)), nested)
+    assert "nested too deeply" in noted or json.loads(sent) == json.loads(whole)
 
 
 @given(st.lists(st.sampled_from((OWN, TEXT, CALL, carried(OWN), carried(OWN, "other"))), max_size=4), st.integers(1, 5))
 def test_a_longer_history_extends_the_shorter_one(content: list[Json], turns: int) -> None:
-    history = [message for _ in range(turns) for message in (USER, said(*content), RESULT)]
+    history = [message for _ in range(turns) for message in (USER, stated(*content), RESULT)]
     longer, _ = passed(*history, USER)
     shorter, _ = passed(*history)
     assert longer["messages"][: len(shorter["messages"])] == shorter["messages"]
@@ -168,7 +168,7 @@ def test_a_longer_history_extends_the_shorter_one(content: list[Json], turns: in
 
 
 def brought(block: Json, family: str = "claude", dialect: str = "messages", at: Path = ("input", 1)) -> Reasoning:
-    """What the request reader of another dialect makes of an envelope."""
+    """Return what the request reader of another dialect makes of an envelope."""
     proof = envelope(block, family, dialect)
     opened = unwrap(proof)
     assert opened is not None

@@ -1,4 +1,4 @@
-"""Whose thinking goes back, and what becomes of it where a turn was edited (mapping §5.4)."""
+"""The reasoning that goes back, and its form where a turn was edited (mapping §5.4)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dragoman.policies import repair_history
 from dragoman.profiles.profile import builtin_profile
 from dragoman.reasoning.envelope import Envelope
 from dragoman.translate_request import translate
-from support.spoken import assistant, call, request, result, thought, translated, user
+from support.canonical_turns import assistant, call, reasoned, request, result, translated, user
 
 SIGNED = {"type": "thinking", "thinking": "because", "signature": "EqQBCg=="}
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
 
 
-def sealed(family: str) -> Json:
+def wrapped(family: str) -> Json:
     """A Responses item that carries the thinking of a Messages upstream of `family`."""
     return {
         "type": "reasoning",
@@ -40,7 +40,7 @@ def codex(family: str) -> Json:
         "max_output_tokens": 9000,
         "input": [
             {"role": "user", "content": "go"},
-            sealed(family),
+            wrapped(family),
             {"type": "function_call", "call_id": "toolu_1", "name": "f", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "toolu_1", "output": "ok"},
         ],
@@ -57,9 +57,9 @@ def kinds(message: Json) -> list[str]:
 def test_seed_S2_24_strip_takes_out_both_kinds_of_orphans_and_makes_thinking_of_the_edited_turn_text() -> None:
     made = request(
         user("go"),
-        assistant(thought("because"), "text", call("lost"), call("kept")),
+        assistant(reasoned("because"), "text", call("lost"), call("kept")),
         user(result("kept"), result("without a call")),
-        assistant(thought("later"), call("whole")),
+        assistant(reasoned("later"), call("whole")),
         user(result("whole")),
     )
     losses = Losses()
@@ -83,7 +83,7 @@ def test_seed_S2_24_strip_takes_out_both_kinds_of_orphans_and_makes_thinking_of_
 def test_strip_makes_text_of_thinking_only_where_its_signature_is_checked(
     upstream: str, profile: str, left: Any
 ) -> None:
-    """DeepSeek refuses a history without its own blocks, and others are not shown what was thought as an answer."""
+    """DeepSeek refuses a history without its own blocks, and others are not shown what was reasoning as an answer."""
     lost = {**CALL, "id": "toolu_lost"}
     messages = [
         {"role": "user", "content": "go"},
@@ -98,12 +98,12 @@ def test_strip_makes_text_of_thinking_only_where_its_signature_is_checked(
         flags={"rewrite": True},
         orphans="strip",
     )
-    said = next(message for message in body["messages"] if message["role"] == "assistant")
+    stated = next(message for message in body["messages"] if message["role"] == "assistant")
     if upstream == "messages":
-        blocks = [(block["type"], block.get(block["type"])) for block in said["content"]]
+        blocks = [(block["type"], block.get(block["type"])) for block in stated["content"]]
         assert blocks == left
     else:
-        assert (said.get("reasoning_content"), said["content"]) == (left, None)
+        assert (stated.get("reasoning_content"), stated["content"]) == (left, None)
     assert (LossCode.THINKING_INVALIDATED in made.losses.counts) is (profile == "anthropic")
 
 
@@ -164,7 +164,7 @@ def test_seed_S2_25_unsigned_reasoning_goes_to_those_who_ask_for_it(
 
 def test_T45_thinking_never_carries_a_cache_mark() -> None:
     marked = {**SIGNED, "cache_control": {"type": "ephemeral"}}
-    item = {**sealed("up"), "encrypted_content": Envelope("up", "m").wrap("messages", marked)}
+    item = {**wrapped("up"), "encrypted_content": Envelope("up", "m").wrap("messages", marked)}
     body = codex("up")
     body["input"][1] = item
     sent, _ = translated("responses", "messages", body, flags={"family": "up"})
@@ -173,7 +173,7 @@ def test_T45_thinking_never_carries_a_cache_mark() -> None:
 
 def test_seed_S2_22_a_merged_turn_has_no_thinking_twice() -> None:
     body = codex("up")
-    body["input"][3:3] = [{"type": "message", "role": "user", "content": ""}, sealed("up")]
+    body["input"][3:3] = [{"type": "message", "role": "user", "content": ""}, wrapped("up")]
     body["input"].insert(5, {"type": "function_call", "call_id": "toolu_2", "name": "f", "arguments": "{}"})
     body["input"].append({"type": "function_call_output", "call_id": "toolu_2", "output": "ok"})
     sent, made = translated("responses", "messages", body, flags={"family": "up"})

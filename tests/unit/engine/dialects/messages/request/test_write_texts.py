@@ -1,4 +1,4 @@
-"""A conversation of texts, which is written at once, beside the same turns written one by one."""
+"""A conversation of texts, which is written at once, next to the same turns written one by one."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ def test_other_conversations_are_left_to_the_general_writer(last: str) -> None:
     assert write_texts([made("user"), made(last)]) is None
     assert write_texts([made("assistant"), made("user")]) is None
     assert write_texts([whole(made("user"))]) is None
-    said = made("assistant")
-    assert said.parts
-    assert write_texts([made("user"), said, made("user")]) is None
+    stated = made("assistant")
+    assert stated.parts
+    assert write_texts([made("user"), stated, made("user")]) is None

@@ -48,24 +48,24 @@ from support.strategies import texts
 
 INPUT = Usage(12, 4, None, 1, None)
 COUNTS = Usage(12, 4, None, 7, None)
-SAID = [Start("msg_u", "m", INPUT), BlockStart(0, "text"), Delta(0, "Hel")]
+ANSWER = [Start("msg_u", "m", INPUT), BlockStart(0, "text"), Delta(0, "Hel")]
 
 
-def text(index: int, said: str = "") -> Json:
-    return opened(index, type="text", text=said)
+def text(index: int, stated: str = "") -> Json:
+    return opened(index, type="text", text=stated)
 
 
-def says(index: int, words: str) -> Json:
+def writes(index: int, words: str) -> Json:
     return delta(index, "text_delta", text=words)
 
 
-HEL = (START, text(0), says(0, "Hel"))
+HEL = (START, text(0), writes(0, "Hel"))
 END_TURN = stopped("end_turn")
 
 
 def test_text() -> None:
-    assert read(*HEL, says(0, ""), closed(0), END_TURN, LAST) == [
-        *SAID,
+    assert read(*HEL, writes(0, ""), closed(0), END_TURN, LAST) == [
+        *ANSWER,
         BlockEnd(0),
         Finish(Stop(StopReason.END, "end_turn"), COUNTS),
         End(COUNTS),
@@ -73,17 +73,17 @@ def test_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "noted"),
     [
         (START, "message_start twice"),
         (text(0), "started block 0 twice"),
         (tool(0), "started block 0 twice"),
-        (says(1, "x"), "continued block 1, which is not open"),
+        (writes(1, "x"), "continued block 1, which is not open"),
         (closed(1), "ended block 1, which is not open"),
         (delta(0, "thinking_delta", thinking="x"), "thinking_delta in a text block"),
         (delta(0, "input_json_delta", partial_json="x"), "input_json_delta in a text block"),
         (delta(0, "signature_delta", signature="x"), "signature_delta in a text block"),
-        (says(0, 5), "text_delta in a text block"),  # type: ignore[arg-type]
+        (writes(0, 5), "text_delta in a text block"),  # type: ignore[arg-type]
         ({"type": "content_block_delta", "index": 0, "delta": "x"}, "malformed content_block_delta"),
         (opened(1, type="tool_use", id="a", name="", input={}), "without a name"),
         ({"type": "content_block_start", "index": 1}, "malformed content_block_start"),
@@ -93,16 +93,18 @@ def test_text() -> None:
         ("[1]", "not a JSON object"),
     ],
 )
-def test_T02_T12_T13_a_breach_ends_the_stream_and_keeps_what_came_before(event: Json | str, told: str) -> None:
+def test_T02_T12_T13_a_breach_ends_the_stream_and_keeps_what_came_before(event: Json | str, noted: str) -> None:
     events = read(*HEL, event, closed(0), END_TURN, LAST)
     assert isinstance(events[-1], Error)
-    assert told in events[-1].failure.message
+    assert noted in events[-1].failure.message
     assert events[-1].failure.status == 502
-    assert events[:-1] == SAID
+    assert events[:-1] == ANSWER
 
 
 @pytest.mark.parametrize(
-    "event", [text(0), says(0, "x"), closed(0), END_TURN, LAST], ids=["block", "delta", "stop", "message_delta", "end"]
+    "event",
+    [text(0), writes(0, "x"), closed(0), END_TURN, LAST],
+    ids=["block", "delta", "stop", "message_delta", "end"],
 )
 def test_nothing_may_come_before_message_start(event: Json) -> None:
     (error,) = read(event, START)
@@ -140,7 +142,7 @@ def test_an_unterminated_last_frame_that_is_whole_counts() -> None:
 
 
 def test_done_is_of_another_dialect_and_means_nothing() -> None:
-    assert read("[DONE]", *HEL, "[DONE]", eof=False) == SAID
+    assert read("[DONE]", *HEL, "[DONE]", eof=False) == ANSWER
 
 
 def test_T10_T12_thinking_with_its_signature() -> None:
@@ -174,10 +176,10 @@ def test_redacted_thinking_and_provider_blocks_are_opaque_and_whole() -> None:
 
 def test_T24_unknown_events_blocks_and_deltas_are_counted_and_never_end_the_stream() -> None:
     ledger = context()
-    odd = (opened(0, type="novelty"), delta(0, "novel_delta", x=1), says(0, "x"), closed(0))
+    odd = (opened(0, type="novelty"), delta(0, "novel_delta", x=1), writes(0, "x"), closed(0))
     events = read(
-        START, {"type": "novel"}, *odd, text(1), delta(1, "novel_delta", x=1), says(1, "a"), closed(1), END_TURN, LAST,
-        into=ledger,
+        START, {"type": "novel"}, *odd, text(1), delta(1, "novel_delta", x=1), writes(1, "a"), closed(1), END_TURN,
+        LAST, into=ledger,
     )  # fmt: skip
     assert events[1:4] == [BlockStart(0, "text"), Delta(0, "a"), BlockEnd(0)]
     assert events[-1] == End(COUNTS)
@@ -185,7 +187,7 @@ def test_T24_unknown_events_blocks_and_deltas_are_counted_and_never_end_the_stre
 
 
 def test_the_index_of_an_unknown_block_may_be_used_again_after_its_end() -> None:
-    events = read(START, opened(0, type="novelty"), closed(0), text(0), says(0, "a"), eof=False)
+    events = read(START, opened(0, type="novelty"), closed(0), text(0), writes(0, "a"), eof=False)
     assert events[1:] == [BlockStart(0, "text"), Delta(0, "a")]
 
 
@@ -251,10 +253,10 @@ def test_message_stop_without_a_stop_reason_is_an_error(before: tuple[Json, ...]
 
 
 def test_T22_errors_keep_what_came_before() -> None:
-    told: Json = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "r"}
-    for event in (told, {"error": told["error"]}):
+    noted: Json = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}, "request_id": "r"}
+    for event in (noted, {"error": noted["error"]}):
         events = read(*HEL, event, closed(0))
-        assert events[:-1] == SAID
+        assert events[:-1] == ANSWER
         assert isinstance(events[-1], Error)
         assert (events[-1].failure.kind, events[-1].failure.message) == (FailureKind.OVERLOADED, "Overloaded")
 

@@ -58,7 +58,7 @@ def payloads(*events: Event, into: ReplyContext | None = None) -> list[Json]:
     return [json.loads(frame.data or b"{}") for frame in frames(*events, into=into)]
 
 
-def told(*events: Event, into: ReplyContext | None = None) -> Accumulated:
+def noted(*events: Event, into: ReplyContext | None = None) -> Accumulated:
     into = into or context()
     return messages.check(encode_frames(frames(*events, into=into)), overlapping=into.knobs.block_order == "interleave")
 
@@ -88,14 +88,14 @@ def test_every_event_line_names_its_type() -> None:
     ]
 
 
-def test_T30_the_estimate_fills_the_meter_until_the_upstream_tells() -> None:
+def test_T30_the_estimate_fills_the_meter_until_the_upstream_reports() -> None:
     (start,) = payloads(START)
     assert start["message"]["usage"]["input_tokens"] == 20
     known = Start("x", "m", Usage(12, 4, None, 1, None))
     assert payloads(known)[0]["message"]["usage"] == written_full_usage(
         input_tokens=8, cache_read_input_tokens=4, output_tokens=1
     )
-    assert told(START, END, End()).usage == written_full_usage(
+    assert noted(START, END, End()).usage == written_full_usage(
         input_tokens=8, cache_read_input_tokens=4, output_tokens=7
     )
 
@@ -103,14 +103,14 @@ def test_T30_the_estimate_fills_the_meter_until_the_upstream_tells() -> None:
 def test_T30_without_any_counts_the_estimates_stay_and_are_a_loss() -> None:
     into = context()
     text = (BlockStart(0, "text"), Delta(0, "nine char"), BlockEnd(0))
-    usage = told(START, *text, Finish(Stop(StopReason.END)), End(), into=into).usage
+    usage = noted(START, *text, Finish(Stop(StopReason.END)), End(), into=into).usage
     assert usage == written_full_usage(input_tokens=20, output_tokens=3)
     assert into.losses.counts == {LossCode.USAGE_ESTIMATED: 1}
 
 
 def test_T31_cached_tokens_are_never_counted_twice_nor_below_zero() -> None:
     usage = Usage(5, 4, 3, 7, 2)
-    assert told(START, Finish(Stop(StopReason.END), usage), End()).usage == written_full_usage(
+    assert noted(START, Finish(Stop(StopReason.END), usage), End()).usage == written_full_usage(
         cache_creation_input_tokens=3,
         cache_read_input_tokens=4,
         output_tokens=7,
@@ -139,16 +139,16 @@ def test_T01_T12_blocks_start_empty_in_start_order_and_deltas_keep_theirs() -> N
             "content_block": written_call("call_b", "g", {}),
         },
     ]
-    assert told(*events).order == ["reasoning", "tool", "tool"]
+    assert noted(*events).order == ["reasoning", "tool", "tool"]
 
 
 def test_a_signature_is_written_where_it_came_from_here_only() -> None:
     into = context()
     block = (BlockStart(0, "reasoning"), Delta(0, "hm"))
-    own = told(START, *block, Opaque(0, "messages", "signature", "SIG"), BlockEnd(0), END, End())
+    own = noted(START, *block, Opaque(0, "messages", "signature", "SIG"), BlockEnd(0), END, End())
     assert own.signatures == ["SIG"]
     foreign = Opaque(0, "responses", "encrypted_content", "ENC")
-    assert told(START, *block, foreign, BlockEnd(0), END, End(), into=into).signatures == []
+    assert noted(START, *block, foreign, BlockEnd(0), END, End(), into=into).signatures == []
     assert into.losses.counts == {LossCode.REASONING_ENCRYPTED: 1}
 
 
@@ -159,7 +159,7 @@ def test_opaque_blocks_of_this_dialect_are_restored_and_foreign_ones_take_no_ind
     events: list[Event] = [START, foreign, Opaque(0, "responses", "block", {"x": 1}), BlockEnd(0)]
     events += [BlockStart(1, "opaque"), Opaque(1, "messages", "block", own), BlockEnd(1)]
     events += [BlockStart(2, "text"), Delta(2, "a"), BlockEnd(2), END, End()]
-    assert told(*events, into=into).blocks == [("redacted", "RED"), ("text", "a")]
+    assert noted(*events, into=into).blocks == [("redacted", "RED"), ("text", "a")]
     assert into.losses.counts == {LossCode.HOSTED_HISTORY: 1}
 
 
@@ -167,7 +167,7 @@ def test_citations_of_this_dialect_only() -> None:
     into = context()
     own = {"type": "page_location", "cited_text": "a"}
     notes = [Annotation(0, Citation("messages", own)), Annotation(0, Citation("chat", {"x": 1}, "https://a.example"))]
-    result = told(START, BlockStart(0, "text"), Delta(0, "a"), *notes, BlockEnd(0), END, End(), into=into)
+    result = noted(START, BlockStart(0, "text"), Delta(0, "a"), *notes, BlockEnd(0), END, End(), into=into)
     assert result.annotations == [own]
     assert into.losses.counts == {LossCode.CITATIONS: 1}
 
@@ -175,7 +175,7 @@ def test_citations_of_this_dialect_only() -> None:
 @pytest.mark.parametrize(("info", "explanation"), [(None, "I can't."), (RefusalInfo("Policy.", "cyber"), "Policy.")])
 def test_a_refusal_is_text_and_a_reason_with_details(info: RefusalInfo | None, explanation: str) -> None:
     block = (BlockStart(0, "refusal"), Delta(0, "I can"), Delta(0, "'t."), BlockEnd(0))
-    result = told(START, *block, Finish(Stop(StopReason.REFUSAL), Usage(1, None, None, 1), info), End())
+    result = noted(START, *block, Finish(Stop(StopReason.REFUSAL), Usage(1, None, None, 1), info), End())
     assert result.blocks == [("text", "I can't.")]
     assert result.finish == "refusal"
     assert result.stop_details == {
@@ -187,9 +187,9 @@ def test_a_refusal_is_text_and_a_reason_with_details(info: RefusalInfo | None, e
 
 def test_endless_refusal_wording_is_not_kept_without_bound() -> None:
     piece = "no " * 10_000
-    said: list[Event] = [Delta(0, piece) for _ in range(20)]
+    stated: list[Event] = [Delta(0, piece) for _ in range(20)]
     end = Finish(Stop(StopReason.REFUSAL, "stop"), Usage(1, None, None, 1, None))
-    written = payloads(Start("x", "m"), BlockStart(0, "refusal"), *said, BlockEnd(0), end, End())
+    written = payloads(Start("x", "m"), BlockStart(0, "refusal"), *stated, BlockEnd(0), end, End())
     explanation = written[-2]["delta"]["stop_details"]["explanation"]
     assert explanation == piece * (len(explanation) // len(piece))
     assert len(explanation) < 100_000
@@ -197,12 +197,12 @@ def test_endless_refusal_wording_is_not_kept_without_bound() -> None:
 
 
 def test_a_filter_has_details_without_words() -> None:
-    result = told(START, Finish(Stop(StopReason.FILTERED, "content_filter")), End())
+    result = noted(START, Finish(Stop(StopReason.FILTERED, "content_filter")), End())
     assert result.stop_details == {"type": "refusal", "category": None, "explanation": None}
 
 
 def test_a_stop_sequence_is_named() -> None:
-    result = told(START, Finish(Stop(StopReason.STOP_SEQUENCE, None, "END")), End())
+    result = noted(START, Finish(Stop(StopReason.STOP_SEQUENCE, None, "END")), End())
     assert (result.finish, result.sequence) == ("stop_sequence", "END")
 
 
@@ -227,13 +227,13 @@ def test_T22_T23_an_error_is_the_last_event_and_nothing_is_closed() -> None:
 @pytest.mark.parametrize("event", [Delta(3, "x"), BlockStart(1, "tool", "a", "apply_patch", custom=True)])
 def test_T02_T50_what_cannot_be_written_is_an_error_in_band(event: Event) -> None:
     into = context()
-    result = told(START, BlockStart(0, "text"), Delta(0, "kept"), event, End(), into=into)
+    result = noted(START, BlockStart(0, "text"), Delta(0, "kept"), event, End(), into=into)
     assert (result.text, result.error is not None) == ("kept", True)
     assert into.failure is not None
 
 
 def test_a_delta_after_the_end_of_its_block_is_an_error() -> None:
-    assert told(START, BlockStart(0, "text"), BlockEnd(0), Delta(0, "x"), End()).error is not None
+    assert noted(START, BlockStart(0, "text"), BlockEnd(0), Delta(0, "x"), End()).error is not None
 
 
 def test_the_operator_may_show_the_upstreams_model() -> None:
@@ -246,7 +246,7 @@ def test_late_counts_are_booked() -> None:
     assert into.usage == Usage(12, 4, None, 9, None)
 
 
-def test_T40_a_block_opens_with_the_first_that_it_says_and_takes_its_place_then() -> None:
+def test_T40_a_block_opens_with_its_first_content_and_takes_its_place_then() -> None:
     begun = (
         START,
         BlockStart(0, "text"),
@@ -254,13 +254,13 @@ def test_T40_a_block_opens_with_the_first_that_it_says_and_takes_its_place_then(
         BlockStart(2, "tool", "call_a", "f"),
     )
     assert [payload["type"] for payload in payloads(*begun)] == ["message_start", "content_block_start"]
-    said = (Delta(2, "{}"), Delta(0, ""), Delta(1, "hm"), BlockEnd(2), Delta(0, "a"), BlockEnd(1), BlockEnd(0))
-    result = told(*begun, *said, Finish(Stop(StopReason.TOOL_CALLS)), End())
+    stated = (Delta(2, "{}"), Delta(0, ""), Delta(1, "hm"), BlockEnd(2), Delta(0, "a"), BlockEnd(1), BlockEnd(0))
+    result = noted(*begun, *stated, Finish(Stop(StopReason.TOOL_CALLS)), End())
     assert result.blocks == [("tool", "{}"), ("reasoning", "hm"), ("text", "a")]
 
 
 @pytest.mark.parametrize("kind", ["text", "refusal", "reasoning"])
-def test_T40_a_block_that_says_nothing_is_none(kind: BlockKind) -> None:
+def test_T40_a_block_without_content_is_none(kind: BlockKind) -> None:
     silent = (BlockStart(0, kind), Delta(0, ""), BlockEnd(0))
     assert frames(START, *silent, END, End()) == frames(START, END, End())
 
@@ -281,18 +281,18 @@ def test_sources_that_come_before_their_text_wait_for_it() -> None:
 def test_every_stream_obeys_the_grammar_and_keeps_the_words(
     order: Literal["interleave", "sequential"], events: list[Event]
 ) -> None:
-    result = told(*events, into=context(knobs=Knobs(block_order=order)))
+    result = noted(*events, into=context(knobs=Knobs(block_order=order)))
     expected = canonical.check(events)
     if expected.error is None:
         meant = canonical.in_sequence(events) if order == "sequential" else events
-        blocks = canonical.check(canonical.spoken(meant)).blocks
-        prose = [(("text" if kind == "refusal" else kind), said) for kind, said in blocks if kind != "opaque"]
+        blocks = canonical.check(canonical.assistant_turn(meant)).blocks
+        prose = [(("text" if kind == "refusal" else kind), stated) for kind, stated in blocks if kind != "opaque"]
         assert [block for block in result.blocks if block[0] != "opaque"] == prose
 
 
 @given(event_streams(ANY))
 def test_one_block_at_a_time_keeps_the_calls_and_every_word(events: list[Event]) -> None:
-    result, expected = told(*events), canonical.check(events)
+    result, expected = noted(*events), canonical.check(events)
     if expected.error is None:
         assert result.calls == expected.calls
         assert sorted(result.text) == sorted(expected.text + expected.refusal)

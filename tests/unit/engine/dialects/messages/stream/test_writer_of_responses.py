@@ -1,4 +1,4 @@
-"""What a Messages client gets of a Responses upstream's reply: the same in a stream and whole (mapping §5.2, §5.3)."""
+"""A Responses upstream's reply for a Messages client: the same in a stream and whole (mapping §5.2, §5.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dragoman.wire.sse import Frame
 from support.frames import frames_of
 from support.messages_frames import written_text
 
-SEAL = Envelope("openai", "gpt")
+ENVELOPE = Envelope("openai", "gpt")
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
 URL: dict[str, Any] = {"type": "url_citation", "url": "https://x", "title": "t", "start_index": 0, "end_index": 1}
 
@@ -71,7 +71,7 @@ def accumulated(frames: list[Frame]) -> Json:
 
 def both(given: Reply) -> tuple[Json, ReplyContext]:
     """The reply as the client has it, which must not depend on how it came."""
-    contexts = [ReplyContext("m", 1, "req_1", envelope=SEAL) for _ in range(2)]
+    contexts = [ReplyContext("m", 1, "req_1", envelope=ENVELOPE) for _ in range(2)]
     streamed = accumulated(frames_of(Writer(contexts[0]).feed(events_of(given))))
     body = whole(given, contexts[1])
     assert streamed == body
@@ -88,14 +88,14 @@ def test_reasoning_without_text_is_an_empty_block_with_an_envelope() -> None:
     assert not context.losses.counts
 
 
-def test_reasoning_with_a_summary_is_shown_and_sealed() -> None:
+def test_reasoning_with_a_summary_is_shown_and_wrapped() -> None:
     item = {**ITEM, "summary": [{"type": "summary_text", "text": "Hm"}]}
     body, _ = both(reply(Reasoning("Hm", (), "responses", "gAAA", native=item)))
     (thinking,) = body["content"]
-    assert thinking == {"type": "thinking", "thinking": "Hm", "signature": SEAL.wrap("responses", item)}
+    assert thinking == {"type": "thinking", "thinking": "Hm", "signature": ENVELOPE.wrap("responses", item)}
 
 
-def test_plain_items_of_a_server_without_encryption_are_sealed_as_well() -> None:
+def test_plain_items_of_a_server_without_encryption_are_wrapped_as_well() -> None:
     item: Json = {
         "type": "reasoning",
         "id": "rs_1",
@@ -117,7 +117,7 @@ def test_several_items_keep_an_envelope_each_and_their_places() -> None:
     assert [envelope.block if envelope else None for envelope in envelopes] == [ITEM, second]
 
 
-def test_without_a_seal_encrypted_reasoning_is_left_out_with_a_row() -> None:
+def test_without_an_envelope_encrypted_reasoning_is_left_out_with_a_row() -> None:
     given = reply(Reasoning("Hm", ("output", 0), "responses", "gAAA"))
     streamed, one = ReplyContext("m"), ReplyContext("m")
     assert accumulated(frames_of(Writer(streamed).feed(events_of(given))))["content"] == whole(given, one)["content"]
@@ -156,7 +156,7 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     assert (body["stop_reason"], body["stop_details"]["explanation"]) == ("refusal", "I can't.")
 
 
-def test_what_says_nothing_is_no_block() -> None:
+def test_what_is_empty_is_no_block() -> None:
     silent: list[Part] = [Text(""), Reasoning("", (), "responses"), Refusal("")]
     body, context = both(reply(*silent, Text("Yes"), *silent, reason=StopReason.REFUSAL))
     assert body["content"] == [written_text("Yes")]

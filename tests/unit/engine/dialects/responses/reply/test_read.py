@@ -39,10 +39,10 @@ from support.responses_frames import (
     Json,
     call,
     message,
+    reasoned,
     refusal_part,
     response,
     text_part,
-    thought,
 )
 from support.responses_upstreams import responses_streams
 from support.strategies import RESPONSES_ONLY
@@ -60,7 +60,7 @@ def test_every_kind_of_part_in_order() -> None:
     patch: Json = {"type": "custom_tool_call", "call_id": "p", "name": "apply_patch", "input": "*** x"}
     web = {"type": "url_citation", "url": "u", "title": "T", "start_index": 1, "end_index": 2}
     read = reply(
-        thought("Need", "more", encrypted_content="ENC"),
+        reasoned("Need", "more", encrypted_content="ENC"),
         search,
         message(text_part("Hi") | {"annotations": [web]}, refusal_part("No")),
         call(namespace="mcp__notes"),
@@ -146,7 +146,7 @@ def test_arguments_are_kept_as_they_were_cut() -> None:
 
 def test_names_log_probabilities_and_the_reasoning_item_by_context() -> None:
     tokens = [{"token": "Hi", "logprob": -0.1}]
-    items = (thought("t") | {"status": None}, message(text_part("Hi", logprobs=tokens)), call(name="sent"))
+    items = (reasoned("t") | {"status": None}, message(text_part("Hi", logprobs=tokens)), call(name="sent"))
     plain = reply(*items)
     assert plain.parts[0] == Reasoning("t", ("output", 0), "responses")
     context = ReplyContext(
@@ -158,7 +158,7 @@ def test_names_log_probabilities_and_the_reasoning_item_by_context() -> None:
     )
     reasoning, text, called = reply(*items, context=context).parts
     assert isinstance(reasoning, Reasoning)
-    assert reasoning.native == thought("t")
+    assert reasoning.native == reasoned("t")
     assert isinstance(text, Text)
     assert text.logprobs == tokens
     assert isinstance(called, ToolCall)
@@ -290,7 +290,7 @@ def test_the_stream_accumulates_to_the_reply_of_its_last_snapshot(upstream: Any)
     }
 
 
-OUTPUT = [thought("t", encrypted_content="E"), message(text_part("Hi")), call(), {"type": "web_search_call"}]
+OUTPUT = [reasoned("t", encrypted_content="E"), message(text_part("Hi")), call(), {"type": "web_search_call"}]
 
 
 @given(mutated_json(response("completed", OUTPUT, usage=USAGE, error=None)))

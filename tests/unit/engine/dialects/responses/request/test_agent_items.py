@@ -1,4 +1,4 @@
-"""What Codex sends for its sub-agents and scheduled tasks, where a request passes through."""
+"""Items that Codex sends for its sub-agents and scheduled tasks, where a request passes through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.translate_request import translate
 from support.responses_input import ASSISTANT, USER, call, output
 
 COMPATIBLE = builtin_profile("responses", "compatible")
-TOLD: Json = {
+REPORTED: Json = {
     "type": "agent_message",
     "id": "amsg_1",
     "author": "/root",
@@ -26,7 +26,7 @@ SPAWN: Json = {
     "parameters": {"type": "object", "properties": {"message": {"type": "string", "encrypted": True}}},
 }
 FORWARDED: dict[str, Json] = {
-    "message": {"input": [USER, TOLD, ASSISTANT, USER]},
+    "message": {"input": [USER, REPORTED, ASSISTANT, USER]},
     "task": {
         "input": [USER, {"type": "function_call_output", "name": "heartbeat", "output": "Look."}, ASSISTANT, USER]
     },

@@ -22,7 +22,7 @@ from support.responses_input import ASSISTANT, USER, call, output, read
 
 CIPHER = "gAAAAABo" + "x9_-" * 40 + "=="
 HEADER = {"type": "input_text", "text": "Message Type: NEW_TASK\nSender: /root\nPayload:\n"}
-TOLD: Json = {
+REPORTED: Json = {
     "type": "agent_message",
     "id": "amsg_1",
     "author": "/root",
@@ -48,8 +48,8 @@ def part(item: Json) -> Any:
     return request.turns[0].parts[0]
 
 
-def told(*content: Any) -> Json:
-    return {**TOLD, "content": list(content)}
+def noted(*content: Any) -> Json:
+    return {**REPORTED, "content": list(content)}
 
 
 # --- messages between agents ------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_a_message_between_agents_is_user_text(
     content: Any, text: str, upstream: str, profile: Profile | None, before: tuple[Json, ...]
 ) -> None:
     """T-50: a sub-agent got no task."""
-    body, translation = sent(upstream, profile, *before, {**TOLD, "content": content})
+    body, translation = sent(upstream, profile, *before, {**REPORTED, "content": content})
     assert json.dumps(text) in json.dumps(body)
     assert "agent_message" not in translation.body.decode()
     assert CIPHER not in translation.body.decode()
@@ -84,14 +84,14 @@ def test_a_message_between_agents_is_user_text(
 
 
 def test_a_picture_for_an_agent_stays_a_picture() -> None:
-    turn = read(told(HEADER, {"type": "input_image", "image_url": PNG}, {"type": "input_hologram"}))[0].turns[0]
+    turn = read(noted(HEADER, {"type": "input_image", "image_url": PNG}, {"type": "input_hologram"}))[0].turns[0]
     (native,) = turn.parts
     assert [type(instead) for instead in native.instead] == [Text, Image, Text]  # type: ignore[union-attr]
     assert native.instead[2].text == "[input_hologram]"  # type: ignore[union-attr]
 
 
 def test_openai_gets_its_own_items_unchanged() -> None:
-    item = told(HEADER, {"type": "encrypted_content", "encrypted_content": CIPHER})
+    item = noted(HEADER, {"type": "encrypted_content", "encrypted_content": CIPHER})
     task = {"type": "function_call_output", "id": "fco_1", "name": "heartbeat", "output": "Look."}
     unknown = {"type": "no_such_item", "id": "x_1", "a": 1}
     profile = builtin_profile("responses").replace({"rewrite": True})

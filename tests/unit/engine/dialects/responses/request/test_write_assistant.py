@@ -14,10 +14,10 @@ from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap
 from dragoman.tools.names import NameTable
 from support.responses_written import (
+    ANSWERED_HI,
     COMPATIBLE,
     HI,
     MARK,
-    SAID_HI,
     answer,
     ask,
     assistant,
@@ -26,7 +26,7 @@ from support.responses_written import (
     function,
     refused,
     result,
-    say,
+    state,
     user,
 )
 
@@ -50,8 +50,8 @@ def restored(block: Json, **more: Any) -> Reasoning:
 
 def turn(*parts: Any, **more: Any) -> tuple[list[Json], list[LossCode]]:
     """The items of one assistant turn that the user answers."""
-    items, losses = say(HI, assistant(*parts), HI, **more)
-    assert items[0] == items[-1] == SAID_HI
+    items, losses = state(HI, assistant(*parts), HI, **more)
+    assert items[0] == items[-1] == ANSWERED_HI
     return items[1:-1], losses
 
 
@@ -78,7 +78,7 @@ def test_neighbouring_texts_and_the_refusal_share_a_message() -> None:
 
 
 def test_T17_no_item_has_an_id_that_the_upstream_did_not_give() -> None:
-    items, _ = say(HI, assistant(Text("a"), call(), call("g", "c2", "text", custom=True)), user(result()))
+    items, _ = state(HI, assistant(Text("a"), call(), call("g", "c2", "text", custom=True)), user(result()))
     assert not [item for item in items if "id" in item]
 
 
@@ -105,7 +105,7 @@ def test_a_part_without_a_place_is_refused() -> None:
 @pytest.mark.parametrize(("knob", "phases"), [("off", [None, None]), ("on", ["commentary", "final_answer"])])
 def test_phases_are_derived_if_the_knob_is_on(knob: Any, phases: list[str | None]) -> None:
     turns = (HI, assistant(Text("a"), call()), user(result()), assistant(Text("b")), HI)
-    items, _ = say(*turns, knobs=Knobs(derive_phase=knob))
+    items, _ = state(*turns, knobs=Knobs(derive_phase=knob))
     assert [item.get("phase") for item in items if item.get("role") == "assistant"] == phases
 
 
@@ -113,20 +113,20 @@ def test_phases_are_derived_if_the_knob_is_on(knob: Any, phases: list[str | None
 
 
 def test_a_final_assistant_turn_is_history() -> None:
-    items, losses = say(HI, assistant(Text("a")), origin="chat")
-    assert items == [SAID_HI, answer("a")]
+    items, losses = state(HI, assistant(Text("a")), origin="chat")
+    assert items == [ANSWERED_HI, answer("a")]
     assert losses == []
     body, rows = ask(HI, assistant(Text("a")))
-    assert body["input"] == [SAID_HI, answer("a")]
+    assert body["input"] == [ANSWERED_HI, answer("a")]
     assert rows == [(LossCode.CONTINUATION, "messages[1]")]
-    assert say(HI, assistant(Text("a"), call()))[1] == []
+    assert state(HI, assistant(Text("a"), call()))[1] == []
 
 
 def test_the_prefill_knob() -> None:
     turns = (HI, assistant(Text("a")), assistant(Text("b")))
     assert refused(*turns, knobs=Knobs(prefill="reject")) == "messages[1]"
-    items, losses = say(*turns, knobs=Knobs(prefill="drop"))
-    assert items == [SAID_HI]
+    items, losses = state(*turns, knobs=Knobs(prefill="drop"))
+    assert items == [ANSWERED_HI]
     assert losses == [LossCode.CONTINUATION] * 2
 
 
@@ -162,7 +162,7 @@ def test_calls_of_every_kind() -> None:
 
 def test_the_results_of_a_search_are_definitions() -> None:
     found = [ToolReference("f", ("r",)), ToolReference("gone", ("r",))]
-    items, losses = say(
+    items, losses = state(
         HI,
         assistant(call("tool_search", search=True)),
         user(result(found, search=True), result("none", "c2", search=True)),  # type: ignore[arg-type]
@@ -249,7 +249,7 @@ def test_T17_a_summary_is_always_there_and_an_id_never_empty(item_id: Any) -> No
 
 def test_T17_an_id_comes_once() -> None:
     same = (HI, assistant(restored(ENCRYPTED), Text("a")), HI, assistant(restored(ENCRYPTED), Text("b")), HI)
-    items, losses = say(*same)
+    items, losses = state(*same)
     assert [item for item in items if item["type"] == "reasoning"] == [ENCRYPTED]
     assert losses == []
     items, losses = turn(
@@ -287,7 +287,7 @@ def test_a_history_extends_the_shorter_one() -> None:
         turns.append(user(result(f"out {n}", call_id), Text("go on")) if n % 3 else user(result("out", call_id)))
     before = ""
     for end in range(1, len(turns) + 1, 8):
-        now = json.dumps(say(*turns[:end])[0])
+        now = json.dumps(state(*turns[:end])[0])
         assert now.startswith(before[:-1])
-        assert now == json.dumps(say(*turns[:end])[0])
+        assert now == json.dumps(state(*turns[:end])[0])
         before = now

@@ -28,7 +28,7 @@ from support.responses_written import (
     flags,
     refused,
     result,
-    say,
+    state,
     texts,
     user,
 )
@@ -51,7 +51,7 @@ def output(content: Any, kind: str = "function_call_output") -> Json:
     ],
 )
 def test_images(image: Image, written: Json) -> None:
-    items, losses = say(user(Text("a"), image))
+    items, losses = state(user(Text("a"), image))
     assert items[0]["content"] == [*texts("a"), {"type": "input_image", **written}]
     assert losses == []
 
@@ -76,7 +76,7 @@ PDF = Inline("application/pdf", "QUJD")
     ],
 )
 def test_documents(document: Document | SearchResult, parts: list[Any], codes: list[LossCode]) -> None:
-    items, losses = say(user(document))
+    items, losses = state(user(document))
     expected: list[Json] = []
     for part in parts:
         if isinstance(part, str):
@@ -90,7 +90,7 @@ def test_documents(document: Document | SearchResult, parts: list[Any], codes: l
 def test_text_files_are_text_where_files_are_not_taken() -> None:
     data = b64encode(b"a: 1").decode()
     document = Document(Inline("application/yaml", data), name="f.yaml")
-    items, losses = say(user(document), profile=flags(pdf=False))
+    items, losses = state(user(document), profile=flags(pdf=False))
     assert items[0]["content"] == texts("f.yaml\na: 1")
     assert losses == [LossCode.DOCUMENT_SHAPE]
 
@@ -125,13 +125,13 @@ def test_what_cannot_be_given_to_the_upstream_is_refused(part: Part, changed: Js
     ],
 )
 def test_results(content: str | list[Part], written: Any) -> None:
-    items, losses = say(HI, assistant(call()), user(result(content)))
+    items, losses = state(HI, assistant(call()), user(result(content)))
     assert items[1:] == [CALLED, output(written)]
     assert losses == []
 
 
 def test_servers_without_parts_get_strings() -> None:
-    items, _ = say(HI, assistant(call()), user(result([Text("a"), Text("b")])), profile=flags(text_parts=False))
+    items, _ = state(HI, assistant(call()), user(result([Text("a"), Text("b")])), profile=flags(text_parts=False))
     assert items[2] == output("a\nb")
 
 
@@ -141,12 +141,12 @@ def test_a_failed_call_has_only_its_content() -> None:
     assert losses == [(LossCode.IS_ERROR, "result.is_error")]
     empty: tuple[str | list[Part], ...] = ("", [])
     for nothing in empty:
-        failed, _ = say(HI, assistant(call()), user(result(nothing, is_error=True)))
+        failed, _ = state(HI, assistant(call()), user(result(nothing, is_error=True)))
         assert "failed" in failed[2]["output"]
 
 
 def test_references_to_tools_become_text() -> None:
     found: list[Part] = [ToolReference("Web", ("r",)), ToolReference("Cron", ("r",))]
-    items, losses = say(HI, assistant(call()), user(result(found)))
+    items, losses = state(HI, assistant(call()), user(result(found)))
     assert items[2] == output(texts("Tool loaded: Web", "Tool loaded: Cron"))
     assert losses == [LossCode.RESULT_SHAPE] * 2

@@ -21,12 +21,12 @@ from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import Profile
 from support.responses_written import (
+    ANSWERED_HI,
     COMPATIBLE,
     HI,
     KEPT,
     MARK,
     OPENAI,
-    SAID_HI,
     answer,
     ask,
     assistant,
@@ -34,7 +34,7 @@ from support.responses_written import (
     flags,
     refused,
     result,
-    say,
+    state,
     system,
     texts,
     user,
@@ -55,7 +55,7 @@ def test_the_system_prompt_becomes_instructions() -> None:
     assert ask(system("one", plain=True), HI)[0]["instructions"] == "one"
     body, losses = ask(system("one", "", "two"), HI)
     assert body["instructions"] == "one\n\ntwo"
-    assert body["input"] == [SAID_HI]
+    assert body["input"] == [ANSWERED_HI]
     assert losses == []
     assert "instructions" not in ask(system("", ""), HI)[0]
 
@@ -66,25 +66,34 @@ def test_a_lonely_leading_message_becomes_instructions_and_several_stay_messages
     two = system("b", "c", original="system")
     body, losses = ask(one, two, HI, origin="chat")
     assert "instructions" not in body
-    assert body["input"] == [message("developer", "a"), message("system", texts("b", "c")), SAID_HI]
+    assert body["input"] == [message("developer", "a"), message("system", texts("b", "c")), ANSWERED_HI]
     assert losses == []
 
 
 def test_an_empty_leading_message_does_not_count() -> None:
     body, _ = ask(system("", original="system"), system("a", original="developer"), HI, origin="chat")
     assert body["instructions"] == "a"
-    assert body["input"] == [SAID_HI]
+    assert body["input"] == [ANSWERED_HI]
 
 
 def test_role_words_that_compatible_servers_may_not_know() -> None:
     turns = (system("a", plain=True, original="developer"), system("b", plain=True, original="system"), HI)
-    assert [item["role"] for item in say(*turns, origin="chat", profile=COMPATIBLE)[0]] == ["system", "system", "user"]
+    assert [item["role"] for item in state(*turns, origin="chat", profile=COMPATIBLE)[0]] == [
+        "system",
+        "system",
+        "user",
+    ]
 
 
 def test_T46_instructions_on_the_way_stay_in_their_place() -> None:
     note = system("note", plain=True, original="system")
-    assert say(HI, note, assistant(Text("a")), HI)[0] == [SAID_HI, message("developer", "note"), answer("a"), SAID_HI]
-    items, losses = say(HI, assistant(call()), user(result()), note)
+    assert state(HI, note, assistant(Text("a")), HI)[0] == [
+        ANSWERED_HI,
+        message("developer", "note"),
+        answer("a"),
+        ANSWERED_HI,
+    ]
+    items, losses = state(HI, assistant(call()), user(result()), note)
     assert [item["type"] for item in items] == ["message", "function_call", "function_call_output", "message"]
     assert losses == []
 
@@ -106,7 +115,7 @@ def test_responses_items_stay_items() -> None:
     top = system("top", plain=True)
     body, _ = ask(top, system("a", plain=True, original="developer"), HI, origin="responses")
     assert body["instructions"] == "top"
-    assert body["input"] == [message("developer", "a"), SAID_HI]
+    assert body["input"] == [message("developer", "a"), ANSWERED_HI]
 
 
 def test_instructions_hold_text_only() -> None:
@@ -116,17 +125,17 @@ def test_instructions_hold_text_only() -> None:
 
 
 def test_a_string_stays_a_string_and_an_array_an_array() -> None:
-    assert say(HI)[0] == [SAID_HI]
-    assert say(user(Text("hi")))[0] == [message("user", texts("hi"))]
-    assert say(user(Text("a"), Text("b")))[0] == [message("user", texts("a", "b"))]
-    assert say(user(Text("a"), Text("b")), profile=flags(text_parts=False))[0] == [message("user", "a\n\nb")]
+    assert state(HI)[0] == [ANSWERED_HI]
+    assert state(user(Text("hi")))[0] == [message("user", texts("hi"))]
+    assert state(user(Text("a"), Text("b")))[0] == [message("user", texts("a", "b"))]
+    assert state(user(Text("a"), Text("b")), profile=flags(text_parts=False))[0] == [message("user", "a\n\nb")]
 
 
 @pytest.mark.parametrize("origin", ["chat", "messages"])
 def test_T40_empty_texts_and_what_they_leave_empty_are_removed(origin: str) -> None:
     empty = user(Text(""), plain=True)
-    items, losses = say(HI, assistant(Text("")), empty, user(Text(""), Text("a")), origin=origin)
-    assert items == [SAID_HI, message("user", texts("a"))]
+    items, losses = state(HI, assistant(Text("")), empty, user(Text(""), Text("a")), origin=origin)
+    assert items == [ANSWERED_HI, message("user", texts("a"))]
     assert losses == []
     with pytest.raises(ClientRequestError) as caught:
         ask(empty, origin=origin)
@@ -143,13 +152,13 @@ def test_participants_names_are_dropped() -> None:
 
 
 def test_a_free_text_calls_result_has_its_own_kind() -> None:
-    items, _ = say(HI, assistant(call(custom=True)), user(result(custom=True)))
+    items, _ = state(HI, assistant(call(custom=True)), user(result(custom=True)))
     assert items[2] == output("out", "custom_tool_call_output")
 
 
 def test_results_and_text_of_one_turn_keep_their_order() -> None:
     turn = user(Text("a"), result("1"), Text("b"), Text("c"), result("2", "c2"), Text("d"))
-    items, losses = say(HI, assistant(call(), call(call_id="c2")), turn)
+    items, losses = state(HI, assistant(call(), call(call_id="c2")), turn)
     assert items[3:] == [
         message("user", texts("a")),
         output("1"),
@@ -163,9 +172,9 @@ def test_results_and_text_of_one_turn_keep_their_order() -> None:
 def test_foreign_blocks_are_dropped_by_their_code_and_own_ones_sent_back() -> None:
     block = Native("messages", "server_tool_use", {}, LossCode.HOSTED_HISTORY, ("n",))
     own = Native("responses", "web_search_call", {"type": "web_search_call", "id": "ws_1"}, LossCode.HOSTED_HISTORY)
-    assert say(user(Text("a"), block, Text("b")))[0] == [message("user", texts("a", "b"))]
+    assert state(user(Text("a"), block, Text("b")))[0] == [message("user", texts("a", "b"))]
     assert ask(HI, assistant(block, Text("a")), HI)[1] == [(LossCode.HOSTED_HISTORY, "n")]
-    items, losses = say(HI, assistant(own, Text("a")), user(own, Text("b")), origin="responses")
+    items, losses = state(HI, assistant(own, Text("a")), user(own, Text("b")), origin="responses")
     assert items[1:] == [own.payload, answer("a"), own.payload, message("user", texts("b"))]
     assert losses == []
 
@@ -177,7 +186,7 @@ def marked(text: str) -> Text:
 def test_the_last_four_marks_are_kept() -> None:
     parts: list[Part] = [marked(letter) for letter in "abcdef"]
     parts[2].cache = {"ttl": "1h"}  # type: ignore[union-attr]
-    items, losses = say(user(*parts))
+    items, losses = state(user(*parts))
     ttl = {"mode": "explicit", "ttl": "30m"}
     assert [part.get("prompt_cache_breakpoint") for part in items[0]["content"]] == [None, None, ttl, KEPT, KEPT, KEPT]
     assert losses == [LossCode.CACHE_HINT] * 2
@@ -193,16 +202,16 @@ def test_marked_instructions_are_a_message() -> None:
     assert losses == []
     body, losses = ask(top, HI, profile=COMPATIBLE)
     assert body["instructions"] == "a\n\nb"
-    assert body["input"] == [SAID_HI]
+    assert body["input"] == [ANSWERED_HI]
     assert losses == [(LossCode.CACHE_HINT, "marked")]
 
 
 def test_marks_on_results_and_where_no_mark_can_stand() -> None:
     turns = (HI, assistant(marked("t"), call(cache=MARK)), user(result("out", cache=MARK)))
-    items, losses = say(*turns)
+    items, losses = state(*turns)
     assert items[3] == output([{**texts("out")[0], "prompt_cache_breakpoint": KEPT}])
     assert losses == [LossCode.CACHE_HINT] * 2
-    items, losses = say(*turns, profile=COMPATIBLE)
+    items, losses = state(*turns, profile=COMPATIBLE)
     assert items[3] == output("out")
     assert losses == [LossCode.CACHE_HINT] * 3
 
@@ -215,7 +224,7 @@ def test_T81_rolling_marks_do_not_change_the_shape_of_what_they_stood_on(profile
 
     def history(*rest: Turn, mark: Json | None, last: Json | None) -> str:
         turns = (HI, note(mark), assistant(call()), user(result("1", cache=last)), *rest)
-        items, _ = say(*turns, profile=profile)
+        items, _ = state(*turns, profile=profile)
         bare = json.dumps(items[:4]).replace(f', "prompt_cache_breakpoint": {json.dumps(KEPT)}', "")
         assert "breakpoint" not in bare
         return bare

@@ -13,8 +13,8 @@ from support.responses_frames import (
     ended,
     message,
     opens,
-    says,
     text_part,
+    writes,
 )
 
 
@@ -22,13 +22,13 @@ def test_events_that_name_their_item_by_id_only() -> None:
     def nameless(event: Json) -> Json:
         return {key: value for key, value in event.items() if key != "output_index"}
 
-    stream = [nameless(event) | {"item_id": "msg_a"} for event in [*opens(0), *says(0, "Hello"), done(0, **HELLO)]]
+    stream = [nameless(event) | {"item_id": "msg_a"} for event in [*opens(0), *writes(0, "Hello"), done(0, **HELLO)]]
     assert body(*stream, ended(HELLO)) == TEXT
 
 
 def test_ids_that_change_with_every_event_and_indexes_with_gaps() -> None:
     renamed = [HELLO | {"id": "other"}, WHOLE | {"id": "another"}]
-    stream = [*opens(3), *says(3, "Hello"), done(3, **HELLO | {"id": "msg_b"}), added(5, **BARE), ended(*renamed)]
+    stream = [*opens(3), *writes(3, "Hello"), done(3, **HELLO | {"id": "msg_b"}), added(5, **BARE), ended(*renamed)]
     assert [event.text for event in body(*stream) if isinstance(event, Delta)] == ["Hello", '{"a":1}']
 
 

@@ -1,4 +1,4 @@
-"""Which items of the last snapshot are sent as done before it."""
+"""Items of the last snapshot that are sent as done before it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dragoman.dialects.responses.stream.missing_items import (
     missing_frames,
 )
 from oracles.grammar import sse
-from support.responses_frames import call, message, text_part, thought
+from support.responses_frames import call, message, reasoned, text_part
 
 Json = dict[str, Any]
-A, B, HELLO, THOUGHT = call("call_a"), call("call_b"), message(text_part("Hello")), thought("Hm")
+A, B, HELLO, REASONING = call("call_a"), call("call_b"), message(text_part("Hello")), reasoned("Hm")
 HOSTED = {"type": "web_search_call", "id": "ws_a", "status": "completed"}
 
 
@@ -30,7 +30,7 @@ HOSTED = {"type": "web_search_call", "id": "ws_a", "status": "completed"}
         ({0: "function_call"}, {}, [A], [(0, A, True)]),
         ({1: "function_call"}, {0: "msg_a"}, [HELLO, A], [(1, A, True)]),
         ({0: "message", 2: "function_call"}, {}, [HELLO, A], [(0, HELLO, True), (2, A, True)]),  # an index is skipped
-        ({}, {}, [THOUGHT, HELLO], [(0, THOUGHT, False), (1, HELLO, False)]),
+        ({}, {}, [REASONING, HELLO], [(0, REASONING, False), (1, HELLO, False)]),
         ({}, {0: "msg_a"}, [HELLO, HOSTED], []),
         ({0: "web_search_call"}, {}, [HOSTED], [(0, HOSTED, True)]),
         ({0: "function_call"}, {}, [HELLO], []),

@@ -35,8 +35,8 @@ from support.responses_frames import (
     message,
     opens,
     response,
-    says,
     text_part,
+    writes,
 )
 
 RECORDED = TRANSCRIPTS / "responses"
@@ -49,7 +49,7 @@ def numbered(*events: Json, first: int = 0) -> list[Json]:
     return [{**event, "sequence_number": number} for number, event in enumerate(events, first)]
 
 
-WHOLE = numbered(created(), *opens(0), *says(0, "Hel", "lo"), *closes(0, "Hello"), ended(HELLO))
+WHOLE = numbered(created(), *opens(0), *writes(0, "Hel", "lo"), *closes(0, "Hello"), ended(HELLO))
 
 
 def watch(*events: Json | str, named: bool = True) -> Observer:
@@ -135,7 +135,7 @@ def test_T24_unknown_and_hosted_events_are_no_breach() -> None:
     [
         (numbered(added(0, **HELLO)), "response.output_item.added before response.created"),
         (numbered(created(), created()), "response.created twice"),
-        (numbered(created(), *says(0, "x")), "response.output_text.delta of an item that is not open"),
+        (numbered(created(), *writes(0, "x")), "response.output_text.delta of an item that is not open"),
         (numbered(created(), done(0)), "response.output_item.done of an item that is not open"),
         (numbered(created(), added(0), added(0)), "an item added twice"),
         (numbered(created(), added(0, **call()), ended()), "completed with a call that is not done"),
@@ -237,7 +237,7 @@ def test_few_items_are_kept_and_none_behind_one_that_is_left_out() -> None:
     text = "x" * 10**5
     tracemalloc.start()
     for number in range(20):
-        for frame in frames(added(number, **HELLO), *says(number, text), done(number, **message(text_part(text)))):
+        for frame in frames(added(number, **HELLO), *writes(number, text), done(number, **message(text_part(text)))):
             assert frame.data is not None
             observer.observe(frame.data, frame.event)
     held, _ = tracemalloc.get_traced_memory()

@@ -34,14 +34,14 @@ from support.responses_frames import (
     message,
     opens,
     read,
-    says,
+    reasoned,
     text_part,
-    thought,
+    writes,
 )
 
 
 def test_a_cut_leaves_what_is_open_unfinished() -> None:
-    stream = [*opens(0), *says(0, "Hel"), added(1, **BARE), added(2, **thought())]
+    stream = [*opens(0), *writes(0, "Hel"), added(1, **BARE), added(2, **reasoned())]
     *received, finish, _ = read(created(), *stream, cut("max_output_tokens"))
     assert received[-3:] == [BlockEnd(0, complete=False), BlockEnd(1, complete=False), BlockEnd(2, complete=False)]
     assert finish == Finish(Stop(StopReason.LENGTH, "max_output_tokens"), Usage(12, 4, 0, 7, 0))

@@ -30,20 +30,20 @@ from support.responses_frames import (
     message,
     opens,
     read,
-    says,
     text_part,
+    writes,
 )
 
 
 @pytest.mark.parametrize(
     "stream",
     [
-        [*says(0, "Hello"), done(0, **HELLO), ended(HELLO)],
-        [added(0, **message()), *says(0, "Hello"), at(0, "output_text.done", text="Hello"), ended()],
+        [*writes(0, "Hello"), done(0, **HELLO), ended(HELLO)],
+        [added(0, **message()), *writes(0, "Hello"), at(0, "output_text.done", text="Hello"), ended()],
         [added(0, **message()), at(0, "output_text.done", text="Hello"), done(0, **message()), ended()],
         [added(0, **message()), at(0, "content_part.done", part=text_part("Hello")), ended()],
         [at(0, "content_part.added", part=text_part("Hello")), at(0, "content_part.done", part=text_part()), ended()],
-        [*opens(0), *says(0, "Hello"), ended(HELLO)],
+        [*opens(0), *writes(0, "Hello"), ended(HELLO)],
         [*opens(0), ended(HELLO)],
         [done(0, **HELLO), ended()],
         [ended(HELLO)],
@@ -54,13 +54,13 @@ def test_a_text_is_emitted_once_wherever_it_stands(stream: list[Json]) -> None:
 
 
 def test_what_the_deltas_left_out_is_added() -> None:
-    received = body(*opens(0), *says(0, "Hel"), done(0, **HELLO), ended(HELLO))
+    received = body(*opens(0), *writes(0, "Hel"), done(0, **HELLO), ended(HELLO))
     assert received == [BlockStart(0, "text"), Delta(0, "Hel"), Delta(0, "lo"), BlockEnd(0)]
 
 
 def test_a_text_that_was_changed_behind_its_deltas_stays_as_it_was_shown() -> None:
     context = ReplyContext("m")
-    received = body(*opens(0), *says(0, "Hex"), done(0, **HELLO), ended(), context=context)
+    received = body(*opens(0), *writes(0, "Hex"), done(0, **HELLO), ended(), context=context)
     assert received == [BlockStart(0, "text"), Delta(0, "Hex"), BlockEnd(0)]
     assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1}
 
@@ -104,7 +104,7 @@ def test_a_part_that_only_repeats_its_text_is_ended_as_any_other(texts: list[str
     for end in (part_done, _end_part):
         table, out = ItemTable(context := ReplyContext("m", logprobs=logprobs)), list[Event]()
         item_added(table, added(0, **message()), out)
-        for delta in says(0, *texts):
+        for delta in writes(0, *texts):
             text_delta(table, delta, out)
         try:
             end(table, at(0, "content_part.done", part=raw), out)

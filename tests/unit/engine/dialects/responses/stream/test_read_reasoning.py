@@ -21,7 +21,7 @@ from support.responses_frames import (
     at,
     done,
     ended,
-    thought,
+    reasoned,
 )
 
 
@@ -30,9 +30,9 @@ def test_summary_parts_are_joined_by_a_blank_line() -> None:
         where = {"item_id": "rs_a", "output_index": 0, "summary_index": place}
         return {"type": f"response.reasoning_summary_{name}", **where, **fields}
 
-    whole = thought(summary=("Plan", "Look it up."))
+    whole = reasoned(summary=("Plan", "Look it up."))
     stream = [
-        added(0, **thought()),
+        added(0, **reasoned()),
         summary_event("part.added", 0, part={"type": "summary_text", "text": ""}),
         summary_event("text.delta", 0, delta="Plan"),
         summary_event("text.done", 0, text="Plan"),
@@ -52,7 +52,7 @@ def test_summary_parts_are_joined_by_a_blank_line() -> None:
 
 def test_T14_reasoning_and_its_summary_are_not_both_emitted() -> None:
     context = ReplyContext("m")
-    whole = thought("Deep", summary=("Short", "er"))
+    whole = reasoned("Deep", summary=("Short", "er"))
     received = body(at(0, "reasoning_text.delta", delta="Deep"), done(0, **whole), ended(), context=context)
     assert received == [BlockStart(0, "reasoning"), Delta(0, "Deep"), BlockEnd(0)]
     assert context.losses.counts == {LossCode.UNKNOWN_EVENT: 1, LossCode.REPLY_REPAIRED: 1}
@@ -61,12 +61,12 @@ def test_T14_reasoning_and_its_summary_are_not_both_emitted() -> None:
 @pytest.mark.parametrize("name", ["reasoning_text.done", "content_part.done"])
 def test_reasoning_without_deltas(name: str) -> None:
     fields: Json = {"text": "Deep"} if name == "reasoning_text.done" else {"part": {"type": "reasoning_text"}}
-    received = body(added(0, **thought()), at(0, name, **fields), done(0, **thought("Deep")), ended())
+    received = body(added(0, **reasoned()), at(0, name, **fields), done(0, **reasoned("Deep")), ended())
     assert received == [BlockStart(0, "reasoning"), Delta(0, "Deep"), BlockEnd(0)]
 
 
 def test_the_proof_is_the_finished_items_even_if_only_the_last_snapshot_has_it() -> None:
-    whole = thought(encrypted_content="ENC")
-    received = body(added(0, **thought(encrypted_content="draft")), ended(whole))
+    whole = reasoned(encrypted_content="ENC")
+    received = body(added(0, **reasoned(encrypted_content="draft")), ended(whole))
     opaque = Opaque(0, "responses", "encrypted_content", "ENC")
     assert received == [BlockStart(0, "reasoning"), opaque, BlockEnd(0)]

@@ -49,11 +49,11 @@ from support.responses_frames import (
     message,
     opens,
     read,
+    reasoned,
     refusal_part,
     response,
-    says,
     text_part,
-    thought,
+    writes,
 )
 from support.responses_upstreams import responses_streams
 from support.strategies import RESPONSES_ONLY
@@ -73,7 +73,7 @@ def fragment(index: int, text: str) -> Json:
 
 def test_text() -> None:
     received = message(text_part("Hello"))
-    assert read(*BEGUN, *opens(0), *says(0, "Hel", "lo"), *closes(0, "Hello"), ended(received)) == [
+    assert read(*BEGUN, *opens(0), *writes(0, "Hel", "lo"), *closes(0, "Hello"), ended(received)) == [
         START,
         BlockStart(0, "text"),
         Delta(0, "Hel"),
@@ -87,7 +87,7 @@ def test_T01_T03_text_then_two_interleaved_calls() -> None:
     weather, time = call("call_a", "get_weather", '{"city":"Oslo"}'), call("call_b", "get_time", '{"tz":"CET"}')
     stream = [
         *opens(0),
-        *says(0, "Looking up"),
+        *writes(0, "Looking up"),
         *closes(0, "Looking up"),
         added(1, **weather | {"arguments": ""}),
         added(2, **time | {"arguments": ""}),
@@ -114,15 +114,15 @@ def test_T01_T03_text_then_two_interleaved_calls() -> None:
 
 
 def test_T12_T14_reasoning_text_and_call_are_three_blocks() -> None:
-    item = thought("Need weather", encrypted_content="ENC")
+    item = reasoned("Need weather", encrypted_content="ENC")
     stream = [
-        added(0, **thought(encrypted_content="provisional")),
+        added(0, **reasoned(encrypted_content="provisional")),
         at(0, "reasoning_text.delta", delta="Need"),
         at(0, "reasoning_text.delta", delta=" weather"),
         at(0, "reasoning_text.done", text="Need weather"),
         done(0, **item, status="completed"),
         *opens(1),
-        *says(1, "Checking"),
+        *writes(1, "Checking"),
         *closes(1, "Checking"),
         added(2, **call(arguments="")),
         fragment(2, "{}"),
@@ -166,7 +166,7 @@ def test_a_refusal_in_words() -> None:
 def test_a_filter_after_visible_text() -> None:
     received = message(text_part("Step one"), status="incomplete")
     events = read(
-        *BEGUN, *opens(0), *says(0, "Step one"), *closes(0, "Step one", "incomplete"), cut("content_filter", received)
+        *BEGUN, *opens(0), *writes(0, "Step one"), *closes(0, "Step one", "incomplete"), cut("content_filter", received)
     )
     assert events[3:] == [BlockEnd(0), *finish(StopReason.FILTERED, "content_filter")]
 
@@ -196,14 +196,14 @@ FAILED: Json = {
 
 
 def test_T22_an_error_in_mid_stream_closes_nothing() -> None:
-    *received, error = read(*BEGUN, *opens(0), *says(0, "Hel"), FAILED)
+    *received, error = read(*BEGUN, *opens(0), *writes(0, "Hel"), FAILED)
     assert received == [START, BlockStart(0, "text"), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert (error.failure.kind, error.failure.message) == (FailureKind.OVERLOADED, "The server is overloaded")
 
 
 def test_T23_a_cut_stream_is_an_error() -> None:
-    *received, error = read(*BEGUN, *opens(0), *says(0, "Hel"))
+    *received, error = read(*BEGUN, *opens(0), *writes(0, "Hel"))
     assert received == [START, BlockStart(0, "text"), Delta(0, "Hel")]
     assert isinstance(error, Error)
     assert error.failure.code == "stream_truncated"
@@ -292,13 +292,13 @@ def test_T10_T16_T17_the_whole_reasoning_item_rides_along_for_clients_that_keep_
 ) -> None:
     context = ReplyContext("m", envelope=envelope, profile=builtin_profile("responses", profile))
     encrypted = {"type": "reasoning", "id": "rs_1", "encrypted_content": "ENC", "content": None, "status": "completed"}
-    plain = thought("t") | {"status": "completed", "encrypted_content": None}
+    plain = reasoned("t") | {"status": "completed", "encrypted_content": None}
     events = read(*BEGUN, done(0, **encrypted), done(1, **plain), ended(), context=context)
     opaque = [event for event in events if isinstance(event, Opaque)]
     native = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ENC"}
     expected = [Opaque(0, "responses", "encrypted_content", "ENC", native if envelope else None)]
     if envelope and profile == "compatible":
-        expected.append(Opaque(1, "responses", "encrypted_content", None, thought("t")))
+        expected.append(Opaque(1, "responses", "encrypted_content", None, reasoned("t")))
     assert opaque == expected
 
 

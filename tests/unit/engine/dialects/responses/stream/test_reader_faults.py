@@ -29,14 +29,14 @@ from support.responses_frames import (
     message,
     opens,
     read,
+    reasoned,
     refusal_part,
     response,
-    says,
     text_part,
-    thought,
+    writes,
 )
 
-HEL = (created(), *opens(0), *says(0, "Hel"))
+HEL = (created(), *opens(0), *writes(0, "Hel"))
 RECEIVED = [Start("resp_u", "m", None, 5), BlockStart(0, "text"), Delta(0, "Hel")]
 CALL = added(1, **call(arguments=""))
 PATCH: Json = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "x"}
@@ -56,8 +56,8 @@ def arguments(text: str, index: int = 1) -> Json:
         ([at(0, "content_part.added", part=text_part())], "started part 0 of item 0 twice"),
         ([*closes(0, "Hel"), done(0, **message())], "ended item 0 twice"),
         ([*closes(0, "Hel")[:2], at(0, "content_part.done", part=text_part())], "ended part 0 of item 0 twice"),
-        ([*closes(0, "Hel")[:2], *says(0, "lo")], "a part that is closed"),
-        ([*closes(0, "Hel"), *says(0, "lo")], "which is closed"),
+        ([*closes(0, "Hel")[:2], *writes(0, "lo")], "a part that is closed"),
+        ([*closes(0, "Hel"), *writes(0, "lo")], "which is closed"),
         ([at(0, "refusal.delta", delta="No")], "for a text part"),
         ([at(0, "content_part.done", part=refusal_part("No"))], "as one of type 'refusal'"),
         ([at(0, "output_text.delta", delta=5)], "delta is an integer"),
@@ -66,10 +66,10 @@ def arguments(text: str, index: int = 1) -> Json:
         ([at(0, "reasoning_text.delta", delta="x")], "which is a message"),
         ([*closes(0, "Hel"), arguments("{}"), ended()], "function_call item 1 still open"),
         ([arguments("{}", 0)], "which is a message"),
-        ([CALL, *says(1, "x")], "which is a function_call"),
+        ([CALL, *writes(1, "x")], "which is a function_call"),
         ([CALL, at(1, "custom_tool_call_input.delta", delta="x")], "which is a function_call"),
         ([CALL, done(1, **call()), arguments("x")], "which is closed"),
-        ([CALL, done(1, **thought())], "ended the function_call item 1 as a reasoning"),
+        ([CALL, done(1, **reasoned())], "ended the function_call item 1 as a reasoning"),
         ([CALL, done(1, **call(name="g"))], "renamed the tool call 'f' to 'g'"),
         ([CALL, arguments('{"a":1}'), done(1, **call(arguments='{"b":1}'))], "other input than it streamed"),
         ([CALL, done(1, **call(arguments=["x"]))], "neither text nor an object"),
@@ -187,19 +187,19 @@ def test_a_summary_that_skips_a_million_parts_is_refused() -> None:
 
 STREAM: list[Json] = [
     created(),
-    added(0, **thought()),
+    added(0, **reasoned()),
     at(0, "reasoning_text.delta", delta="Deep"),
     {"type": "response.reasoning_summary_part.done", "output_index": 0, "summary_index": 0, "part": {"text": "x"}},
-    done(0, **thought("Deep", encrypted_content="E")),
+    done(0, **reasoned("Deep", encrypted_content="E")),
     *opens(1),
-    *says(1, "Hello"),
+    *writes(1, "Hello"),
     at(1, "output_text.annotation.added", annotation={"type": "url_citation", "url": "u"}),
     *closes(1, "Hello"),
     added(2, **call(arguments="")),
     arguments("{}", 2),
     at(2, "function_call_arguments.done", arguments="{}"),
     done(2, **call()),
-    ended(thought("Deep"), message(text_part("Hello")), call(), {"type": "web_search_call"}),
+    ended(reasoned("Deep"), message(text_part("Hello")), call(), {"type": "web_search_call"}),
 ]
 
 

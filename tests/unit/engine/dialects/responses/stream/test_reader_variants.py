@@ -27,7 +27,7 @@ from support.responses_frames import (
     read,
     refusal_part,
     response,
-    says,
+    writes,
 )
 
 
@@ -75,7 +75,7 @@ def test_a_call_beside_a_refusal_is_a_call_and_counts_may_be_missing() -> None:
 
 
 def test_done_marks_mean_nothing() -> None:
-    assert read(created(), "[DONE]", *opens(0), *says(0, "Hello"), done(0, **HELLO), ended(), "[DONE]")[1:4] == TEXT
+    assert read(created(), "[DONE]", *opens(0), *writes(0, "Hello"), done(0, **HELLO), ended(), "[DONE]")[1:4] == TEXT
 
 
 def _opening(name: str, number: int, response: str, after: str = "") -> str:

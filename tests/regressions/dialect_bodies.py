@@ -1,4 +1,4 @@
-"""One reply as each dialect's server says it, and one conversation as each dialect's client sends it.
+"""One reply as each dialect's server states it, and one conversation as each dialect's client sends it.
 
 A part of a reply or a turn is `("text", words)`, `("reasoning", words)` or `("call", id, name, arguments)`.
 """
@@ -29,7 +29,7 @@ from regressions.wire import (
     stop,
     tool,
 )
-from support import responses_frames as told
+from support import responses_frames as emitted
 from support.directions import Json
 from support.responses_samples import numbered
 
@@ -63,54 +63,54 @@ def halves(text: str) -> list[str]:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def spoken(upstream: str, *parts: Part, usage: Json | None = None) -> list[bytes]:
+def assistant_turn(upstream: str, *parts: Part, usage: Json | None = None) -> list[bytes]:
     """A whole stream of the parts, one after the other, each in two fragments."""
     frames = begins(upstream)
     for number, part in enumerate(parts):
         frames += starts(upstream, number, parts)
         for text in halves(part[-1]):
-            frames += says(upstream, number, parts, text)
+            frames += writes(upstream, number, parts, text)
         frames += ends(upstream, number, parts)
     return frames + finished(upstream, *parts, usage=usage)
 
 
 def interleaved(upstream: str, *parts: Part) -> list[bytes]:
-    """The same with all parts open at once; the fragments go round them, the last part first."""
+    """Return the same with all parts open at once; the fragments go round them, the last part first."""
     order = range(len(parts))
     frames = begins(upstream)
     for number in order:
         frames += starts(upstream, number, parts)
     for half in (0, 1):
         for number in reversed(order):
-            frames += says(upstream, number, parts, halves(parts[number][-1])[half])
+            frames += writes(upstream, number, parts, halves(parts[number][-1])[half])
     for number in order:
         frames += ends(upstream, number, parts)
     return frames + finished(upstream, *parts)
 
 
 def begins(upstream: str) -> list[bytes]:
-    """What a stream starts with."""
+    """Return what a stream starts with."""
     if upstream == RESPONSES:
-        return numbered(told.created())
+        return numbered(emitted.created())
     return [begin() if upstream == MESSAGES else ROLE]
 
 
 def starts(upstream: str, number: int, parts: Sequence[Part]) -> list[bytes]:
-    """The start of one part (Chat tells the start of a call only)."""
+    """The start of one part (Chat reports the start of a call only)."""
     kind, *rest = parts[number]
     if upstream == CHAT:
         return [calls(start_call(_rank(number, parts), rest[0], rest[1]))] if kind == "call" else []
     if upstream == MESSAGES:
         if kind == "call":
             return [tool(number, rest[0], rest[1])]
-        return [block(number, **({"type": "text", "text": ""} if kind == "text" else _THOUGHT))]
+        return [block(number, **({"type": "text", "text": ""} if kind == "text" else _REASONING))]
     if kind == "text":
-        return numbered(*told.opens(number))
+        return numbered(*emitted.opens(number))
     item = item_of((kind, *rest[:-1], ""), number) | {"status": "in_progress"}
-    return numbered(told.added(number, **item))
+    return numbered(emitted.added(number, **item))
 
 
-def says(upstream: str, number: int, parts: Sequence[Part], text: str) -> list[bytes]:
+def writes(upstream: str, number: int, parts: Sequence[Part], text: str) -> list[bytes]:
     """One fragment of a part."""
     kind = parts[number][0]
     if upstream == CHAT:
@@ -120,28 +120,28 @@ def says(upstream: str, number: int, parts: Sequence[Part], text: str) -> list[b
     if upstream == MESSAGES:
         return [delta(number, {"call": "input_json", "text": "text"}.get(kind, "thinking"), text)]
     if kind == "text":
-        return numbered(*told.says(number, text))
+        return numbered(*emitted.writes(number, text))
     if kind == "call":
-        return numbered(told.at(number, "function_call_arguments.delta", delta=text))
-    return numbered(told.at(number, "reasoning_text.delta", delta=text))
+        return numbered(emitted.at(number, "function_call_arguments.delta", delta=text))
+    return numbered(emitted.at(number, "reasoning_text.delta", delta=text))
 
 
 def ends(upstream: str, number: int, parts: Sequence[Part]) -> list[bytes]:
-    """The end of one part (Chat tells none)."""
+    """The end of one part (Chat reports none)."""
     if upstream == CHAT:
         return []
     if upstream == MESSAGES:
         return [stop(number)]
     part = parts[number]
     if part[0] == "text":
-        return numbered(*told.closes(number, part[-1]))
+        return numbered(*emitted.closes(number, part[-1]))
     name = "function_call_arguments.done" if part[0] == "call" else "reasoning_text.done"
     key = "arguments" if part[0] == "call" else "text"
-    return numbered(told.at(number, name, **{key: part[-1]}), told.done(number, **item_of(part, number)))
+    return numbered(emitted.at(number, name, **{key: part[-1]}), emitted.done(number, **item_of(part, number)))
 
 
 def finished(upstream: str, *parts: Part, usage: Json | None = None) -> list[bytes]:
-    """The end of a stream that has said the parts."""
+    """The end of a stream that has stated the parts."""
     called = any(part[0] == "call" for part in parts)
     if upstream == CHAT:
         counted = usage or {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -149,30 +149,30 @@ def finished(upstream: str, *parts: Part, usage: Json | None = None) -> list[byt
     if upstream == MESSAGES:
         return [end("tool_use" if called else "end_turn", **(usage or {}))]
     items = [item_of(part, number) for number, part in enumerate(parts)]
-    return numbered(told.ended(*items, usage=usage))
+    return numbered(emitted.ended(*items, usage=usage))
 
 
 def item_of(part: Part, number: int = 0) -> Json:
     """A part as a finished output item of Responses."""
     kind, *rest = part
     if kind == "call":
-        return told.call(*rest) | {"id": f"i{number}"}
+        return emitted.call(*rest) | {"id": f"i{number}"}
     if kind == "text":
-        return told.message(told.text_part(rest[0])) | {"id": f"i{number}"}
-    return told.thought(*filter(None, rest)) | {"id": f"i{number}"}
+        return emitted.message(emitted.text_part(rest[0])) | {"id": f"i{number}"}
+    return emitted.reasoned(*filter(None, rest)) | {"id": f"i{number}"}
 
 
 def _rank(number: int, parts: Sequence[Part]) -> int:
     return sum(part[0] == "call" for part in parts[:number])
 
 
-_THOUGHT: Json = {"type": "thinking", "thinking": "", "signature": ""}
+_REASONING: Json = {"type": "thinking", "thinking": "", "signature": ""}
 
 
 def broken_off(upstream: str) -> list[bytes]:
     """A stream that stops in the middle of a text."""
     parts = [("text", "Hi there")]
-    return [*begins(upstream), *starts(upstream, 0, parts), *says(upstream, 0, parts, "Hi")]
+    return [*begins(upstream), *starts(upstream, 0, parts), *writes(upstream, 0, parts, "Hi")]
 
 
 # --- whole replies ----------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def replied(upstream: str, *parts: Part, usage: Json | None = None) -> Json:
     called = any(part[0] == "call" for part in parts)
     if upstream == RESPONSES:
         items = [item_of(part, number) for number, part in enumerate(parts)]
-        return told.response("completed", items, usage=told.USAGE if usage is None else usage)
+        return emitted.response("completed", items, usage=emitted.USAGE if usage is None else usage)
     if upstream == MESSAGES:
         head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "stop_sequence": None}
         counted = usage or {"input_tokens": 9, "output_tokens": 3}
@@ -206,11 +206,11 @@ def block_of(part: Part) -> Json:
 def chat_message(parts: Sequence[Part]) -> Json:
     """The parts as an assistant message of Chat, without its role."""
     message: Json = {"content": "".join(part[1] for part in parts if part[0] == "text") or None}
-    thought = "".join(part[1] for part in parts if part[0] == "reasoning")
+    reasoned = "".join(part[1] for part in parts if part[0] == "reasoning")
     made = [start_call(0, *part[1:]) for part in parts if part[0] == "call"]
     for call in made:
         del call["index"]
-    return message | ({"reasoning_content": thought} if thought else {}) | ({"tool_calls": made} if made else {})
+    return message | ({"reasoning_content": reasoned} if reasoned else {}) | ({"tool_calls": made} if made else {})
 
 
 # --- conversations ----------------------------------------------------------------------------------------------------

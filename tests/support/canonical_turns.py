@@ -40,17 +40,17 @@ def call(call_id: str = "c1", name: str = "f") -> ToolCall:
 
 
 def result(call_id: str = "c1", *content: Part | str) -> ToolResult:
-    """A result of parts; of the text `ok` if there are none."""
+    """A result of parts; of the text `ok` if there are not."""
     parts: list[Part] = [Text(part) if isinstance(part, str) else part for part in content]
     return ToolResult(call_id, parts or "ok")
 
 
 def image(name: str = "") -> Image:
-    """A screenshot; `name` tells it apart."""
+    """A screenshot; `name` distinguish it ."""
     return Image(Inline("image/png", PNG), ("messages", name))
 
 
-def thought(text: str, family: str | None = "messages") -> Reasoning:
+def reasoned(text: str, family: str | None = "messages") -> Reasoning:
     """Thinking that a Messages upstream of `family` signed, brought back in an envelope."""
     block = {"type": "thinking", "thinking": text, "signature": "sig"}
     return Reasoning(text, origin="messages", proof="sig", native=block, family=family)

@@ -1,7 +1,7 @@
-"""One question in each dialect's own words, asked through its vendor's SDK, and what was heard, in one form for all.
+"""One question in each dialect's own words, asked through its vendor's SDK, and what was read, in one form for all.
 
 A speaker asks in three ways: `whole`, `stream` (the SDK's helper with its accumulated snapshot, judged) and `raw` (the
-plain iterator, each event validated). None raises what the gateway answers: it is the `trouble` of what was heard.
+plain iterator, each event validated). None raises what the gateway answers: it is the `trouble` of what was read.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Ask:
     """A PNG in base64."""
     cap: int | None = None
     parallel: bool = True
-    after: Heard | None = None
+    after: Received | None = None
     """The reply whose calls are answered with `results`."""
     results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call as the client got it; `arguments` as spelled, or respelled where the dialect has an object."""
+    """A tool call as the client got it; `arguments` as written, or respelled where the dialect has an object."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Tokens: the input with all that a cache gave or took, the output with reasoning."""
+    """Tokens: the input with all that a cache returned or took, the output with reasoning."""
 
     input: int
     cached: int
@@ -53,7 +53,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """An error as the SDK told it; `status` is None where it came in the stream."""
+    """An error as the SDK reported it; `status` is not one where it came in the stream."""
 
     raised: str
     status: int | None
@@ -65,7 +65,7 @@ class Trouble:
 
 
 @dataclass(slots=True)
-class Heard:
+class Received:
     """A reply, or how far it got."""
 
     id: str = ""
@@ -82,7 +82,7 @@ class Heard:
     """In a stream: which call each fragment of arguments was for."""
     finish: str | None = None
     stop: str | None = None
-    """The stop sequence, where the dialect tells which it was."""
+    """The stop sequence, where the dialect reports which it was."""
     spent: Spent | None = None
     parsed: Any = None
     trouble: Trouble | None = None
@@ -95,9 +95,9 @@ class Speaker(Protocol):
 
     dialect: str
 
-    async def whole(self, model: str, ask: Ask) -> Heard: ...
-    async def stream(self, model: str, ask: Ask) -> Heard: ...
-    async def raw(self, model: str, ask: Ask) -> Heard: ...
+    async def whole(self, model: str, ask: Ask) -> Received: ...
+    async def stream(self, model: str, ask: Ask) -> Received: ...
+    async def raw(self, model: str, ask: Ask) -> Received: ...
 
 
 def blamed(error: openai.APIError | anthropic.APIError) -> Trouble:

@@ -1,4 +1,4 @@
-"""What a reply says, whole or streamed, read plainly: visible text and the calls that a client must run.
+"""The content of a reply, whole or streamed, read plainly: visible text and the calls that a client must run.
 
 It knows nothing of the engine's readers. A vendor's deviations are tolerated where their meaning is clear.
 """
@@ -12,10 +12,10 @@ Json = dict[str, Any]
 
 
 DECLINED = "The model declined to answer."
-"""What the translators show in place of a refusal without a text."""
+"""The text that the translators show in place of a refusal without a text."""
 
 
-class Said(NamedTuple):
+class Content(NamedTuple):
     """`error` is the message of the error that ends the reply, or empty."""
 
     text: str
@@ -23,13 +23,13 @@ class Said(NamedTuple):
     error: str = ""
 
 
-def of_reply(dialect: str, body: bytes) -> Said:
-    """What the first choice of a whole reply says."""
+def of_reply(dialect: str, body: bytes) -> Content:
+    """Return what the first choice of a whole reply states."""
     return _READERS[dialect](json.loads(body))
 
 
-def of_stream(dialect: str, data: bytes) -> Said:
-    """What a stream says."""
+def of_stream(dialect: str, data: bytes) -> Content:
+    """Return what a stream states."""
     lines = [line[5:].strip() for line in data.decode("utf-8", "replace").split("\n") if line.startswith("data:")]
     events = [json.loads(line) for line in lines if line not in ("[DONE]", "")]
     events = [event for event in events if isinstance(event, dict)]
@@ -57,12 +57,14 @@ def _parts(content: Any) -> str:
     return content or ""
 
 
-def _chat(reply: Json) -> Said:
+def _chat(reply: Json) -> Content:
     message = (reply.get("choices") or [{}])[0].get("message") or {}
     calls = message.get("tool_calls") or []
     if (message.get("function_call") or {}).get("name"):
         calls = [*calls, {"function": message["function_call"]}]
-    return Said(_parts(message.get("content")) + (message.get("refusal") or ""), [_chat_call(call) for call in calls])
+    return Content(
+        _parts(message.get("content")) + (message.get("refusal") or ""), [_chat_call(call) for call in calls]
+    )
 
 
 def _chat_call(call: Json) -> tuple[str, Any]:
@@ -71,7 +73,7 @@ def _chat_call(call: Json) -> tuple[str, Any]:
     return call["function"]["name"], arguments_of(call["function"].get("arguments"))
 
 
-def _chat_stream(events: list[Json]) -> Said:
+def _chat_stream(events: list[Json]) -> Content:
     text = ""
     calls: dict[Any, Json] = {}
     for event in events:
@@ -97,22 +99,22 @@ def _chat_stream(events: list[Json]) -> Said:
         (call["name"], call["arguments"] if call["custom"] else arguments_of(call["arguments"]))
         for call in calls.values()
     ]
-    return Said(text, held_calls)
+    return Content(text, held_calls)
 
 
 def _argument_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
 
 
-def _messages(reply: Json) -> Said:
+def _messages(reply: Json) -> Content:
     blocks = reply.get("content") or []
     text = "".join(block["text"] for block in blocks if block.get("type") == "text")
     if not text and reply.get("stop_reason") == "refusal":
         text = (reply.get("stop_details") or {}).get("explanation") or ""
-    return Said(text, [(block["name"], block.get("input")) for block in blocks if block.get("type") == "tool_use"])
+    return Content(text, [(block["name"], block.get("input")) for block in blocks if block.get("type") == "tool_use"])
 
 
-def _messages_stream(events: list[Json]) -> Said:
+def _messages_stream(events: list[Json]) -> Content:
     blocks: dict[int, Json] = {}
     end: Json = {}
     for event in events:
@@ -136,7 +138,7 @@ def _messages_stream(events: list[Json]) -> Said:
     return _messages({**end, "content": list(blocks.values())})
 
 
-def _responses(reply: Json) -> Said:
+def _responses(reply: Json) -> Content:
     text, calls = "", []
     for item in reply.get("output") or ():
         match item.get("type"):
@@ -147,10 +149,10 @@ def _responses(reply: Json) -> Said:
             case "custom_tool_call":
                 calls.append((item["name"], item.get("input")))
     error = reply.get("error")
-    return Said(text, calls, _message(error) if error else "")
+    return Content(text, calls, _message(error) if error else "")
 
 
-def _responses_stream(events: list[Json]) -> Said:
+def _responses_stream(events: list[Json]) -> Content:
     terminal: Json = {}
     items: dict[int, Json] = {}
     for event in events:
@@ -159,7 +161,7 @@ def _responses_stream(events: list[Json]) -> Said:
         elif event.get("type") in ("response.completed", "response.incomplete", "response.failed"):
             terminal = event.get("response") or {}
         elif event.get("type") == "error":
-            return Said("", [], _message(event.get("error") or event))
+            return Content("", [], _message(event.get("error") or event))
     output = terminal.get("output") or [items[index] for index in sorted(items)]
     return _responses({**terminal, "output": output})
 
