@@ -9,6 +9,8 @@ is known:
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +41,28 @@ settings.register_profile(
 )
 
 TESTS = Path(__file__).parent
+M_MMAP_THRESHOLD, LARGE = -3, 1 << 18
 FAST = ("unit", "docs", "golden/test_requests.py")
 """Folders and files whose tests are fast, except for their properties."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the stage and its profile, before the modules with laws are imported."""
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # else glibc keeps large blocks that were freed
+        mallopt(M_MMAP_THRESHOLD, LARGE)
     settings.load_profile(stages.choose(config.getoption("markexpr")))
 
 
+def pytest_collection_finish() -> None:
+    """Let the collector look at new objects only: those of the collection are a million, and all stay."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let a worker without tests take those that wait at another one: a few tests take much longer than the rest."""
-    from xdist.scheduler import WorkStealingScheduling
+    from xdist.scheduler import WorkStealingScheduling  # type: ignore[import-untyped]
 
     return WorkStealingScheduling(config, log)
 

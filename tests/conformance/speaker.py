@@ -53,7 +53,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """An error as the SDK reported it; `status` is not one where it came in the stream."""
+    """An error as the SDK reported it; `status` is `None` where it came in the stream."""
 
     raised: str
     status: int | None

@@ -109,7 +109,7 @@ def _tools(listed: list[Any], namespace: str | None = None) -> set[Tool]:
 
 
 def offered(recorded: Recorded) -> set[Tool]:
-    """The tools that the client can run; the script calls one of its own if there are not."""
+    """The tools that the client can run; the script calls one of its own if the request has no tools."""
     tools = _tools(recorded.body.get("tools") or [])
     for item in history(recorded):
         tools |= _tools(item.get("tools") or [])

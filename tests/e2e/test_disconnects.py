@@ -149,7 +149,8 @@ def _flood(upstream: Dialect, megabytes: int) -> list[Step]:
     else:
         delta = {"type": "text_delta", "text": word}
         frames[2:2] = [messages_frame("content_block_delta", index=0, delta=delta)] * (megabytes * 256)
-    return [Send(sse_head()), *(Send(chunk(frame)) for frame in frames), Send(b"0\r\n\r\n")]
+    sent = {frame: Send(chunk(frame)) for frame in frames}  # equal frames are one object
+    return [Send(sse_head()), *(sent[frame] for frame in frames), Send(b"0\r\n\r\n")]
 
 
 @DIRECTIONS

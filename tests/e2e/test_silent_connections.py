@@ -387,9 +387,9 @@ async def test_the_queue_of_waiting_connections_is_the_same_for_one_process_and_
 
 @asynccontextmanager
 async def unread(write: float) -> AsyncIterator[tuple[Limited, socket.socket]]:
-    """A client that has asked for a whole reply of 24 MiB and reads nothing of it."""
+    """A client that has asked for a whole reply of 12 MiB and reads nothing of it."""
     reply = {**samples.reply(CHAT)}
-    reply["choices"][0]["message"]["content"] = "x" * (24 << 20)
+    reply["choices"][0]["message"]["content"] = "x" * (12 << 20)
     body = dump(request(MESSAGES))
     head = f"POST {PATHS[MESSAGES]} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     async with (
@@ -431,6 +431,6 @@ async def test_a_client_that_reads_a_whole_reply_slowly_keeps_its_connection() -
         assert not transport.is_closing()
         while data := await asyncio.get_running_loop().sock_recv(client, 1 << 20):
             received += len(data)
-            if received > 24 << 20:
+            if received > 12 << 20:
                 break
         await until(lambda: line._write_timer is None)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import select
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -105,7 +105,7 @@ async def scene(client: Dialect, upstream: Dialect, timeouts: Timeouts = SOON) -
 
 
 @pytest.fixture
-def new_requests() -> Iterator[Callable[[], int]]:
+def new_requests() -> Callable[[], int]:
     """Counts aiohttp's requests and handlers that have come to be in this test and are alive.
 
     What was there before is set aside: to look through all that a run of many tests has left takes seconds.
@@ -117,8 +117,7 @@ def new_requests() -> Iterator[Callable[[], int]]:
         gc.collect()
         return sum(isinstance(thing, web.Request | web.RequestHandler) for thing in gc.get_objects())
 
-    yield alive
-    gc.unfreeze()
+    return alive
 
 
 @DIRECTIONS

@@ -314,6 +314,7 @@ def state_options(kind: str, folder: Path) -> StateOptions:
 KINDS = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
+@pytest.mark.whole
 @KINDS
 async def test_four_times_as_much_is_four_times_the_work(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ _NOWHERE = "http://127.0.0.1:9"
 
 @dataclass(frozen=True)
 class Finished:
-    """A process that has ended. `returncode` is not one if it was killed because its time was up."""
+    """A process that has ended. `returncode` is `None` if it was killed because its time was up."""
 
     returncode: int | None
     stdout: str

@@ -61,7 +61,7 @@ class Failure:
 
 
 def read(path: Path = DATA) -> list[Failure]:
-    """The entries of the data file, in its order. Raises TypeError for a key that there is not one of."""
+    """The entries of the data file, in its order. Raises TypeError for an unknown key."""
     failures = []
     for row in tomllib.loads(path.read_text("utf-8"))["failure"]:
         fields: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in row.items()}

@@ -33,12 +33,10 @@ cross_direction = pytest.mark.parametrize(("client", "upstream"), [pair for pair
 
 
 @pytest.fixture(autouse=True)
-def only_new_objects() -> Iterator[None]:
+def only_new_objects() -> None:
     """The collector leaves out what earlier tests have made: millions of objects, which take seconds to look at."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _counts() -> tuple[int, int, int]:
@@ -46,6 +44,7 @@ def _counts() -> tuple[int, int, int]:
     return len(gc.get_objects()), threading.active_count(), len(asyncio.all_tasks())
 
 
+@pytest.mark.whole
 @every_direction
 async def test_T76_nothing_is_left_of_requests_that_are_over(
     client: Dialect, upstream: Dialect, caplog: pytest.LogCaptureFixture
@@ -82,6 +81,7 @@ async def _talk(entrance: Gate, server: ScriptedServer, client: Dialect, times: 
         server.requests.clear()
 
 
+@pytest.mark.whole
 @every_direction
 async def test_T76_an_open_stream_does_not_keep_its_request(client: Dialect, upstream: Dialect) -> None:
     """Messages are kept for as long as their reply takes (BerriAI/litellm#27954): a long history is needed for nothing
@@ -205,6 +205,7 @@ def test_T77_a_late_chunk_is_no_more_work_than_an_early_one(client: Dialect, ups
         assert max(counts[1:]) / 200 < most, "calls for one chunk"
 
 
+@pytest.mark.whole
 @cross_direction
 @pytest.mark.parametrize("kind", ["text", "reasoning", "call"])
 def test_T77_no_chunk_joins_again_what_was_stated(client: Dialect, upstream: Dialect, kind: str) -> None:

@@ -10,7 +10,7 @@ from oracles.grammar import sse
 
 Json = dict[str, Any]
 Block = tuple[str, str, str]
-"""Type, id (empty where there is not one) and content: text, reasoning with its signature, or arguments."""
+"""Type, id (empty if it has no id) and content: text, reasoning with its signature, or arguments."""
 
 
 def _payloads(data: bytes) -> Iterable[Json]:

@@ -40,7 +40,7 @@ def call(call_id: str = "c1", name: str = "f") -> ToolCall:
 
 
 def result(call_id: str = "c1", *content: Part | str) -> ToolResult:
-    """A result of parts; of the text `ok` if there are not."""
+    """A result of parts; of the text `ok` without parts."""
     parts: list[Part] = [Text(part) if isinstance(part, str) else part for part in content]
     return ToolResult(call_id, parts or "ok")
 

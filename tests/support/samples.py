@@ -151,7 +151,7 @@ def reply(upstream: Dialect) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class ReportedError:
-    """An error as its client reads it. `param` is not one in Messages, which has none."""
+    """An error as its client reads it. `param` is `None` in Messages, which has no such field."""
 
     type: str
     message: str

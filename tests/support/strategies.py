@@ -152,7 +152,7 @@ def failures(draw: st.DrawFn) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The kind of streams to make. `interleave` is not one, tools (only calls overlap) or all.
+    """The kind of streams to make. `interleave` is `none`, `tools` (only calls overlap) or all.
 
     `same_neighbours` allows two text (or reasoning, refusal) blocks in a row; `empty_blocks` those without a character;
     with `silent` every second one of text, reasoning and refusal is such.

@@ -12,6 +12,7 @@ from dragoman.canonical.events import (
     Delta,
     End,
     Error,
+    Event,
     Finish,
     Logprobs,
     Opaque,
@@ -116,7 +117,7 @@ def test_a_part_of_a_chat_reply_has_the_path_of_the_message() -> None:
 
 
 def test_fragments_are_joined_in_their_order() -> None:
-    events = [
+    events: list[Event] = [
         Start("r", "m", None, 9),
         BlockStart(0, "reasoning"),
         BlockStart(1, "tool", "c", "f"),
@@ -152,7 +153,7 @@ def test_a_call_without_arguments_has_an_empty_object_unless_it_was_cut() -> Non
 
 
 def test_the_deltas_of_an_opaque_block_are_joined() -> None:
-    events = [
+    events: list[Event] = [
         BlockStart(0, "opaque", name="server_tool_use"),
         Opaque(0, "messages", "block", {"input": ""}),
         Opaque(0, "messages", "delta", {"partial_json": "{"}),

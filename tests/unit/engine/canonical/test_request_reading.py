@@ -35,7 +35,7 @@ ITEM_TEXT = {"type": "message", "role": "assistant", "content": [{"type": "outpu
 
 
 def read(dialect: str, history: list[Any]) -> tuple[Request, list[Loss]] | str:
-    """The canonical request and its losses, or why there is not one."""
+    """The canonical request and its losses, or the reason why there is no request."""
     losses = Losses()
     first: Json = {"role": "user", "content": "Do it"}
     body: Json = {"model": "m", "max_tokens": 9, "input" if dialect == "responses" else "messages": [first, *history]}

@@ -1,4 +1,4 @@
-"""The endpoints of stored responses: ids and pages that there are not. The rest is tested with the SDK."""
+"""The endpoints of stored responses: unknown ids and pages. The rest is tested with the SDK."""
 
 from __future__ import annotations
 

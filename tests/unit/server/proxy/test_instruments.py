@@ -21,7 +21,7 @@ CONFIG = config_for("http://127.0.0.1:9/v1", Dialect.CHAT)
 
 
 def add_pools(totals: Totals) -> None:
-    """There are not."""
+    """Add no pools."""
 
 
 async def test_a_new_configuration_names_what_needs_a_restart(tmp_path: Path) -> None:

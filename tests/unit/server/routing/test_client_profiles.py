@@ -40,7 +40,7 @@ AGENT_NEEDED = {"qwen", "ai-sdk", "openai-agents-node", "openai-node"}
 """Clients known by their user agent only: Anthropic's SDKs name their helpers as OpenAI's for Node does."""
 HELPER = "x-stainless-helper-method"
 HELPERS = {"openai-python", "openai-node"}
-"""SDKs that are reported where a helper of theirs reads the stream, and where the caller does, are not."""
+"""SDKs that are recognised where their helper reads the stream, and not where the caller does."""
 CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)"}
 
 

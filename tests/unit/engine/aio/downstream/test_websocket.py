@@ -73,7 +73,7 @@ FRAMES = (
     ids=["encoded", "in one batch", "frames"],
 )
 async def test_each_event_is_a_message(sent: tuple[FrameBatch, ...]) -> None:
-    """Comments and `[DONE]` are not."""
+    """Comments and `[DONE]` are no messages."""
     socket, events = Socket(), list[tuple[str, bytes]]()
     sink, timers = stream_to(socket, events=events)
     assert not sink.opened

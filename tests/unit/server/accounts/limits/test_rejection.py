@@ -37,7 +37,8 @@ def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, 
             ("tokens", "daily_tokens"),
             9000,
             "insufficient_quota",
-            "and the request needs about 100; try again in the next day",
+            "has used 4950 tokens of 5000 for this day (UTC), and the request needs about 100; "
+            "try again in the next day",
         ),
         (
             ("monthly_cost", "daily_tokens"),

@@ -56,7 +56,7 @@ def test_instructions_come_first_and_before_leading_items() -> None:
     ],
 )
 def test_usual_fields_are_read_as_beside_others(fields: Json) -> None:
-    """A field that is null makes no difference, but is not one of the usual ones."""
+    """A field that is null makes no difference, but is no usual one."""
     assert read(**fields) == read(**fields, tools=None)
 
 
