@@ -17,9 +17,10 @@ import orjson
 import pytest
 
 from dragoman import Translation, threads
-from dragoman.aio import off_loop, proxy_stream
+from dragoman.aio import off_loop
 from dragoman.dialects import Dialect
 from dragoman.gateway import ClientFrame
+from dragoman.stages.base import ReplyPipeline
 from dragoman.threads.store import stored_items
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RouteTarget
@@ -240,14 +241,14 @@ async def test_it_is_so_for_what_is_stored(read: str, held: Held, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("client", "place", "name"),
-    [(MESSAGES, Translation, "reply"), (MESSAGES, proxy_stream, "_finish"), (CHAT, Translation, "replay")],
+    [(MESSAGES, Translation, "reply"), (MESSAGES, ReplyPipeline, "read_end"), (CHAT, Translation, "replay")],
     ids=["whole", "read as a stream", "replayed"],
 )
 async def test_it_is_so_for_a_long_reply(client: Dialect, place: Any, name: str, held: Held) -> None:
     whole = reply(CHAT)
     whole["choices"][0]["message"]["content"] = TURN * 500
     # The other client asks for no stream.
-    held.hold(place, name, lambda _, second, *__: name != "reply" or is_long(second))
+    held.hold(place, name, lambda *given: name != "reply" or is_long(given[1]))
     asked = dump(request(client, stream=name != "reply"))
     async with served(answer(200, dump(whole)), answer(200, dump(reply(CHAT)))) as up, another(held, up):
         assert await post(up, PATHS[client], asked) == 200
