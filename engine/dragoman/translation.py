@@ -25,6 +25,7 @@ from dragoman.dialects.errors.read import (
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
 from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
+from dragoman.dialects.shared.service_report import tier_of
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
@@ -381,7 +382,8 @@ class Translation:
         if self.passthrough:
             self._note_id(reply.id)
         self.context.output_text = 0  # the writer counts
-        return self._written(events_of(reply), validates=self.context.validates())
+        events = events_of(reply, tier_of(self.context), self.context.moderation)
+        return self._written(events, validates=self.context.validates())
 
     def _note_id(self, response_id: object) -> None:
         if self.direction.client.dialect is Dialect.RESPONSES and type(response_id) is str:

@@ -106,12 +106,18 @@ class Citation:
 
 @dataclass(slots=True)
 class Start:
-    """The first event, once. `id` and `model` are the upstream's; `usage` holds the counts that it has already sent."""
+    """The first event, once. `id` and `model` are the upstream's; `usage` holds the counts that it has already sent.
+
+    `tier` and `moderation` are what the upstream has stated by then. A writer reads both here, and not in the context,
+    which may have what a later frame of the same read states.
+    """
 
     id: str = field(repr=False)
     model: str = field(repr=False)
     usage: Usage | None = None
     created: int | None = None
+    tier: str | None = None
+    moderation: dict[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)

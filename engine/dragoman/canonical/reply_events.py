@@ -39,9 +39,9 @@ Join = Callable[[Json, list[Json]], Json]
 _FORMS = {"messages": "signature", "chat": "reasoning_content"}
 
 
-def events_of(reply: Reply) -> list[Event]:
+def events_of(reply: Reply, tier: str | None = None, moderation: Json | None = None) -> list[Event]:
     """Returns the events that accumulate to `reply`. Raises TypeError for parts that no reply has (media, results)."""
-    out: list[Event] = [Start(reply.id, reply.model, None, reply.created)]
+    out: list[Event] = [Start(reply.id, reply.model, None, reply.created, tier, moderation)]
     for index, part in enumerate(reply.parts):
         if isinstance(part, Text):
             out.append(BlockStart(index, "text", apart=part.apart))

@@ -40,6 +40,11 @@ def report_of(holder: ReportHolder) -> ServiceReport:
     return holder.service
 
 
+def tier_of(holder: ReportHolder) -> str | None:
+    """Return the service tier that was stated so far, if any."""
+    return None if holder.service is None else holder.service.tier
+
+
 def note_tier(holder: ReportHolder, tier: Any) -> None:
     """Note the service tier that served. `auto` is a request, and any value that is not one word is ignored."""
     if type(tier) is not str or tier == "auto":

@@ -35,6 +35,7 @@ from dragoman.dialects.errors.read import (
     redact_failure,
     reply_object,
 )
+from dragoman.dialects.shared.service_report import tier_of
 from dragoman.dialects.shared.writer_phases import WRITER, WriterPhase
 from dragoman.errors import DragomanError, Failure, UpstreamProtocolError, UpstreamStatusError
 from dragoman.reply_context import ReplyContext
@@ -246,7 +247,7 @@ class StreamReader:
         reply, stored = self.read_reply(payload), self.context.stored
         if stored is not None and stored.summarised is not None:
             stored.summarise(reply)
-        out += events_of(reply)
+        out += events_of(reply, tier_of(self.context), self.context.moderation)
         self.done = True
 
     def read_reply(self, payload: Json) -> Reply:

@@ -37,8 +37,11 @@ _TERMINALS: Final = {
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-_CHANGING: Final = key_set("status", "output", "usage", "error", "incomplete_details", "completed_at", "moderation")
-"""Keys that differ between the snapshots of one response. All others repeat the request."""
+_CHANGING: Final = key_set(
+    "status", "output", "usage", "error", "incomplete_details", "completed_at", "moderation", "service_tier"
+)
+"""Keys that differ between the snapshots of one response. All others repeat the request. The tier is the one that
+serves, which an upstream may state at the end only."""
 _SNAPSHOT: Final = key_set("type", "sequence_number", "response")
 _ITEM: Final = key_set("type", "sequence_number", "output_index", "item")
 _AT: Final = key_set("type", "sequence_number", "item_id", "output_index")

@@ -54,7 +54,7 @@ from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.shared.json_fields import is_empty, read_timestamp, record_unknown
-from dragoman.dialects.shared.service_report import note_tier
+from dragoman.dialects.shared.service_report import note_tier, tier_of
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -264,7 +264,8 @@ class ChatReader(StreamReader):
         self._advance("choice")
         upstream_id, model, created = chunk.get("id"), chunk.get("model"), chunk.get("created")
         self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(Start(self._id, model if type(model) is str else "", None, read_timestamp(created)))
+        context, name = self.context, model if type(model) is str else ""
+        out.append(Start(self._id, name, None, read_timestamp(created), tier_of(context), context.moderation))
 
     def _delta(self, delta: Any, out: list[Event]) -> None:
         if type(delta) is not dict:

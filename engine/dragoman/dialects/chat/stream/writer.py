@@ -35,7 +35,7 @@ from dragoman.dialects.chat.images import is_image
 from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
-from dragoman.dialects.shared.service_report import TIERS
+from dragoman.dialects.shared.service_report import TIERS, tier_of
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -126,15 +126,14 @@ class ChatWriter(StreamWriter):
         )
         self._tail = b',"finish_reason":null}]' + _ENDS[context.include_usage]
         self._write_chunk(b'{"role":"assistant","content":""}', out)
-        if (stated := self._stated()) is not None:
+        if (stated := self._stated(event.tier, event.moderation)) is not None:
             out[-1] = _with_keys(out[-1], stated)
 
-    def _stated(self) -> bytes | None:
+    def _stated(self, tier: str | None, moderation: Json | None) -> bytes | None:
         """Return the tier that served and the moderation as JSON keys with a comma before each; None without any."""
-        service, moderation = self.context.service, self.context.moderation
         stated = b""
-        if service is not None and service.tier in TIERS:
-            stated = b',"service_tier":' + dump_str(service.tier or "")
+        if tier is not None and tier in TIERS:
+            stated = b',"service_tier":' + dump_str(tier)
         if moderation is not None:
             stated += b',"moderation":' + dumps(moderation)
         return stated or None
@@ -315,7 +314,7 @@ class ChatWriter(StreamWriter):
         reason = write_finish_reason(stop, self.context.knobs, shown=shown)
         end = _ENDS[self.context.include_usage]
         out.append(b'%b{},"finish_reason":"%b"}]%b' % (self._head, reason.encode(), end))
-        if (stated := self._stated()) is not None:
+        if (stated := self._stated(tier_of(self.context), self.context.moderation)) is not None:
             out[-1] = _with_keys(out[-1], stated)
         if not self.context.include_usage:
             return

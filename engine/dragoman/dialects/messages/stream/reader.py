@@ -57,6 +57,7 @@ from dragoman.dialects.messages.stream.read_thinking import ThinkingReader
 from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.json_fields import is_empty, record_unknown
+from dragoman.dialects.shared.service_report import tier_of
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader, ignore_run
 from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
@@ -219,7 +220,8 @@ class MessagesReader(StreamReader):
         self._usage.start(usage)
         upstream_id, model = message.get("id"), message.get("model")
         self._id = upstream_id if type(upstream_id) is str else ""
-        out.append(Start(self._id, model if type(model) is str else "", self._usage.canonical()))
+        name = model if type(model) is str else ""
+        out.append(Start(self._id, name, self._usage.canonical(), tier=tier_of(self.context)))
 
     def _message_delta(self, event: Json, out: list[Event]) -> None:
         self._phase = READER[self._phase]["message_delta"]

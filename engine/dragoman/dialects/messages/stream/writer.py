@@ -30,6 +30,7 @@ from dragoman.canonical.events import (
     Usage,
 )
 from dragoman.canonical.request import Json
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.errors import write_error_frame
@@ -160,10 +161,10 @@ class MessagesWriter(StreamWriter):
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
         if known is None:
-            tier = None if context.service is None else write_tier(context.service.tier)
+            tier = None if event.tier is None else write_tier(event.tier)
             usage = _START_USAGE % (context.input_estimate, b"null" if tier is None else dump_str(tier))
         else:
-            usage = dumps(write_full_usage(known, context.service))
+            usage = dumps(write_full_usage(known, None if event.tier is None else ServiceReport(event.tier)))
         message_id = reply_id(event.id or context.request_id, "msg_")
         model = context.model if context.knobs.echo_model == "requested" else event.model
         out.append(_MESSAGE_START % (dump_str(message_id), dump_str(model), usage))

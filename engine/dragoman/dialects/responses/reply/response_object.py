@@ -109,14 +109,18 @@ def stored_id(request_id: str) -> str:
 class ResponseObject:
     """Builds the Response object of one reply. `base` is its id without the prefix; the ids of its items contain it."""
 
-    __slots__ = ("_context", "_created", "_identity", "_model", "_settings", "base")
+    __slots__ = ("_begun_tier", "_context", "_created", "_identity", "_model", "_settings", "base")
 
-    def __init__(self, context: ReplyContext, upstream_id: str, model: str, created: int | None) -> None:
+    def __init__(
+        self, context: ReplyContext, upstream_id: str, model: str, created: int | None, tier: str | None = None
+    ) -> None:
         if context.stored is None:
             self.base = reply_id(upstream_id or context.request_id, "")
         else:
             self.base = stored_id(context.request_id).removeprefix(ID_PREFIX)
         self._context = context
+        self._begun_tier = tier if tier in TIERS else None
+        """The tier that the upstream stated at the beginning."""
         self._model = context.model if context.knobs.echo_model == "requested" or not model else model
         self._created = context.created if created is None else created
         self._identity = self._settings = b""
@@ -133,8 +137,8 @@ class ResponseObject:
         response = {**_DEFAULTS, **context.echo, **_OWN}
         if context.stored is not None:
             response.update(context.stored.fields)
-        if (served := self._served_tier()) is not None:
-            response["service_tier"] = served
+        if self._begun_tier is not None:
+            response["service_tier"] = self._begun_tier
         elif response["service_tier"] != _DEFAULT_TIER and LossCode.SERVICE_TIER in context.losses.counts:
             response["service_tier"] = _DEFAULT_TIER  # the requested tier was not sent to the upstream
         response["id"] = ID_PREFIX + self.base
@@ -155,7 +159,8 @@ class ResponseObject:
             return dumps(self.started())
         self._identity = _IDENTITY % (dump_str(ID_PREFIX + self.base), self._created, dump_str(self._model))
         self._settings = _encoded_settings(context.echo, stored is not None)
-        return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null", self._tier_json())
+        tier = (self._begun_tier or _DEFAULT_TIER).encode()
+        return _OBJECT % (self._identity, b"in_progress", b"", self._settings, b"null", b"null", tier)
 
     def ended_json(self, status: str, output: bytes, *, usage: Json | None, reason: str | None) -> bytes:
         """Return the JSON of `ended()` without an error. `output` is the JSON of the items, without brackets."""
@@ -187,6 +192,8 @@ class ResponseObject:
     ) -> Json:
         """Return the finished object. `reason` belongs to the status `incomplete`, `error` to `failed`."""
         response, clock = self.started(), self._context.clock
+        if (served := self._served_tier()) is not None:
+            response["service_tier"] = served
         if status == "completed" and clock is not None:
             response["completed_at"] = int(clock())
         response["status"] = status

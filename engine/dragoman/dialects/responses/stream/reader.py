@@ -27,6 +27,7 @@ from dragoman.dialects.responses.stream.phases import READER, TERMINALS, Phase
 from dragoman.dialects.responses.stream.read_calls import check_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
 from dragoman.dialects.shared.json_fields import read_timestamp
+from dragoman.dialects.shared.service_report import tier_of
 from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -165,7 +166,8 @@ class ResponsesReader(StreamReader):
         identity, model = response.get("id"), response.get("model")
         self._table.response_id = identity if type(identity) is str else ""
         name, created = model if type(model) is str else "", read_timestamp(response.get("created_at"))
-        out.append(Start(self._table.response_id, name, None, created))
+        context = self.context
+        out.append(Start(self._table.response_id, name, None, created, tier_of(context), context.moderation))
 
     def _is_ignored(self, event: Json, name: str) -> bool:
         """True if the event belongs to an item that is dropped, or that is read when it is done."""

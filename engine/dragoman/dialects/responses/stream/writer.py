@@ -139,7 +139,7 @@ class ResponsesWriter(StreamWriter):
         out.append(Frame(kind, b'{"type":"%b","sequence_number":%d,%b}' % (kind.encode(), sequence, body)))
 
     def _begin(self, event: Start, out: Frames) -> None:
-        snapshot = self._snapshot = ResponseObject(self.context, event.id, event.model, event.created)
+        snapshot = self._snapshot = ResponseObject(self.context, event.id, event.model, event.created, event.tier)
         self._output = WrittenOutput(snapshot.base, self.context.plain_calls)
         response = snapshot.started_json()  # large with an agent's tools, and needed twice
         self._sequence = 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Direction, Knobs, LossCode, StreamMachine, Translation, builtin_profile, direction
+from dragoman import Dialect, Direction, Knobs, LossCode, StreamMachine, Translation, builtin_profile, direction
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.chat.reply_fields import read_sources, usage_elsewhere
 from dragoman.losses import Losses
@@ -134,12 +134,17 @@ def test_the_tier_that_served_is_written_and_noted(row: Direction) -> None:
     assert one.context.service == two.context.service == ServiceReport("default")
 
 
-def test_a_tier_that_comes_with_the_last_chunk_is_in_the_last_snapshot() -> None:
-    translation = made(ROWS[1])
-    out = streamed(
-        translation, chunk({"role": "assistant", "content": "Hi"}), chunk({}, "stop", service_tier="priority")
-    )
-    assert last_response(out)["service_tier"] == "priority"
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_tier_that_comes_with_the_last_chunk_is_at_the_end_alone_whatever_the_reads(row: Direction) -> None:
+    """A frame that has been written before the tier was stated does not have it, also if both were read at once."""
+    chunks = chunk({"role": "assistant", "content": "Hi"}), chunk({}, "stop", service_tier="priority")
+    out = streamed(made(row), *chunks)
+    apart, pieces = made(row).stream_machine(), b""
+    for each in chunks:
+        pieces += apart.feed(b"data: " + json.dumps(each).encode() + b"\n\n")
+    assert out == pieces + apart.feed(b"data: [DONE]\n\n") + apart.finish()
+    # Messages has a place for it in `message_start` only.
+    assert out.count(b'"priority"') == (row.client.dialect is Dialect.RESPONSES)
 
 
 @pytest.mark.parametrize("row", [*ROWS, direction("chat", "chat")], ids=str)
