@@ -52,7 +52,7 @@ async def test_models_through_both_sdks() -> None:
 
 @pytest.mark.parametrize(("name", "provider"), [("fast", "a"), ("claude-any", "b"), ("b/x/y", "b")])
 async def test_one_model_through_both_sdks(name: str, provider: str) -> None:
-    """Also one that only a pattern knows: it is there for anyone who asks for it."""
+    """A model that only a pattern matches is found too: a request for it would be served."""
     async with gate(CONFIG) as entrance:
         async with openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0) as client:
             model = await client.models.retrieve(name)

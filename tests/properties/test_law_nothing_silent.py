@@ -88,12 +88,12 @@ def fate(row: Direction, body: Json, at: Where, knobs: Knobs, profile: Profile) 
     rows = made.losses.rows
     noted = any(loss.path == dotted((*at, KEY)) for loss in rows)
     if MARK.encode() in made.body:
-        return "arrives, and told as lost" if noted else "arrives"
+        return "arrives, and recorded as lost" if noted else "arrives"
     if at == ("prompt_cache_options",) and row.upstream.dialect == "messages":
         return "ignored"
     places = {dotted(at[:end]) for end in range(1, len(at) + 1)}
     whole = any(loss.path in places and loss.code in WHOLE for loss in rows)
-    return "told" if noted else "told of the whole" if whole else ""
+    return "recorded" if noted else "recorded for the whole" if whole else ""
 
 
 def faults(row: Direction, body: Json, places: list[Where], setting: str) -> list[str]:
@@ -103,7 +103,7 @@ def faults(row: Direction, body: Json, places: list[Where], setting: str) -> lis
     found = []
     for at in places:
         what = fate(row, body, at, knobs, profile)
-        if what in ("", "arrives, and told as lost"):
+        if what in ("", "arrives, and recorded as lost"):
             found.append(f"{dotted(at)}: {what or 'silent'}")
     return found
 

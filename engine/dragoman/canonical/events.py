@@ -61,7 +61,7 @@ class Usage:
     other_models: tuple[tuple[str, Usage], ...] = field(default=(), repr=False, kw_only=True)
 
     def merged_onto(self, earlier: Usage | None) -> Usage:
-        """Returns these counts, and the earlier ones for fields without a count here."""
+        """Return these counts, and the earlier ones for fields without a count here."""
         if earlier is None:
             return self
         return Usage(
@@ -149,7 +149,7 @@ class Delta:
     text: str = field(repr=False)
 
     def deltas(self) -> list[Delta]:
-        """Returns itself in a list, as a run returns the deltas that it stands for."""
+        """Return itself in a list, as a run returns the deltas that it stands for."""
         return [self]
 
 
@@ -170,12 +170,12 @@ class TextRun:
     encoded: list[bytes] = field(repr=False)
 
     def deltas(self) -> list[Delta]:
-        """Returns the deltas that this run stands for."""
+        """Return the deltas that this run stands for."""
         return [Delta(self.index, text) for text in self.pieces]
 
 
 def text_run(index: int, text: str, pieces: list[str], encoded: list[bytes]) -> TextRun:
-    """Returns a `TextRun`."""
+    """Return a `TextRun`."""
     run = TextRun()
     run.index = index
     run.text = text
@@ -264,14 +264,14 @@ BlockContent = Delta | TextRun | Opaque | Annotation | Logprobs | BlockEnd
 
 
 def moved(event: BlockContent, index: int) -> BlockContent:
-    """Returns the event as one of the block `index`."""
+    """Return the event as one of the block `index`."""
     if isinstance(event, TextRun):
         return text_run(index, event.text, event.pieces, event.encoded)
     return replace(event, index=index)
 
 
 def expand_runs(events: list[Event]) -> list[Event]:
-    """Returns the events with each `TextRun` replaced by its deltas."""
+    """Return the events with each `TextRun` replaced by its deltas."""
     out: list[Event] = []
     for event in events:
         if type(event) is TextRun:

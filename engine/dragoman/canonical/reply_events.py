@@ -40,7 +40,7 @@ _FORMS = {"messages": "signature", "chat": "reasoning_content"}
 
 
 def events_of(reply: Reply, tier: str | None = None, moderation: Json | None = None) -> list[Event]:
-    """Returns the events that accumulate to `reply`. Raises TypeError for parts that no reply has (media, results)."""
+    """Return the events that accumulate to `reply`. Raises TypeError for parts that no reply has (media, results)."""
     out: list[Event] = [Start(reply.id, reply.model, None, reply.created, tier, moderation)]
     for index, part in enumerate(reply.parts):
         if isinstance(part, Text):
@@ -79,7 +79,7 @@ def events_of(reply: Reply, tier: str | None = None, moderation: Json | None = N
 
 
 def reply_of(events: Iterable[Event], origin: str, join: Join | None = None) -> Reply:
-    """Returns the reply that the events of a stream accumulate to. They end in `End`, or in `Error`, which is raised.
+    """Return the reply that the events of a stream accumulate to. They end in `End`, or in `Error`, which is raised.
 
     `origin` is the upstream's dialect. `join(block, deltas)` returns an opaque block with what was added to it.
     """
@@ -164,7 +164,7 @@ class _ReplyBuilder:
             part.native = event.native
 
     def reply(self, join: Join | None) -> Reply:
-        """Returns the complete reply."""
+        """Return the complete reply."""
         finish = self._finish
         assert finish is not None, "a stream without an error has a finish"
         places = sorted(self._parts)

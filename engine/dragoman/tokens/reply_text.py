@@ -28,12 +28,12 @@ _DEPTH_MAX: Final = 8
 
 
 def reply_length(body: Any) -> int:
-    """Returns the characters of texts, reasoning and arguments in a complete reply of any dialect."""
+    """Return the characters of texts, reasoning and arguments in a complete reply of any dialect."""
     return sum(text_length(body.get(key)) for key in _PLACES) if type(body) is dict else 0
 
 
 def text_length(value: Any, depth: int = 0) -> int:
-    """Returns the characters of the texts, reasoning and arguments in a message, a delta, a block or a part."""
+    """Return the characters of the texts, reasoning and arguments in a message, a delta, a block or a part."""
     if type(value) is str:
         return len(value)
     if depth > _DEPTH_MAX:

@@ -151,7 +151,7 @@ class EditedObject(NamedTuple):
 
 
 def edit_members(data: bytes, values: Mapping[str, bytes], omit: Collection[str]) -> EditedObject:
-    """Returns the object `data` without the members `omit` at its top level, and with `values` as members.
+    """Return the object `data` without the members `omit` at its top level, and with `values` as members.
 
     `values` are JSON. They replace members of the same name, or become the last ones. The bytes of all other members
     stay as they are, so a number keeps all its digits. `data` must be a complete object.

@@ -134,7 +134,7 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Returns the token counts, or None without any. Where a server counts cached tokens or reasoning apart from
+    """Return the token counts, or None without any. Where a server counts cached tokens or reasoning apart from
     `prompt_tokens` and `completion_tokens`, they are added (`token_counts`)."""
     if type(obj) is not dict:
         return None

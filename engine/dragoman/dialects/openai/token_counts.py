@@ -14,7 +14,7 @@ from dragoman.dialects.shared.json_fields import COUNT_MAX
 def inclusive_usage(
     given: int | None, read: int | None, written: int | None, made: int | None, reasoning: int | None, total: int | None
 ) -> Usage:
-    """Returns the usage of counts that contradict OpenAI's rules, so that they agree with them.
+    """Return the usage of counts that contradict OpenAI's rules, so that they agree with them.
 
     `given` and `made` are the counts of the input and the output, `total` is the stated sum of both.
 

@@ -70,7 +70,7 @@ def resolve_stop_reason(
 
 
 def read_usage(obj: Any) -> Usage | None:
-    """Returns the canonical counts, or None without any. Where a server counts cached tokens or reasoning apart from
+    """Return the canonical counts, or None without any. Where a server counts cached tokens or reasoning apart from
     `input_tokens` and `output_tokens`, they are added (`token_counts`)."""
     if type(obj) is not dict:
         return None

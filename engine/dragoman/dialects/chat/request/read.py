@@ -146,7 +146,7 @@ _CALLED_KEYS = {"function": frozenset({"name", "arguments"}), "custom": frozense
 
 
 def read_messages(messages: list[Any], losses: Losses) -> list[Turn]:
-    """Returns one turn for each message, in order."""
+    """Return one turn for each message, in order."""
     turns: list[Turn] = []
     custom: set[str] = set()
     """Ids of the calls of custom tools."""

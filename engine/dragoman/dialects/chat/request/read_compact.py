@@ -61,7 +61,7 @@ def read_compact_turns(
 
 
 def _only_text(content: Any) -> str | None:
-    """Returns the text of a content array with nothing but a text part, or None for any other content."""
+    """Return the text of a content array with nothing but a text part, or None for any other content."""
     if type(content) is not list or len(content) != 1:
         return None
     part = content[0]

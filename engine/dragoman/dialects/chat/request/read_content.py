@@ -34,7 +34,7 @@ PartReader = Callable[[Json, Path, Losses], Part]
 
 
 def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Citation]:
-    """Returns the annotations of a replayed text. Unknown keys of a `url_citation` are recorded as lost."""
+    """Return the annotations of a replayed text. Unknown keys of a `url_citation` are recorded as lost."""
     citations: list[Citation] = []
     for index, annotation in enumerate(annotations):
         if type(annotation) is not dict:
@@ -79,7 +79,7 @@ def _read_image(part: Json, at: Path, losses: Losses) -> Image:
 
 
 def _linked(part: Json, key: str, known: frozenset[str], at: Path, losses: Losses) -> tuple[str, Path, str | None]:
-    """Returns the URL of a part, its path, and its `detail`.
+    """Return the URL of a part, its path, and its `detail`.
 
     OpenAI has the URL in an object; other vendors take, and clients send, the string alone.
     """
@@ -104,7 +104,7 @@ def _read_input_file(part: Json, at: Path, losses: Losses) -> Document:
 
 
 def _file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Document:
-    """Returns the file of a part at `at`. `body` is the object at `where` that has its fields."""
+    """Return the file of a part at `at`. `body` is the object at `where` that has its fields."""
     file_id, name = optional(body, "file_id", str, where), optional(body, "filename", str, where)
     source: Inline | Url | FileRef
     if data := optional(body, "file_data", str, where):
@@ -120,7 +120,7 @@ def _file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Docu
 
 
 def _read_link(part: Json, at: Path, losses: Losses) -> Document:
-    """Returns a document by its URL, as Mistral (`document_url`) and GLM (`file_url`) have it."""
+    """Return a document by its URL, as Mistral (`document_url`) and GLM (`file_url`) have it."""
     note_unknown(part, _LINK_KEYS, at, losses)
     url, where, _ = _linked(part, part["type"], _IMAGE_URL_KEYS, at, losses)
     name = optional(part, "document_name", str, at)
@@ -128,7 +128,7 @@ def _read_link(part: Json, at: Path, losses: Losses) -> Document:
 
 
 def _read_thinking(part: Json, at: Path, losses: Losses) -> Reasoning:
-    """Returns reasoning as Mistral replies with it: a string, or an array of text parts."""
+    """Return reasoning as Mistral replies with it: a string, or an array of text parts."""
     note_unknown(part, _THINKING_KEYS, at, losses)
     thinking = part.get("thinking")
     if type(thinking) is not str:
@@ -169,7 +169,7 @@ _OTHERS: Mapping[str, tuple[str, PartReader]] = {
 
 
 def read_parts(content: list[Any], readers: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
-    """Returns the parts of the content array at `at`.
+    """Return the parts of the content array at `at`.
 
     Parts are never skipped (mapping §4.1). One that cannot be read, or that the role does not have, is rejected in
     instructions, becomes a placeholder in the assistant's turns, and elsewhere an `Unread`.

@@ -27,7 +27,7 @@ _KINDS: dict[str, ToolKind] = {"function": "function", "custom": "custom"}
 
 
 def read_tools(body: Json, losses: Losses) -> list[Tool]:
-    """Returns `tools`, and after them `web_search_options` as a hosted tool.
+    """Return `tools`, and after them `web_search_options` as a hosted tool.
 
     Raises `ClientRequestError` for two tools with one name, `Unsupported` for a kind that Chat does not have.
     """
@@ -47,7 +47,7 @@ def read_tools(body: Json, losses: Losses) -> list[Tool]:
 
 
 def _read_plain_function(declared: Any, at: Path) -> Tool | None:
-    """Returns a function with only name, description and parameters, as nearly all are, or None for any other tool."""
+    """Return a function with only name, description and parameters, as nearly all are, or None for any other tool."""
     if type(declared) is not dict or len(declared) != 2 or declared.get("type") != "function":
         return None
     body = declared.get("function")
@@ -111,7 +111,7 @@ def _read_web_search(body: Json, losses: Losses) -> Tool:
 
 
 def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
-    """Returns `tool_choice`. Raises `ClientRequestError` for a form that Chat does not have."""
+    """Return `tool_choice`. Raises `ClientRequestError` for a form that Chat does not have."""
     choice = body.get("tool_choice")
     at = ("tool_choice",)
     if choice is None:
@@ -142,7 +142,7 @@ def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
 
 
 def _read_named(entry: Json, kind: str, at: Path, losses: Losses) -> str:
-    """Returns the name in `{"type": kind, kind: {"name": …}}`."""
+    """Return the name in `{"type": kind, kind: {"name": …}}`."""
     note_unknown(entry, frozenset(("type", kind)), at, losses)
     named, where = required(entry, kind, dict, at), (*at, kind)
     note_unknown(named, _NAME, where, losses)

@@ -14,7 +14,7 @@ _REQUESTED: Final = b'{"include_usage":true}'
 
 
 def request_usage(body: bytes, payload: Json) -> bytes | None:
-    """Returns the body of a request for a stream with `stream_options.include_usage` set (chat §7.1).
+    """Return the body of a request for a stream with `stream_options.include_usage` set (chat §7.1).
 
     Returns None if the client requested the counts itself, or has set options that could change their form. `payload`
     is the parsed body, which has no key twice.

@@ -47,7 +47,7 @@ _NO_TOOLS = WrittenTools([], None, None)
 def write_request(
     request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> Json:
-    """Returns the body to send upstream. Renamed tools are added to `names`, which the reply's reader reverses.
+    """Return the body to send upstream. Renamed tools are added to `names`, which the reply's reader reverses.
 
     Stop sequences beyond `profile.stop_limit` are recorded as lost, unless they are emulated.
     Raises `Unsupported` for content and settings that the upstream does not support, with the client's field.

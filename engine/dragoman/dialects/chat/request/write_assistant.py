@@ -80,7 +80,7 @@ class AssistantWriter:
         self._adds_reasoning = profile.reasoning_required or profile.signed_calls
 
     def write(self, turn: Turn, opened: dict[str, str]) -> Json | None:
-        """Returns the turn as a message, or None if all its parts are dropped.
+        """Return the turn as a message, or None if all its parts are dropped.
 
         The ids of its calls are added to `opened`, each with the id that is sent. Raises `Unsupported` for a part that
         an assistant message cannot hold.
@@ -108,7 +108,7 @@ class AssistantWriter:
         return {"role": "assistant", "content": content} if content else None
 
     def _write_parts(self, turn: Turn, opened: dict[str, str]) -> Json | None:
-        """Returns a turn that is not compact as a message, or None."""
+        """Return a turn that is not compact as a message, or None."""
         losses = self.losses
         pieces: list[str] = []
         length = counted = 0  # `length` is the number of characters in the first `counted` pieces
@@ -225,7 +225,7 @@ class AssistantWriter:
             self.losses.add(LossCode.CITATIONS, part.at)
 
     def _write_call(self, part: ToolCall, opened: dict[str, str]) -> Json:
-        """Returns a call. The text of its arguments is unchanged, unless it is blank."""
+        """Return a call. The text of its arguments is unchanged, unless it is blank."""
         if part.search or part.namespace is not None:
             raise Unsupported(part.at, "a call into a namespace or a tool search cannot be sent to this upstream")
         if part.cache is not None:  # Chat marks content parts only
@@ -237,7 +237,7 @@ class AssistantWriter:
         return {"id": call_id, "type": "custom", "custom": named}
 
     def _write_calls(self, calls: list[CallFields], opened: dict[str, str]) -> list[Json]:
-        """Returns plain calls. The text of their arguments is unchanged, unless it is blank."""
+        """Return plain calls. The text of their arguments is unchanged, unless it is blank."""
         fit, known = self.names.ids_fit, self.names.known
         written: list[Json] = []
         for call_id, name, arguments, at in calls:

@@ -13,7 +13,7 @@ from dragoman.profiles.profile import Profile
 
 
 def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses: Losses) -> list[Turn]:
-    """Returns the turns with later instructions in place, joined to the first ones, or as user text."""
+    """Return the turns with later instructions in place, joined to the first ones, or as user text."""
     mode = knobs.mid_system
     if mode == "auto":
         mode = "inline" if profile.system_inline else "hoist"

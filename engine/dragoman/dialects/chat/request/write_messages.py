@@ -39,7 +39,7 @@ _FAILED = "Error: the tool call failed without a message."
 
 
 def write_messages(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> list[Json]:
-    """Returns the request's turns as messages.
+    """Return the request's turns as messages.
 
     Raises `Unsupported` for parts that this upstream does not support, `ClientRequestError` if no message is left.
     """
@@ -149,7 +149,7 @@ class _MessagesWriter:
             self.open_calls.clear()
 
     def finish(self) -> list[Json]:
-        """Returns all messages. Raises `ClientRequestError` for an empty list."""
+        """Return all messages. Raises `ClientRequestError` for an empty list."""
         self._flush()
         if self.origin != DIALECT:
             self._prefill()
@@ -264,7 +264,7 @@ class _MessagesWriter:
             self.overtaken.append((LossCode.BLOCK_ORDER, turn.at))
 
     def _write_part(self, part: Part, *, result: bool = False) -> list[Json]:
-        """Returns a part other than text and results; as several for a document with children.
+        """Return a part other than text and results; as several for a document with children.
 
         `result` is true for a part of a tool result.
         """
@@ -320,7 +320,7 @@ class _MessagesWriter:
         return self.open_calls.pop(call_id, None) or sanitize_call_id(call_id, self.profile.call_id_max)
 
     def _result_content(self, result: ToolResult) -> str | list[Json]:
-        """Returns a result's content as text, which is all that a tool message can hold."""
+        """Return a result's content as text, which is all that a tool message can hold."""
         pieces: list[Json] = []
         for part in result.content:
             assert not isinstance(part, str)
@@ -370,7 +370,7 @@ def _parts_of(content: str | list[Json]) -> list[Json]:
 
 
 def _string_or_parts(turn: Turn, parts: list[Json]) -> str | list[Json]:
-    """Returns the content in the client's form, string or array, so that text boundaries stay (mapping §4.1)."""
+    """Return the content in the client's form, string or array, so that text boundaries stay (mapping §4.1)."""
     if turn.plain and len(parts) == 1 and parts[0]["type"] == "text" and not is_marked(parts[0]):
         text: str = parts[0]["text"]
         return text

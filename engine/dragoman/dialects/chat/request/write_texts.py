@@ -8,7 +8,7 @@ from dragoman.profiles.profile import Profile
 
 
 def instruction_role(turn: Turn, origin: str, profile: Profile) -> str:
-    """Returns the role of a message with instructions, which a client of the dialect `origin` sent."""
+    """Return the role of a message with instructions, which a client of the dialect `origin` sent."""
     role: str = profile.instruction_role
     if role == "developer" and origin != "messages" and turn.original == "system":
         return "system"  # such an upstream accepts both roles, and the client chose this one
@@ -16,7 +16,7 @@ def instruction_role(turn: Turn, origin: str, profile: Profile) -> str:
 
 
 def write_texts(turns: list[Turn], origin: str, profile: Profile) -> list[Json] | None:
-    """Returns the messages of another dialect's conversation of texts that ends with the user's.
+    """Return the messages of another dialect's conversation of texts that ends with the user's.
 
     None for any other conversation, and where a text is empty: `write_messages` writes those turn by turn, and would
     write these messages alike.

@@ -26,7 +26,7 @@ class WrittenTools(NamedTuple):
 
 
 def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable) -> WrittenTools:
-    """Returns the fields for tools. Their order is kept: it is part of the cached prefix.
+    """Return the fields for tools. Their order is kept: it is part of the cached prefix.
 
     Raises `Unsupported` for tools that only another provider's models know, and if a missing tool is forced.
     """
@@ -87,7 +87,7 @@ def _drop_options(tool: Tool, losses: Losses) -> None:
 
 
 def _complete_schema(schema: Json) -> Json:
-    """Returns the schema with `type` and `properties`, without which OpenAI rejects an object schema."""
+    """Return the schema with `type` and `properties`, without which OpenAI rejects an object schema."""
     if any(key in schema for key in ("anyOf", "oneOf", "allOf", "$ref", "enum", "not")):
         return schema
     complete: Json = schema if "type" in schema else {"type": "object", **schema}
@@ -161,7 +161,7 @@ def _name_choice(tool: Tool, names: NameTable) -> Json:
 def _adapt_choice(
     choice: str | Json, tools: list[Json], requested: ToolChoice | None, accepted: str, losses: Losses
 ) -> tuple[str | Json | None, list[Json]]:
-    """Returns the choice to send, or None for none, and the tools to send.
+    """Return the choice to send, or None for none, and the tools to send.
 
     `accepted` is the profile's `tool_choice`, other than `all`.
     """
@@ -187,7 +187,7 @@ def _adapt_choice(
 
 
 def _only(named: list[Json], tools: list[Json], at: tuple[str | int, ...], losses: Losses) -> list[Json]:
-    """Returns the tools whose name is in `named`; entries have the shape `{type, <type>: {name}}`."""
+    """Return the tools whose name is in `named`; entries have the shape `{type, <type>: {name}}`."""
     names = {entry[entry["type"]]["name"] for entry in named}
     kept = [tool for tool in tools if tool[tool["type"]]["name"] in names]
     if len(kept) < len(tools):

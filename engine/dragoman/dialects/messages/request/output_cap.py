@@ -36,7 +36,7 @@ _BELOW: Final = re.compile(rf"(?:less|lower|smaller|fewer) than (?P<a>{_NUMBER})
 
 
 def write_cap(request: Request, model: str, profile: Profile, losses: Losses) -> int:
-    """Returns the output cap to send for `model`, in tokens. One that the client did not set is a row."""
+    """Return the output cap to send for `model`, in tokens. One that the client did not set is a row."""
     wanted, most = request.max_tokens, profile.max_output_tokens
     if wanted is None:
         chosen = profile.default_output(model)
@@ -49,7 +49,7 @@ def write_cap(request: Request, model: str, profile: Profile, losses: Losses) ->
 
 
 def lower_cap(body: bytes, message: str, losses: Losses) -> tuple[bytes, int, bool] | None:
-    """Returns a refused request with the output cap that the upstream's error names.
+    """Return a refused request with the output cap that the upstream's error names.
 
     Args:
         body: a Messages request as it was sent.
@@ -81,7 +81,7 @@ def lower_cap(body: bytes, message: str, losses: Losses) -> tuple[bytes, int, bo
 
 
 def _named_limit(message: str, sent: int) -> tuple[int, bool]:
-    """Returns the largest output cap that an error about the cap `sent` names, and whether it is the model's.
+    """Return the largest output cap that an error about the cap `sent` names, and whether it is the model's.
 
     0 if it names none. A context window is shared with the prompt, so the cap is what the prompt leaves.
     """

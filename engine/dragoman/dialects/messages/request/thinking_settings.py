@@ -118,7 +118,7 @@ def write_thinking(
 
 
 def thinking_budget(wanted: int, max_tokens: int, *, chosen: bool) -> int:
-    """Returns the thinking budget that fits below an output cap, at most `wanted` tokens; 0 if it leaves too few.
+    """Return the thinking budget that fits below an output cap, at most `wanted` tokens; 0 if it leaves too few.
 
     A cap that was `chosen` here, not by the client, leaves tokens for the text that follows.
     """

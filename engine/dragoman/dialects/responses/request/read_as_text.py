@@ -37,7 +37,7 @@ def is_encrypted(content: str) -> bool:
 
 
 def agent_message(item: Json, at: Path, losses: Losses) -> list[Part]:
-    """Returns a message that one agent sent to another (Codex's `agent_message`) as parts of a user turn."""
+    """Return a message that one agent sent to another (Codex's `agent_message`) as parts of a user turn."""
     content = item.get("content")
     entries = content if type(content) is list else [content]
     parts: list[Part] = []
@@ -63,7 +63,7 @@ def agent_message(item: Json, at: Path, losses: Losses) -> list[Part]:
 
 
 def loose_output(item: Json, content: str | list[Part], at: Path) -> list[Part]:
-    """Returns an output without a call as parts of a user turn.
+    """Return an output without a call as parts of a user turn.
 
     Codex's app server starts a turn with one: it is the prompt of a scheduled task.
     """
@@ -73,7 +73,7 @@ def loose_output(item: Json, content: str | list[Part], at: Path) -> list[Part]:
 
 
 def computer_call(item: Json, call_id: str, at: Path) -> ToolCall:
-    """Returns the call of the computer tool as a function call."""
+    """Return the call of the computer tool as a function call."""
     arguments = item.get("action")
     if type(arguments) is not dict:
         arguments = {key: value for key, value in item.items() if key not in _LEFT_OUT}
@@ -81,7 +81,7 @@ def computer_call(item: Json, call_id: str, at: Path) -> ToolCall:
 
 
 def computer_output(item: Json, call_id: str, at: Path) -> ToolResult:
-    """Returns the output of the computer tool as a function's result."""
+    """Return the output of the computer tool as a function's result."""
     output = item.get("output")
     content: str | list[Part] = output if type(output) is str else dumps(_short(output)).decode()
     if type(output) is dict and type(url := output.get("image_url")) is str:
@@ -90,7 +90,7 @@ def computer_output(item: Json, call_id: str, at: Path) -> ToolResult:
 
 
 def item_text(item: Any) -> str:
-    """Returns any item as text: its type, and its other fields as JSON."""
+    """Return any item as text: its type, and its other fields as JSON."""
     if type(item) is not dict:
         return dumps(_short(item)).decode()
     fields = {key: value for key, value in item.items() if key not in _LEFT_OUT and value is not None}
@@ -101,7 +101,7 @@ def item_text(item: Any) -> str:
 def lenient_parts(
     content: list[Any], table: Mapping[str, PartReader], at: Path, losses: Losses, *, first: int = 0
 ) -> list[Part]:
-    """Returns the parts of `content`, with a placeholder for each that no other dialect has or that is malformed.
+    """Return the parts of `content`, with a placeholder for each that no other dialect has or that is malformed.
 
     Args:
         content: the parts.
@@ -131,7 +131,7 @@ def lenient_parts(
 
 
 def _short(value: Any) -> Any:
-    """Returns a JSON value without long data, such as pictures."""
+    """Return a JSON value without long data, such as pictures."""
     if type(value) is str:
         blob = len(value) > _LONGEST_BLOB and _BLOB.match(value) is not None
         return f"[{len(value)} characters of data]" if blob else value

@@ -84,7 +84,7 @@ def _chat_file(part: Json, at: Path, losses: Losses) -> Document:
 
 
 def _read_file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Document:
-    """Returns the file of a part at `at`. `body` is the object at `where` that has its fields."""
+    """Return the file of a part at `at`. `body` is the object at `where` that has its fields."""
     data, url = optional(body, "file_data", str, where), optional(body, "file_url", str, where)
     file_id, name = optional(body, "file_id", str, where), optional(body, "filename", str, where)
     source: Inline | Url | FileRef
@@ -125,7 +125,7 @@ _OTHERS: Final[Mapping[str, tuple[str, PartReader]]] = {
 
 
 def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses: Losses) -> list[Part]:
-    """Returns the parts of a message's `content`, a string or an array. `table` has the part types of its role.
+    """Return the parts of a message's `content`, a string or an array. `table` has the part types of its role.
 
     A part that cannot be read, or whose type is not in the table, is rejected in instructions, becomes a placeholder in
     the assistant's turns, and elsewhere an `Unread`. Raises `ClientRequestError` for any other type of content.
@@ -167,7 +167,7 @@ def _read_part(part: Any, table: Mapping[str, PartReader], at: Path, losses: Los
 
 
 def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:
-    """Returns the output of a tool: a string, or parts.
+    """Return the output of a tool: a string, or parts.
 
     Old clients send the tool's JSON itself, which is serialized to text (mapping §6.4). Raises as `read_content`.
     """

@@ -250,7 +250,7 @@ class ItemsReader:
         self._builder.assistant_parts(at).append(ToolCall(call_id, name, text, at, True, None, namespace))
 
     def _call(self, item: Json, known: frozenset[str], at: Path) -> tuple[str, str, str | None]:
-        """Returns a call's id, name and namespace."""
+        """Return a call's id, name and namespace."""
         if not known.issuperset(item):
             note_unknown(item, known, at, self._losses)
         name = item.get("name")
@@ -411,7 +411,7 @@ def _is_reference(item: Any) -> bool:
 
 
 def _current_turn(items: list[Any]) -> int:
-    """Returns the index at which the current user turn begins: the messages that are not the assistant's at the end."""
+    """Return the index at which the current user turn begins: the messages that are not the assistant's at the end."""
     number = len(items)
     while number and _is_asked(items[number - 1]):
         number -= 1

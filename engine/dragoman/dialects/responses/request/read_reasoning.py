@@ -15,7 +15,7 @@ _KEYS: Final = frozenset({"type", "id", "summary", "content", "encrypted_content
 
 
 def read_reasoning_item(item: Json, at: Path, losses: Losses) -> ReasoningFields:
-    """Returns the fields of `Reasoning` of an item, or of the original block if the item has an envelope."""
+    """Return the fields of `Reasoning` of an item, or of the original block if the item has an envelope."""
     content, summary, proof = item.get("content"), item.get("summary"), item.get("encrypted_content")
     text = "" if content is None else _texts(content, "reasoning_text", at, "content")
     if not text and summary is not None:
@@ -33,7 +33,7 @@ def read_reasoning_item(item: Json, at: Path, losses: Losses) -> ReasoningFields
 
 
 def _texts(parts: Any, kind: str, at: Path, key: str) -> str:
-    """Returns the texts of the parts at `at` + `key` as paragraphs. `kind` is the required type of the parts."""
+    """Return the texts of the parts at `at` + `key` as paragraphs. `kind` is the required type of the parts."""
     if type(parts) is list and len(parts) == 1:  # nearly always; the loop below also builds the paths that errors need
         part = parts[0]
         if type(part) is dict and part.get("type") == kind and type(text := part.get("text")) is str:

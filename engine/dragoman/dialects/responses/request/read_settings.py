@@ -17,7 +17,7 @@ _SUMMARIES: Final = ("auto", "concise", "detailed")
 
 
 def read_reasoning(body: Json, losses: Losses) -> Thinking | None:
-    """Returns `reasoning`, or None if it is empty. Options that only OpenAI has are dropped, with a loss."""
+    """Return `reasoning`, or None if it is empty. Options that only OpenAI has are dropped, with a loss."""
     options = optional(body, "reasoning", dict)
     if not options:
         return None
@@ -38,7 +38,7 @@ def read_reasoning(body: Json, losses: Losses) -> Thinking | None:
 
 
 def read_effort(item: Json, at: Path, losses: Losses) -> Thinking | None:
-    """Returns `reasoning.effort` of the `configuration_update` at `at`, or None."""
+    """Return `reasoning.effort` of the `configuration_update` at `at`, or None."""
     options = optional(item, "reasoning", dict, at)
     if not options:
         return None
@@ -49,7 +49,7 @@ def read_effort(item: Json, at: Path, losses: Losses) -> Thinking | None:
 
 
 def read_text(body: Json, losses: Losses) -> tuple[OutputFormat | None, str | None]:
-    """Returns the format and the verbosity in `text`."""
+    """Return the format and the verbosity in `text`."""
     options = optional(body, "text", dict)
     if not options:
         return None, None
@@ -59,7 +59,7 @@ def read_text(body: Json, losses: Losses) -> tuple[OutputFormat | None, str | No
 
 
 def read_format(text: Json, at: Path, losses: Losses) -> OutputFormat | None:
-    """Returns `format` of the `text` object at `at`, or None for plain text.
+    """Return `format` of the `text` object at `at`, or None for plain text.
 
     Its fields are flat, unlike Chat's. Raises `Unsupported` for a format that no other dialect has.
     """

@@ -126,7 +126,7 @@ _ToolReader = Callable[[Json, Path, Losses], Tool]
 
 
 def _read_plain(declared: Json, at: Path, namespace: Namespace | None) -> Tool | None:
-    """Returns a function with exactly a name, description, parameters and `strict`, as most are; else None."""
+    """Return a function with exactly a name, description, parameters and `strict`, as most are; else None."""
     if declared.get("type") != "function" or len(declared) != 5:
         return None
     name, description, schema = declared.get("name"), declared.get("description"), declared.get("parameters")
@@ -294,7 +294,7 @@ _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": 
 
 
 def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice | None:
-    """Returns the `tool_choice`. Raises `ClientRequestError` for a form that the dialect does not have."""
+    """Return the `tool_choice`. Raises `ClientRequestError` for a form that the dialect does not have."""
     choice = body.get("tool_choice")
     at: Path = ("tool_choice",)
     if choice is None:
@@ -333,7 +333,7 @@ def _by_name(tools: list[Tool]) -> _ByName:
 
 
 def _read_named(choice: Json, kind: str, tools: _ByName, at: Path, losses: Losses) -> tuple[str, str | None]:
-    """Returns name and namespace of a chosen tool.
+    """Return name and namespace of a chosen tool.
 
     A name without a namespace means the tool outside of all namespaces, else the only one that has it. Raises
     `ClientRequestError` if tools of several namespaces have it.
@@ -353,7 +353,7 @@ def _read_named(choice: Json, kind: str, tools: _ByName, at: Path, losses: Losse
 
 
 def _run_by_client(tools: list[Tool]) -> frozenset[str]:
-    """Returns the names of the tools that a choice names by their kind and that the client runs."""
+    """Return the names of the tools that a choice names by their kind and that the client runs."""
     return frozenset([tool.name for tool in tools if tool.kind == "search" or tool.kind == "typed"])
 
 

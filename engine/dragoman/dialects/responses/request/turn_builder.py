@@ -55,7 +55,7 @@ class TurnBuilder:
         return self._instructions < len(turns)
 
     def assistant_parts(self, at: Path, *, plain: bool = False) -> list[Part]:
-        """Returns the parts of the open assistant turn, which starts here if none is open."""
+        """Return the parts of the open assistant turn, which starts here if none is open."""
         if self._role() != "assistant":
             self.turns.append(Turn("assistant", [], at, "", plain))
         return self.turns[-1].parts
@@ -174,7 +174,7 @@ class TurnBuilder:
 
 
 def _single_text_turn(role: Any, content: Any, at: Path) -> Turn | None:
-    """Returns a turn of the user or an instruction that is a single text, or None if it is not."""
+    """Return a turn of the user or an instruction that is a single text, or None if it is not."""
     turn_role, original = _ROLES[role]
     if type(content) is str:
         return compact_turn(turn_role, content, at, original, True)
@@ -188,7 +188,7 @@ def _single_text_turn(role: Any, content: Any, at: Path) -> Turn | None:
 
 
 def _single_text(content: Any) -> str | None:
-    """Returns the single text of an assistant message, or None if it has other content."""
+    """Return the single text of an assistant message, or None if it has other content."""
     if type(content) is not list or len(content) != 1:
         return None
     part = content[0]

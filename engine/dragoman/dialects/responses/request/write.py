@@ -36,7 +36,7 @@ _TIERS: Final[dict[str, dict[str, str]]] = {
 def write_request(
     request: Request, *, model: str, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> Json:
-    """Returns the body to send upstream. Renamed tools are added to `names`; the reply restores their names.
+    """Return the body to send upstream. Renamed tools are added to `names`; the reply restores their names.
 
     Raises `Unsupported` for a field of the client that the upstream cannot express, `ClientRequestError` if no content
     is left.

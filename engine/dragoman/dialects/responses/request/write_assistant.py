@@ -134,7 +134,7 @@ class AssistantWriter:
         return written
 
     def _annotations(self, part: Text) -> list[Json]:
-        """Returns the text's citations, without those of other providers, whose sources this one does not know."""
+        """Return the text's citations, without those of other providers, whose sources this one does not know."""
         kept: list[Json] = []
         for citation in part.citations:
             written = write_citation(citation, len(part.text)) if citation.origin in _OPENAI else None
@@ -153,7 +153,7 @@ class AssistantWriter:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def _call(self, part: ToolCall) -> Json:
-        """Returns a call. The text of its arguments is unchanged."""
+        """Return a call. The text of its arguments is unchanged."""
         if part.cache is not None:
             self._losses.add(LossCode.CACHE_HINT, part.at)
         call_id = sanitize_call_id(part.id, self._longest_id)
@@ -199,7 +199,7 @@ class AssistantWriter:
         return text if self._own or text.strip() else "{}"
 
     def _object(self, part: ToolCall) -> Json:
-        """Returns the arguments of a tool search or a built-in tool, which are an object."""
+        """Return the arguments of a tool search or a built-in tool, which are an object."""
         if not part.arguments.strip():
             return {}
         value = parse_object(part.arguments)
@@ -238,7 +238,7 @@ class AssistantWriter:
         return None
 
     def _replayable(self, block: Json) -> Json:
-        """Returns the item as the API accepts it: with a summary, without an empty id, its text encrypted or plain."""
+        """Return the item as the API accepts it: with a summary, without an empty id, its text encrypted or plain."""
         plain = bool(block.get("content")) and self._encrypts
         without_id = "id" in block and not (type(block["id"]) is str and block["id"])
         if not plain and not without_id and type(block.get("summary")) is list:

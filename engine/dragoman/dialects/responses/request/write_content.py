@@ -42,7 +42,7 @@ _OPENAI: Final = frozenset({"chat", "responses"})  # the dialects that share one
 
 
 def input_text(text: str) -> Json:
-    """Returns a text part of an input message or an output."""
+    """Return a text part of an input message or an output."""
     return {"type": "input_text", "text": text}
 
 
@@ -111,7 +111,7 @@ class ContentWriter:
             self._mark(parts[-1] if len(parts) > before else None, part, cache)
 
     def _other(self, part: Part, result: bool) -> list[Json]:
-        """Returns a part other than a text. Raises `ClientRequestError` if it cannot be sent."""
+        """Return a part other than a text. Raises `ClientRequestError` if it cannot be sent."""
         if type(part) is Image:
             return self._image(part)
         if type(part) is Document:
@@ -126,7 +126,7 @@ class ContentWriter:
         raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
 
     def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
-        """Returns a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
+        """Return a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
         item: Json = {"type": "message", "role": role}
         self._fill(item, "content", parts, "\n\n", bare=turn.plain)
         return item
@@ -196,7 +196,7 @@ class ContentWriter:
     # --- results ------------------------------------------------------------------------------------------------------
 
     def upstream_call_id(self, call_id: str) -> str:
-        """Returns the upstream's form of a call id."""
+        """Return the upstream's form of a call id."""
         return call_id if self._names.ids_fit else sanitize_call_id(call_id, self._profile.call_id_max)
 
     def write_results(self, results: list[ResultFields], items: list[Json]) -> None:
@@ -218,7 +218,7 @@ class ContentWriter:
                 self._other_shape.append(item)
 
     def result(self, result: ToolResult) -> Json:
-        """Returns the output item of a function call or a free-text call."""
+        """Return the output item of a function call or a free-text call."""
         if result.is_error:  # OpenAI has no flag; the content has to suffice (mapping §6.4)
             self._losses.add(LossCode.IS_ERROR, (*result.at, "is_error"))
         item: Json = {
@@ -252,7 +252,7 @@ class ContentWriter:
 
 
 def _from_chat_part(part: Json) -> Json:
-    """Returns a part of Chat in the form of Responses."""
+    """Return a part of Chat in the form of Responses."""
     kind = part["type"]
     if kind == "text":
         return input_text(part["text"])

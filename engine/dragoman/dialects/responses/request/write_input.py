@@ -23,7 +23,7 @@ from dragoman.tools.names import NameTable
 def write_input(
     request: Request, tools: ToolsWriter, profile: Profile, knobs: Knobs, losses: Losses, names: NameTable
 ) -> tuple[str | None, list[Json]]:
-    """Returns `instructions` (or None) and the items of `input`.
+    """Return `instructions` (or None) and the items of `input`.
 
     Raises `Unsupported` for parts that this upstream does not accept, `ClientRequestError` if nothing is left to send.
     """
@@ -55,7 +55,7 @@ def write_input(
 
 
 def _lone_text(turn: Turn, profile: Profile) -> Json | None:
-    """Returns the item of a conversation that is one text of the user, as short ones are; None for any other turn."""
+    """Return the item of a conversation that is one text of the user, as short ones are; None for any other turn."""
     if turn.role != "user" or turn.name is not None or not isinstance(text := turn.compact, str) or not text:
         return None
     bare = turn.plain or not profile.text_parts
@@ -91,7 +91,7 @@ class _InputWriter:
     # --- instructions -------------------------------------------------------------------------------------------------
 
     def count_leading(self, turns: list[Turn]) -> int:
-        """Returns how many of the first turns become `instructions` (mapping §3).
+        """Return how many of the first turns become `instructions` (mapping §3).
 
         A top-level field does, and a single text of a leading message. Several texts stay separate messages, and so
         does a text with a cache mark, because `instructions` cannot have one.
@@ -114,7 +114,7 @@ class _InputWriter:
         return count if len(texts) == 1 or (top and texts) else 0
 
     def instructions(self, turns: list[Turn]) -> str:
-        """Returns the texts of these turns, separated by blank lines."""
+        """Return the texts of these turns, separated by blank lines."""
         texts = []
         for turn in turns:
             if turn.name is not None:
@@ -129,7 +129,7 @@ class _InputWriter:
         return "\n\n".join(texts)
 
     def _texts(self, turn: Turn) -> list[Text]:
-        """Returns the turn's texts. Raises `Unsupported` for anything but text (mapping §3)."""
+        """Return the turn's texts. Raises `Unsupported` for anything but text (mapping §3)."""
         texts = []
         for part in turn.parts:
             if type(part) is Text:
@@ -204,7 +204,7 @@ class _InputWriter:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def count_sent(self, turns: list[Turn]) -> int:
-        """Returns how many turns are sent. The knob `prefill` decides about final assistant turns (mapping §4.2).
+        """Return how many turns are sent. The knob `prefill` decides about final assistant turns (mapping §4.2).
 
         A Messages model would continue such a turn; to this upstream it is history.
         """

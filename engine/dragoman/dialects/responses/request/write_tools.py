@@ -53,7 +53,7 @@ class ToolsWriter:
         """True if a tool search is sent; None until it is looked up."""
 
     def write_declared(self) -> list[Json]:
-        """Returns the `tools` of the request.
+        """Return the `tools` of the request.
 
         Raises `Unsupported` for tools that only another provider's models know, and for asynchronous ones.
         """
@@ -66,7 +66,7 @@ class ToolsWriter:
         return self._write(tools)
 
     def write_found(self, references: Sequence[ToolReference]) -> list[Json]:
-        """Returns the definitions of the tools that a search found."""
+        """Return the definitions of the tools that a search found."""
         if self._known is None:
             self._known = {(tool.name, _space(tool)): tool for tool in self._request.tools}
         known = self._known
@@ -103,7 +103,7 @@ class ToolsWriter:
     # --- one tool -----------------------------------------------------------------------------------------------------
 
     def _tool(self, tool: Tool) -> Json | None:
-        """Returns one tool, or None if it is dropped."""
+        """Return one tool, or None if it is dropped."""
         if tool.cache is not None:  # only content can have marks
             self._losses.add(LossCode.CACHE_HINT, tool.at)
         kind = tool.kind
@@ -230,7 +230,7 @@ class ToolsWriter:
     # --- choice -------------------------------------------------------------------------------------------------------
 
     def write_choice(self, tools: list[Json]) -> str | Json | None:
-        """Returns the `tool_choice` to send with `tools`, or None.
+        """Return the `tool_choice` to send with `tools`, or None.
 
         Raises `Unsupported` for a forced choice of a tool that is not sent.
         """
@@ -265,7 +265,7 @@ class ToolsWriter:
 
 
 def complete_schema(schema: Json | None) -> Json:
-    """Returns a schema with `type` and `properties`, which OpenAI requires of objects. Other shapes are unchanged."""
+    """Return a schema with `type` and `properties`, which OpenAI requires of objects. Other shapes are unchanged."""
     if schema is None:
         return {"type": "object", "properties": {}}
     if ("type" in schema and "properties" in schema) or not _SHAPES.isdisjoint(schema):
