@@ -133,6 +133,25 @@ def test_compose_fits_the_image_and_the_configuration() -> None:
             assert source in compose["volumes"] or (DEPLOY / source).is_file(), source
 
 
+def memory_bound(path: Path) -> int:
+    bound: int = tomllib.loads(path.read_text("utf-8"))["server"]["overload"]["memory"]
+    return bound
+
+
+def test_requests_are_rejected_before_the_container_has_no_memory() -> None:
+    assert read(DEPLOY / "compose.yaml")["services"]["dragoman"]["mem_limit"] == "1g"
+    assert memory_bound(DEPLOY / "dragoman.toml") * 4 == 3 << 30
+    (container,) = manifest("deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"]["memory"] == "1Gi"
+    assert memory_bound(KUBERNETES / "dragoman.toml") * 4 == 3 << 30
+
+
+def test_usage_needs_no_file() -> None:
+    """The root file systems of both are read-only."""
+    usage = tomllib.loads((DEPLOY / "dragoman.toml").read_text("utf-8"))["usage"]
+    assert usage == {"kind": "jsonl", "path": "-"}
+
+
 def test_prometheus_scrapes_the_service_of_compose() -> None:
     prometheus, compose = read(DEPLOY / "prometheus.yml"), read(DEPLOY / "compose.yaml")
     (job,) = prometheus["scrape_configs"]

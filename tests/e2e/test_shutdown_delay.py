@@ -15,8 +15,8 @@ import pytest
 from support.commands import Command, command
 from support.fleet import fleet
 from support.gateways import CHAT
-from support.samples import PATHS, dump, reply, request
-from support.sockets import ScriptedServer, answer
+from support.samples import PATHS, TEXT, dump, judge, reply, request, text_stream
+from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, answer, chunk, sse_head
 
 DRAINING = (503, b'{"ready":false,"reasons":["draining"],"warnings":[]}')
 READY = (200, b'{"ready":true,"reasons":[],"warnings":[]}')
@@ -101,3 +101,30 @@ async def test_after_the_delay_it_stops(workers: int, tmp_path: Path) -> None:
             up.stop()
             assert await up.process.ends() == 0
             assert "dragoman stops in 1 s" in up.process.stated
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_after_the_delay_kept_connections_are_closed_without_a_response(workers: int, tmp_path: Path) -> None:
+    """A proxy that finds a kept connection closed sends its request elsewhere; a 503 it would pass on."""
+    resume = asyncio.Event()
+    frames = [Send(chunk(frame)) for frame in text_stream(CHAT, counted=False)]
+    script: list[Step] = [Send(sse_head()), *frames[:3], Wait(resume), *frames[3:], Send(LAST_CHUNK)]
+    async with ScriptedServer(script) as server, aiohttp.ClientSession() as session:
+        path = await written(tmp_path, server.url, 1)
+        async with serving(path, workers) as up:
+            address = up.url.removeprefix("http://").rsplit(":", 1)
+            kept = [await asyncio.open_connection(address[0], int(address[1])) for _ in range(12)]  # at each worker
+            for reader, writer in kept:
+                writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                await reader.readuntil(b'"}')
+            async with session.post(up.url + PATHS[CHAT], data=dump(request(CHAT, stream=True))) as response:
+                whole = await response.content.readany()
+                up.stop()
+                # Before this stream ends, which the gateway waits for.
+                assert [await reader.read() for reader, _ in kept] == [b""] * len(kept)
+                resume.set()
+                whole += await response.read()
+            assert judge(CHAT, whole).text == TEXT
+            assert await up.process.ends() == 0
+            for _, writer in kept:
+                writer.close()

@@ -73,12 +73,15 @@ async def listening(
     """Serve `app` on `host:port` (0 = any free port) and yield its URL.
 
     On exit, requests that are still open have `drain` seconds to end. Input that is not HTTP is counted in `totals`.
-    `server` holds the limits on connections. Raises OSError if the address cannot be bound.
+    `server` holds the limits on connections, and whether kept ones are closed at once on exit: balancers know by then
+    that the gateway stops, if it had a `shutdown_delay`. Raises OSError if the address cannot be bound.
     """
     server, totals = server or Server(), totals or Totals()
     bounds = connection_limits(server, totals)
     with closing(Listeners(host, port, balanced=False)) as listeners:
-        runner = HijackRunner(app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds)
+        runner = HijackRunner(
+            app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds, closes_kept=server.shutdown_delay > 0
+        )
         await runner.setup()
         try:
             for sock in listeners.groups[0]:

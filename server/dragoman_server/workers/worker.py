@@ -129,7 +129,10 @@ class Worker:
             drain = ConnectionDrain(app, linger=assignment.linger)
             totals = gateway.metrics.totals
             bounds = connection_limits(config.server, totals)
-            runner = HijackRunner(app, shutdown_timeout=1.0, log=ServerLog(totals), limits=bounds)
+            closes_kept = config.server.shutdown_delay > 0
+            runner = HijackRunner(
+                app, shutdown_timeout=1.0, log=ServerLog(totals), limits=bounds, closes_kept=closes_kept
+            )
             await runner.setup()
             reports = asyncio.create_task(self._report(channel, gateway))
             try:

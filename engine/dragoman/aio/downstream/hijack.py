@@ -121,6 +121,12 @@ class HijackServer:
         """All connections."""
         return [*self.server.connections, *self.hijacked]
 
+    def close_kept(self) -> None:
+        """Close the connections that are kept for a further request, of which nothing has arrived."""
+        for connection in [*self.server.connections]:
+            if isinstance(connection, RequestHandler) and connection.is_kept:
+                connection.force_close()
+
     async def close(self, seconds: float) -> None:
         """Abort the hijacked connections and wait up to `seconds` until their replies have ended."""
         self.open.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 from aiohttp.log import server_logger
 
@@ -17,10 +19,11 @@ class HijackRunner(web.AppRunner):
 
     At the stop, the application's shutdown handlers end its replies before the connections are closed. A client that
     sends a request on an idle connection meanwhile gets a response, if only an error: aiohttp's own runner would not
-    read it, and close the connection.
+    read it, and close the connection. With `closes_kept`, idle connections that have served a request are closed first:
+    a client or proxy that finds such a connection closed sends its request elsewhere.
     """
 
-    __slots__ = ("_limits", "_log", "_shut_down", "connections")
+    __slots__ = ("_closes_kept", "_limits", "_log", "_shut_down", "connections")
 
     def __init__(
         self,
@@ -29,7 +32,9 @@ class HijackRunner(web.AppRunner):
         shutdown_timeout: float,
         log: Log = server_logger,
         limits: ConnectionLimits | None = None,
+        closes_kept: bool = False,
     ) -> None:
+        self._closes_kept = closes_kept
         self._limits = limits or ConnectionLimits()
         self._log = log
         super().__init__(
@@ -71,6 +76,9 @@ class HijackRunner(web.AppRunner):
         if connections is not None:
             for site in self.sites:
                 await site.stop()
+            if self._closes_kept:
+                await asyncio.sleep(0)  # so that the handlers of the requests that were read have begun
+                connections.close_kept()
             await self.shutdown()
             connections.closing = True
         await super().cleanup()

@@ -26,6 +26,7 @@ from dragoman.aio.downstream.connection_limits import GRACE, HeadTimeout, OpenCo
 from dragoman.aio.downstream.lingering_close import START
 from dragoman.aio.downstream.request_framing import RequestFraming
 from dragoman.aio.timer_wheel import TimerWheel, timer_wheel
+from dragoman.aio.unread import has_unread
 
 
 class BadVersion(HttpProcessingError):
@@ -77,6 +78,18 @@ class RequestHandler(web.RequestHandler):
     def handled(self) -> int:
         """Number of received requests that are no longer queued."""
         return request_count(self) - len(queued_requests(self))
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the connection has served a request, and no byte of a further one has arrived.
+
+        It asks the kernel, as the event loop may not have read yet what has arrived.
+        """
+        framing, transport = self.framing, self.transport
+        served = self._reused or framing.complete > 0
+        if not served or framing.partial or framing.complete != self.handled or not is_between_requests(self):
+            return False
+        return transport is not None and not has_unread(transport.get_extra_info("socket").fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start aiohttp's part of the connection, and the timeout for the first head."""

@@ -7,15 +7,14 @@ was given a callback (`PushedResponse.on_arrival`), by a plain call.
 from __future__ import annotations
 
 import asyncio
-import select
 import ssl
-import sys
 from collections.abc import Callable
 from typing import Protocol, cast
 
 from httptools import HttpParserError
 
 from dragoman.aio.timeouts import PoolOptions
+from dragoman.aio.unread import has_unread
 from dragoman.aio.upstream.http11.phases import TRANSITIONS, ConnectionEvent, ConnectionPhase
 from dragoman.aio.upstream.http11.response_parser import ResponseParser, UnacceptableResponse, parse_failure
 from dragoman.errors import StreamTruncated, UpstreamUnreachable
@@ -134,7 +133,7 @@ class Connection(asyncio.Protocol):
         An end, a reset or any byte that arrived on an idle connection ends it. The server may still close it while the
         request is on the wire.
         """
-        return self.phase == "IDLE" and not self._transport.is_closing() and not _readable(self._socket)
+        return self.phase == "IDLE" and not self._transport.is_closing() and not has_unread(self._socket)
 
     def send(self, head: bytes, body: bytes) -> None:
         """Send a request. Call `wait_for_head` after it."""
@@ -489,12 +488,3 @@ class Connection(asyncio.Protocol):
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def _readable(fd: int) -> bool:
-    """True if the kernel has bytes, an end or an error for a socket."""
-    if sys.platform == "win32":
-        return bool(select.select((fd,), (), (), 0)[0])
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(0))
