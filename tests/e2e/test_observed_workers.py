@@ -65,6 +65,7 @@ async def test_every_exchange_is_in_log_metrics_and_traces(tmp_path: Path) -> No
     assert total(samples, "dragoman_time_per_output_token_seconds_count", provider="up") == 3
     assert total(samples, "dragoman_event_loop_lag_seconds_count") > 0
     assert 0 <= total(samples, "dragoman_event_loop_lag_max_seconds") < 30
+    assert "dragoman_accept_queue_connections" in {name for name, _ in samples}
     assert total(samples, "dragoman_upstream_connections", origin=server.url, state="idle") >= 1
     assert collector.resource["service.name"] == "observed"
     assert {span.trace_id.hex() for span in collector.spans} == {TRACE}

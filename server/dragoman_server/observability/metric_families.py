@@ -242,6 +242,9 @@ LAG_MAX = Family(
     "The longest such delay in the last 15 to 30 seconds, of the process that has the longest.",
     highest=True,
 )
+ACCEPT_QUEUE = Family(
+    "dragoman_accept_queue_connections", Kind.GAUGE, "Connections that no process has accepted yet. Linux only."
+)
 SHED = Family(
     "dragoman_shed_requests_total",
     Kind.COUNTER,
@@ -310,6 +313,7 @@ FAMILIES = {
         CAPTURES,
         LAG,
         LAG_MAX,
+        ACCEPT_QUEUE,
         SHED,
         SPANS,
         CPU,

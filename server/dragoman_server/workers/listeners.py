@@ -10,11 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 import sys
+
+from dragoman_server.observability.metric_families import ACCEPT_QUEUE, Totals
 
 BALANCED = sys.platform == "linux" and hasattr(socket, "SO_REUSEPORT")
 """True if the system spreads connections over several sockets of one address (SO_REUSEPORT on Linux). On other systems
 the option is missing, or the socket bound last receives all connections."""
+_TCP_INFO = struct.Struct("=24xI")
+"""The beginning of Linux's `struct tcp_info` up to `tcpi_unacked`. For a listening socket that is the length of its
+accept queue (`tcp_get_info` in net/ipv4/tcp.c)."""
 
 
 class Listeners:
@@ -56,6 +62,23 @@ class Listeners:
     def descriptors(self) -> list[list[int]]:
         """Return the file descriptors, grouped as in `groups`."""
         return [[sock.fileno() for sock in group] for group in self.groups]
+
+    def waiting(self) -> int | None:
+        """Return the number of connections that no process has accepted yet; None on systems other than Linux."""
+        if sys.platform != "linux":
+            return None
+        infos = [
+            sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+            for group in self.groups
+            for sock in group
+        ]
+        lengths: list[tuple[int]] = [_TCP_INFO.unpack(info) for info in infos]
+        return sum(length for (length,) in lengths)
+
+    def add_gauges(self, totals: Totals) -> None:
+        """Add the length of the accept queues, if the system reports it."""
+        if (waiting := self.waiting()) is not None:
+            totals.put(ACCEPT_QUEUE, (), waiting)
 
     def close(self) -> None:
         """Close this process's sockets. Processes that inherited them keep the address."""

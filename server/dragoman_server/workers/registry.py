@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from dragoman.wire import Json
@@ -20,7 +21,8 @@ class WorkerRegistry:
     """The running workers, and the metrics of those that have ended, so that no counter ever goes down.
 
     `serving` maps a worker's number to the worker that accepts connections under it; `expected` is how many there
-    should be. `supervisor_totals` holds the supervisor's own metrics.
+    should be. `supervisor_totals` holds the supervisor's own metrics, and `gauges` are called to add those that are
+    read.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,7 @@ class WorkerRegistry:
         self.serving: dict[int, WorkerProcess] = {}
         self.expected = 0
         self.supervisor_totals = Totals()
+        self.gauges: list[Callable[[Totals], None]] = []
         self._ended_totals = Totals()
         self._started = time.time()
         self._asking: asyncio.Task[None] | None = None
@@ -74,6 +77,8 @@ class WorkerRegistry:
             worker = self.serving.get(number)
             totals.put(WORKER_UP, (str(number),), int(worker is not None and worker.answered))
         totals.put(WORKERS_LEAVING, (), sum(worker.leaving for worker in self.workers))
+        for add in self.gauges:
+            add(totals)
         identify(totals, self._started)
         return totals
 

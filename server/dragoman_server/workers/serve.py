@@ -20,7 +20,8 @@ from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
-from dragoman_server.observability.metric_families import RELOADS, Totals
+from dragoman_server.observability.metric_families import RELOADS
+from dragoman_server.observability.metrics import Metrics
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import connection_limits
 from dragoman_server.workers.listeners import Listeners
@@ -67,27 +68,34 @@ async def listening(
     port: int,
     *,
     drain: float = 1.0,
-    totals: Totals | None = None,
+    metrics: Metrics | None = None,
     server: Server | None = None,
 ) -> AsyncIterator[str]:
     """Serve `app` on `host:port` (0 = any free port) and yield its URL.
 
-    On exit, requests that are still open have `drain` seconds to end. Input that is not HTTP is counted in `totals`.
+    On exit, requests that are still open have `drain` seconds to end. Input that is not HTTP is counted in
+    `metrics`, which also read how many connections wait.
     `server` holds the limits on connections, and whether kept ones are closed at once on exit: balancers know by then
     that the gateway stops, if it had a `shutdown_delay`. Raises OSError if the address cannot be bound.
     """
-    server, totals = server or Server(), totals or Totals()
-    bounds = connection_limits(server, totals)
+    server, metrics = server or Server(), metrics or Metrics()
+    bounds = connection_limits(server, metrics.totals)
     with closing(Listeners(host, port, balanced=False)) as listeners:
         runner = HijackRunner(
-            app, shutdown_timeout=drain, log=ServerLog(totals), limits=bounds, closes_kept=server.shutdown_delay > 0
+            app,
+            shutdown_timeout=drain,
+            log=ServerLog(metrics.totals),
+            limits=bounds,
+            closes_kept=server.shutdown_delay > 0,
         )
         await runner.setup()
+        metrics.gauges.append(listeners.add_gauges)
         try:
             for sock in listeners.groups[0]:
                 await web.SockSite(runner, sock, backlog=server.backlog).start()
             yield listeners.url
         finally:
+            metrics.gauges.remove(listeners.add_gauges)
             await runner.cleanup()
 
 
@@ -110,7 +118,7 @@ async def running(
     async with with_simulator(config, pace=pace) as (filled, simulator_url):
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)
-        async with listening(app, server.host, server.port, totals=gateway.metrics.totals, server=server) as url:
+        async with listening(app, server.host, server.port, metrics=gateway.metrics, server=server) as url:
             gateway.discover()
             try:
                 yield Running(filled, url, simulator_url, gateway)

@@ -116,6 +116,7 @@ class Supervisor:
         for name, do in ((signal.SIGTERM, self.stop), (signal.SIGINT, self.stop), (signal.SIGHUP, self.reload)):
             loop.add_signal_handler(name, do)
         self._listeners = Listeners(server.host, server.port, balanced=self._balanced)
+        self._registry.gauges.append(self._listeners.add_gauges)
         if not self._balanced:
             log.info("this system does not spread connections over several sockets: all workers share one")
         try:
@@ -306,6 +307,7 @@ class Supervisor:
         if self._failure is None:
             await self._leave()
             print_stopping(await self._registry.open_requests(), drain)
+        self._registry.gauges.clear()
         self._listeners.close()
         workers = self._registry.workers
         leaving = tuple(workers)

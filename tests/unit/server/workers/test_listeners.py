@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
+from dragoman_server.observability.metric_families import Totals
 from dragoman_server.workers import listeners
 from dragoman_server.workers.listeners import BALANCED, Listeners
 
@@ -79,3 +81,29 @@ def test_a_name_of_several_addresses_has_one_port(balanced: bool, monkeypatch: p
     with bound("many", balanced=balanced, shares=2) as made:
         for group in made.groups:
             assert [sock.getsockname() for sock in group] == [("127.0.0.1", made.port), ("127.0.0.2", made.port)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="not on this system")
+@pytest.mark.parametrize("balanced", [False, True])
+def test_connections_that_were_not_accepted_are_counted(balanced: bool) -> None:
+    with bound(balanced=balanced, shares=2) as made:
+        made.listen(100)
+        assert made.waiting() == 0
+        clients = [socket.create_connection(("127.0.0.1", made.port), timeout=30) for _ in range(5)]
+        assert made.waiting() == 5
+        for group in made.groups:
+            for sock in group:
+                with suppress(BlockingIOError):
+                    while True:
+                        sock.accept()[0].close()
+        assert made.waiting() == 0
+        for client in clients:
+            client.close()
+
+
+def test_systems_that_do_not_report_it_have_no_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    with bound(balanced=False) as made:
+        monkeypatch.setattr(sys, "platform", "darwin")
+        totals = Totals()
+        made.add_gauges(totals)
+        assert not totals.values
