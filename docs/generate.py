@@ -167,6 +167,7 @@ _LABELS = {
     "operation": "`admit`, `settle`, `renew`, `keys`, `ping`, `cool`, `cooldowns`",
     "outcome": "as above",
     "version": "Dragoman's",
+    "revision": "the Git revision that Dragoman was built from",
     "python": "Python's version",
 }
 

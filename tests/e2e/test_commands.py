@@ -231,7 +231,7 @@ def test_the_version_has_a_short_form(capsys: pytest.CaptureFixture[str]) -> Non
         assert not stop.value.code
     short, long = capsys.readouterr().out.splitlines()
     assert short == long
-    assert re.fullmatch(r"dragoman \d+\.\d+\.\d+", short)
+    assert re.fullmatch(r"dragoman \d+\.\d+\.\d+ \(revision [0-9a-f]{12}(-dirty)?, Python 3\.\d+\.\d+\S*\)", short)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

@@ -209,7 +209,7 @@ async def test_redis_is_killed_and_comes_back_while_requests_are_admitted(redis:
         for number in range(4):
             assert (await up.ask(number))[0] == 200
         await up.counts(4 * USED)
-        assert await up.health() == ['{"status":"ok"}'] * 2
+        assert not any("store" in text for text in await up.health())
         await asyncio.to_thread(redis.kill)
         up.slowest = 0.0
         for number in range(10):

@@ -15,6 +15,7 @@ from dragoman.dialects import Dialect
 from dragoman_server.app import make_app, setup
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Models, Route
+from dragoman_server.observability.installed_version import installed_version, revision
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, config_for, gate, served, until
 from support.samples import PATHS, TEXT, dump, judge, read_error, reply, request, text_stream
 from support.sockets import ScriptedServer, Send, Stall, Step, answer, chunk, sse_head, stream
@@ -75,7 +76,10 @@ async def test_T62_signs_of_life(method: str, path: str) -> None:
         assert response.status == 200
         assert response.content_type == "application/json"
         body = await response.read()
-        assert body == (b"" if method == "HEAD" else b'{"status":"ok"}')
+    if method == "HEAD":
+        assert body == b""
+    else:
+        assert json.loads(body) == {"status": "ok", "version": installed_version(), "revision": revision()}
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from dragoman import Dialect, DragomanError
 from dragoman_server.cli.describe_config import provider_line, target_of
-from dragoman_server.cli.installed_version import installed_version
 from dragoman_server.config.lint import remarks, warn_if_exposed
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
 from dragoman_server.config.stored_files import stored_files
+from dragoman_server.observability.installed_version import installed_version, revision
 from dragoman_server.observability.logs import print_line
 from dragoman_server.routing.router import Router
 
@@ -31,7 +31,7 @@ def print_remarks(config: Config) -> None:
 def announce(url: str, config: Config, workers: int | None = None) -> None:
     """Print that a gateway listens on `url`, with so many workers if any, and how to use it, in up to 12 lines."""
     several = f" with workers: {workers}" if workers is not None else ""
-    print_line(f"dragoman listens on {url}{several} (version {installed_version()})")
+    print_line(f"dragoman listens on {url}{several} (version {installed_version()}, revision {revision()})")
     for line in (*_served(url, config), *_clients(_reachable(url), config)):
         print_line(f"  {line}")
 

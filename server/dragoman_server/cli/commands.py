@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from importlib import import_module
+from platform import python_version
 from typing import Final
 
 from dragoman_server.cli.parser import CommandParser
@@ -35,12 +36,12 @@ COMMANDS: Final = (
 
 
 class _Version(argparse.Action):
-    """Prints the version. The import is local: it takes 0.6 MB of memory that nothing else needs."""
+    """Prints the version, the revision and the version of Python. The import is local: nothing else needs it."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from dragoman import __version__
+        from dragoman_server.observability.installed_version import installed_version, revision
 
-        print(f"dragoman {__version__}")
+        print(f"dragoman {installed_version()} (revision {revision()}, Python {python_version()})")
         parser.exit()
 
 

@@ -272,7 +272,7 @@ RELOADS = Family(
     ("result",),
 )
 STARTED = Family("dragoman_start_time_seconds", Kind.GAUGE, "When `dragoman serve` started, in Unix seconds.")
-BUILD = Family("dragoman_build_info", Kind.GAUGE, "Always 1.", ("version", "python"))
+BUILD = Family("dragoman_build_info", Kind.GAUGE, "Always 1.", ("version", "revision", "python"))
 
 FAMILIES = {
     family.name: family

@@ -17,6 +17,7 @@ from dragoman.errors import FailureOrigin
 from dragoman.gateway import DIRECTIONS
 from dragoman_server.credentials.credential import REASON
 from dragoman_server.observability.end_counters import Endings, LabelledSeries
+from dragoman_server.observability.installed_version import installed_version, revision
 from dragoman_server.observability.metric_families import (
     BUILD,
     CPU,
@@ -224,7 +225,5 @@ def identify(totals: Totals, started: float) -> None:
 
 
 @cache
-def _build() -> tuple[str, str]:
-    from dragoman import __version__  # reading it takes milliseconds and 1.4 MB
-
-    return __version__, platform.python_version()
+def _build() -> tuple[str, str, str]:
+    return installed_version(), revision(), platform.python_version()

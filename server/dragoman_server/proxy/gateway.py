@@ -23,6 +23,7 @@ from dragoman_server.config.forwarded_endpoints import FORWARDED
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.draft import Draft
+from dragoman_server.observability.installed_version import installed_version, revision
 from dragoman_server.observability.known_secrets import mask_logs
 from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
 from dragoman_server.observability.metrics import Metrics
@@ -95,6 +96,7 @@ class Gateway:
         lines: bool = False,
         hooks: Hooks[Any] = NO_HOOKS,
     ) -> None:
+        self._version = {"version": installed_version(), "revision": revision()}
         instruments = Instruments(config, self._add_connections, now)
         totals, open_requests = instruments.metrics.totals, OpenRequests()
         current = CurrentConfig(LoadedConfig(config))
@@ -320,7 +322,7 @@ class Gateway:
 
     async def health(self, request: web.Request) -> web.Response:
         """Return a 200 to `GET /health` and `HEAD /`, which need no key. The body reports a store that is away."""
-        body = {"status": "ok"}
+        body = {"status": "ok", **self._version}
         if self.services.named_keys.unavailable:
             body["store"] = "unavailable"
         return web.Response(body=json_dumps(body), content_type="application/json")

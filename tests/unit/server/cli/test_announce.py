@@ -34,7 +34,7 @@ def made(**tables: Any) -> Config:
 
 def test_one_upstream_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     first, *rest = lines(capsys, config_from_environment({}, base_url="http://127.0.0.1:11434/v1"))
-    assert re.fullmatch(rf"dragoman listens on {URL} \(version \d[^\s,]*\)", first)
+    assert re.fullmatch(rf"dragoman listens on {URL} \(version \d[^\s,]*, revision [^\s,]+\)", first)
     assert rest == [
         "  provider upstream: chat at http://127.0.0.1:11434/v1, without a key, profile ollama",
         "  model * → upstream",
