@@ -126,9 +126,9 @@ class Profile:
     stop_limit: int = 4
     """Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)."""
     unstored_metadata: bool = True
-    """Chat: takes `metadata` without `store`."""
+    """OpenAI dialects: takes `metadata` without `store`."""
     user_field: Literal["safety_identifier", "user", "user_id"] = "safety_identifier"
-    """Chat: where the end user's id goes."""
+    """OpenAI dialects: where the end user's id goes."""
     structured_output: bool = True
     """Takes a JSON schema as output format."""
     stream_usage: bool = True
@@ -164,7 +164,7 @@ class Profile:
     """Chat: tool choices that it takes: all; all but a list of allowed tools; only `auto`, `none` and `required`; all
     but forced ones; only `auto`."""
     parallel_tool_calls: bool = True
-    """Chat: takes `parallel_tool_calls`."""
+    """OpenAI dialects: takes `parallel_tool_calls`."""
     strict_tools: bool = True
     """Chat: takes `strict` on tools."""
     top_k: bool = False

@@ -1,18 +1,94 @@
-"""Settings that the requests of Chat and Responses have in common (mapping §7, §8.2)."""
+"""Settings that the requests of Chat and Responses have in common (mapping §7, §8.2).
+
+Some are fields of the body in Chat and of an object in Responses, as `verbosity` and `text.verbosity`. The readers and
+writers of the dialects know these places; the values are read and written here.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from dragoman.canonical.request import Json, OutputFormat, Request
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
-from dragoman.dialects.shared.json_fields import optional
-from dragoman.errors import Unsupported
+from dragoman.dialects.shared.effort import round_effort
+from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional, required
+from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import sanitize_tool_name
+from dragoman.tools.names import sanitize_tool_name, sanitize_user_id
 
-_LONGEST_FORMAT_NAME = 64
+SERVICE_KEYS: Final = frozenset({"user", "safety_identifier", "service_tier", "metadata", "moderation", *CACHE_KEYS})
+"""The fields that `read_service` reads."""
+_LONGEST_FORMAT_NAME: Final = 64
+_TYPE: Final = frozenset({"type"})
+_SCHEMA_KEYS: Final = frozenset({"name", "schema", "strict", "description"})
+_FLAT_KEYS: Final = _TYPE | _SCHEMA_KEYS
+_NESTED_KEYS: Final = _TYPE | {"json_schema"}
+_OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
+# Prices are never guessed: of Messages' tiers only these have a counterpart (mapping §7.4).
+_MESSAGES_TIERS: Final = {"auto": "auto", "standard_only": "default", "default": "default"}
+_ULTRAFAST: Final = "ultrafast"
+"""The only tier that Responses has and Chat does not."""
+_TIERS: Final = {
+    "chat": _OPENAI_TIERS,
+    "messages": _MESSAGES_TIERS,
+    "responses": {**_OPENAI_TIERS, _ULTRAFAST: _ULTRAFAST},
+}
+_PARALLEL_AT: Final[dict[str, Path]] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
+"""Dialect of the request → its field for parallel calls, unless it is `parallel_tool_calls`."""
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_sampling(request: Request, body: Json, caps: tuple[str, ...]) -> None:
+    """Read temperature, `top_p` and the output cap, which is the first of the fields `caps` that is set.
+
+    Raises `ClientRequestError`.
+    """
+    for key in caps:
+        if key not in body:
+            continue
+        cap = optional(body, key, int)
+        if cap is not None and request.max_tokens is None:
+            if cap < 1:
+                raise ClientRequestError((key,), "must be at least 1")
+            request.max_tokens, request.max_tokens_at = cap, (key,)
+    if "temperature" in body:
+        request.temperature = optional(body, "temperature", float)
+    if "top_p" in body:
+        request.top_p = optional(body, "top_p", float)
+
+
+def read_verbosity(holder: Json, at: Path) -> str | None:
+    """Return `verbosity` of the object at `at`."""
+    return one_of(holder, "verbosity", ("low", "medium", "high"), at)
+
+
+def read_format(form: Json, at: Path, losses: Losses, *, nested: bool) -> OutputFormat | None:
+    """Return an output format, or None for plain text. In Chat the fields of a schema are nested in `json_schema`.
+
+    Raises `Unsupported` for a format that no other dialect has.
+    """
+    kind = required(form, "type", str, at)
+    if kind != "json_schema":
+        note_unknown(form, _TYPE, at, losses)
+        if kind not in ("text", "json_object"):
+            raise Unsupported((*at, "type"), f"unknown output format {kind!r}")
+        return OutputFormat(kind, at) if kind == "json_object" else None
+    schema, where = form, at
+    if nested:
+        schema, where = required(form, kind, dict, at), (*at, kind)
+        note_unknown(schema, _SCHEMA_KEYS, where, losses)
+    note_unknown(form, _NESTED_KEYS if nested else _FLAT_KEYS, at, losses)
+    return OutputFormat(
+        kind,
+        at,
+        name=optional(schema, "name", str, where),
+        schema=(optional if nested else required)(schema, "schema", dict, where),
+        strict=optional(schema, "strict", bool, where),
+        description=optional(schema, "description", str, where),
+    )
 
 
 def read_service(request: Request, body: Json) -> None:
@@ -30,6 +106,24 @@ def read_service(request: Request, body: Json) -> None:
             request.cache[key] = value
 
 
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def add_tools(
+    body: Json, tools: list[Json], choice: str | Json | None, request: Request, profile: Profile, losses: Losses
+) -> None:
+    """Add the written tools to the body, their choice, and whether they may be called in parallel."""
+    body["tools"] = tools
+    if choice is not None:
+        body["tool_choice"] = choice
+    if request.parallel is None:
+        return
+    if profile.parallel_tool_calls:
+        body["parallel_tool_calls"] = request.parallel
+    elif not request.parallel:
+        losses.add(LossCode.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
+
+
 def output_cap(request: Request, cap: int, profile: Profile, losses: Losses) -> int:
     """Return the output limit to send: the requested one, or the upstream's largest.
 
@@ -45,8 +139,37 @@ def output_cap(request: Request, cap: int, profile: Profile, losses: Losses) -> 
     return cap
 
 
+def write_sampling(body: Json, request: Request, profile: Profile, losses: Losses, *, chat: bool) -> None:
+    """Write temperature and `top_p`, and for a Chat upstream the settings that only Chat has."""
+    free = profile.sampling == "free"
+    for key, value in (("temperature", request.temperature), ("top_p", request.top_p)):
+        if value is None:
+            continue
+        if free and key == "temperature" and value > profile.max_temperature:
+            value = profile.max_temperature
+            losses.add(LossCode.TEMPERATURE_CLAMPED, (key,), f"lowered to {value:g}")
+        if free or (value == 1 and profile.sampling == "default_only"):
+            body[key] = value
+        else:
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    if free and chat:
+        body.update(request.sampling)
+    else:
+        for key in request.sampling:
+            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+
+
+def fit_effort(effort: str, at: Path, profile: Profile, losses: Losses) -> str | None:
+    """Return the effort to send for the one that is requested at `at`, or None for an upstream without levels."""
+    written = round_effort(effort, profile.efforts)
+    if written != effort:
+        code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
+        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
+    return written
+
+
 def schema_fields(form: OutputFormat, origin: str, profile: Profile) -> Json:
-    """Return the fields of an output format with a schema. Chat nests them, Responses has them next to the type.
+    """Return the fields of an output format with a schema.
 
     Raises Unsupported for an upstream without such formats, as JSON without a schema could have another shape.
     """
@@ -61,3 +184,33 @@ def schema_fields(form: OutputFormat, origin: str, profile: Profile) -> Json:
     if strict is not None:
         written["strict"] = strict
     return written
+
+
+def write_service(body: Json, request: Request, dialect: str, profile: Profile, losses: Losses) -> None:
+    """Write `store` and what `read_service` reads, for an upstream of `dialect`."""
+    own = request.origin == dialect
+    # Only Responses stores replies by default (mapping §7.4).
+    store = request.store if own else request.store is True if dialect == "responses" else None
+    stored: Json = {} if store is None else {"store": store}
+    user: Json = {profile.user_field: sanitize_user_id(request.end_user)} if request.end_user else {}
+    first, last = (user, stored) if dialect == "chat" else (stored, user)
+    body.update(first)
+    tier = request.service_tier
+    if tier is not None:
+        known = _TIERS.get(request.origin, {}).get(tier)
+        if known is None or (known == _ULTRAFAST and not own):
+            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
+        else:
+            body["service_tier"] = known
+    if request.metadata is not None:
+        if store or profile.unstored_metadata:
+            body["metadata"] = request.metadata
+        elif request.metadata:
+            losses.add(LossCode.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
+    body.update(last)
+    if request.cache:
+        for key in CACHE_KEYS:
+            if key in request.cache:
+                body[key] = request.cache[key]
+    if request.moderation is not None:
+        body["moderation"] = request.moderation

@@ -63,6 +63,14 @@ def required(body: Json, key: str, kind: type[T], path: Path = ()) -> T:
     return typed(value, kind, (*path, key))
 
 
+def required_text(body: Json, key: str, path: Path = ()) -> str:
+    """Return `body[key]`, which must be a string that is not empty."""
+    text = required(body, key, str, path)
+    if not text:
+        raise ClientRequestError((*path, key), "must not be empty")
+    return text
+
+
 def optional(body: Json, key: str, kind: type[T], path: Path = ()) -> T | None:
     """Return `body[key]`, which must be of `kind`, or None if it is absent or null."""
     value = body.get(key)

@@ -33,10 +33,11 @@ from dragoman.dialects.chat.request.read_content import (
     read_citations,
     read_parts,
 )
-from dragoman.dialects.chat.request.read_settings import read_common_settings, read_rare_settings
+from dragoman.dialects.chat.request.read_settings import read_rare_settings
 from dragoman.dialects.chat.request.read_tools import read_tool_choice, read_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, read_cache_mark
+from dragoman.dialects.openai.request_settings import read_sampling
 from dragoman.dialects.shared.json_fields import (
     arguments_text,
     drop_if_set,
@@ -46,6 +47,7 @@ from dragoman.dialects.shared.json_fields import (
     optional,
     reject_if_set,
     required,
+    required_text,
     typed,
 )
 from dragoman.dialects.shared.placeholders import read_unread
@@ -69,6 +71,7 @@ _USUAL = frozenset({
 })
 """The fields that most requests have. Those with others are searched for each group of the others."""
 # fmt: on
+_CAPS = ("max_completion_tokens", "max_tokens")  # the modern name wins (mapping §7.2)
 _REJECTED = frozenset({"functions", "function_call", "audio", "n", "modalities"})
 _STREAM_OPTIONS = frozenset({"include_usage", "include_obfuscation"})
 _LEGACY = "functions have no call ids, which the upstream's dialect needs; use tools"
@@ -97,11 +100,11 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     if "tools" in body or not usual:
         request.tools = read_tools(body, losses)
     if usual:
-        read_common_settings(request, body)
+        read_sampling(request, body, _CAPS)
         return request
     request.tool_choice = read_tool_choice(body, losses)
     request.parallel = optional(body, "parallel_tool_calls", bool)
-    read_common_settings(request, body)
+    read_sampling(request, body, _CAPS)
     read_rare_settings(request, body, losses)
     if "prediction" in body:
         drop_if_set(body, "prediction", LossCode.PREDICTION, losses)
@@ -208,8 +211,7 @@ def _mark_last(turn: Turn, message: Json, losses: Losses) -> None:
 def _read_tool(message: Json, at: Path, losses: Losses, custom: set[str]) -> Turn:
     call_id, content = message.get("tool_call_id"), message.get("content")
     if type(call_id) is not str or not call_id:
-        required(message, "tool_call_id", str, at)
-        raise ClientRequestError((*at, "tool_call_id"), "must not be empty")
+        call_id = required_text(message, "tool_call_id", at)
     cache = None
     if len(message) != 3 or content is None:
         note_unknown(message, _TOOL_KEYS, at, losses)
@@ -291,8 +293,7 @@ def _read_call(call: Any, at: Path, parts: list[Part], losses: Losses, custom: s
     typed(call, dict, at)
     call_id, kind = call.get("id"), call.get("type") or "function"
     if type(call_id) is not str or not call_id:
-        required(call, "id", str, at)
-        raise ClientRequestError((*at, "id"), "must not be empty")
+        call_id = required_text(call, "id", at)
     if kind != "function" and kind != "custom":
         raise Unsupported((*at, "type"), f"unknown kind of tool call: {kind!r}")
     cache = None
@@ -304,8 +305,7 @@ def _read_call(call: Any, at: Path, parts: list[Part], losses: Losses, custom: s
         required(call, kind, dict, at)
     name = body.get("name")
     if type(name) is not str or not name:
-        required(body, "name", str, (*at, kind))
-        raise ClientRequestError((*at, kind, "name"), "must not be empty")
+        name = required_text(body, "name", (*at, kind))
     note_unknown(body, _CALLED_KEYS[kind], (*at, kind), losses)
     if kind == "custom":
         custom.add(call_id)

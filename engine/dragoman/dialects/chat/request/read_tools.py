@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.request import Json, Tool, ToolChoice, ToolKind
-from dragoman.dialects.chat.request.write_tools import WEB_SEARCH
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
-from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, note_unknown, one_of, optional, required, typed
+from dragoman.dialects.openai.request_tools import WEB_SEARCH, read_choice
+from dragoman.dialects.shared.json_fields import (
+    drop_unknown,
+    note_unknown,
+    one_of,
+    optional,
+    required,
+    required_text,
+    typed,
+)
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 
@@ -21,8 +29,6 @@ _SEARCH_KEYS = frozenset({"user_location", "search_context_size"})
 _LOCATION_KEYS = frozenset({"type", "approximate"})
 _NAME = frozenset({"name"})
 _ALLOWED_KEYS = frozenset({"mode", "tools"})
-# `any` is the word of Messages and of other vendors.
-_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _KINDS: dict[str, ToolKind] = {"function": "function", "custom": "custom"}
 
 
@@ -69,9 +75,7 @@ def _read_tool(declared: Json, at: Path, losses: Losses) -> Tool:
         raise Unsupported((*at, "type"), f"tools of type {kind!r} cannot be sent; known: function, custom")
     drop_unknown(declared, _TOOL_KEYS, losses, at)
     body, where = required(declared, kind, dict, at), (*at, kind)
-    name = required(body, "name", str, where)
-    if not name:
-        raise ClientRequestError((*where, "name"), "must not be empty")
+    name = required_text(body, "name", where)
     tool = Tool(_KINDS[kind], name, at, optional(body, "description", str, where), origin=DIALECT)
     tool.cache = read_cache_mark(declared, at, losses) or read_cache_mark(body, where, losses)
     if tool.kind == "custom":
@@ -112,17 +116,11 @@ def _read_web_search(body: Json, losses: Losses) -> Tool:
 
 def read_tool_choice(body: Json, losses: Losses) -> ToolChoice | None:
     """Return `tool_choice`. Raises `ClientRequestError` for a form that Chat does not have."""
-    choice = body.get("tool_choice")
+    return read_choice(body, lambda choice, kind: _read_choice(choice, kind, losses))
+
+
+def _read_choice(choice: Json, kind: str, losses: Losses) -> ToolChoice:
     at = ("tool_choice",)
-    if choice is None:
-        return None
-    if type(choice) is str:
-        return ToolChoice(_MODES[one_of(body, "tool_choice", _MODES) or "auto"], at)
-    if type(choice) is not dict:
-        raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
-    kind = "function" if "type" not in choice and "function" in choice else required(choice, "type", str, at)
-    if kind in _MODES:
-        return ToolChoice(_MODES[kind], at)
     if kind == "tool" or (kind in _KINDS and kind not in choice and "name" in choice):  # as the other dialects name it
         return ToolChoice("tool", at, [required(choice, "name", str, at)], custom=kind == "custom")
     if kind in _KINDS:

@@ -9,25 +9,21 @@ from dragoman.canonical.request import Json, Request
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
-from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS, write_chat_options
-from dragoman.dialects.openai.request_settings import output_cap, schema_fields
-from dragoman.dialects.shared.effort import round_effort
+from dragoman.dialects.openai.prompt_cache_fields import write_chat_options
+from dragoman.dialects.openai.request_settings import (
+    add_tools,
+    fit_effort,
+    output_cap,
+    schema_fields,
+    write_sampling,
+    write_service,
+)
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, sanitize_user_id
-
-_OPENAI_TIERS = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
-# Prices are never guessed: of Messages' tiers only these two have a counterpart (mapping §7.4).
-_MESSAGES_TIERS = {"auto": "auto", "standard_only": "default", "default": "default"}
-_TIERS = {"chat": _OPENAI_TIERS, "messages": _MESSAGES_TIERS, "responses": _OPENAI_TIERS}
-
-
-_PARALLEL_AT: dict[str, Path] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
-"""Dialect of the request → its field for parallel calls, unless it is `parallel_tool_calls`."""
-
+from dragoman.tools.names import NameTable
 
 _SWITCHES: dict[str, tuple[object, object]] = {
     "thinking": ({"type": "disabled"}, {"type": "enabled"}),
@@ -61,14 +57,7 @@ def write_request(
         messages = join_users(messages, "text", (at,), losses)
     body: Json = {"model": model, "messages": messages}
     if tools.tools:
-        body["tools"] = tools.tools
-        if tools.choice is not None:
-            body["tool_choice"] = tools.choice
-        if request.parallel is not None:
-            if profile.parallel_tool_calls:
-                body["parallel_tool_calls"] = request.parallel
-            elif not request.parallel:
-                losses.add(LossCode.PARALLEL_CALLS, _PARALLEL_AT.get(request.origin, ("parallel_tool_calls",)))
+        add_tools(body, tools.tools, tools.choice, request, profile, losses)
     if tools.web_search is not None:
         body["web_search_options"] = tools.web_search
     if request.max_tokens is not None:
@@ -84,7 +73,9 @@ def write_request(
             body["response_format"]["json_schema"] = schema_fields(form, request.origin, profile)
     if request.verbosity is not None:
         body["verbosity"] = request.verbosity
-    _write_service(body, request, profile, losses)
+    write_service(body, request, DIALECT, profile, losses)
+    if (cache := body.get("prompt_cache_options")) is not None:
+        body["prompt_cache_options"] = write_chat_options(cache, losses)
     if request.stream:
         body["stream"] = True
         options: Json = {}
@@ -98,26 +89,7 @@ def write_request(
 
 
 def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
-    temperature, top_p = request.temperature, request.top_p
-    if profile.sampling == "free":
-        if temperature is not None:
-            if temperature > profile.max_temperature:
-                temperature = profile.max_temperature
-                losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
-            body["temperature"] = temperature
-        if top_p is not None:
-            body["top_p"] = top_p
-        body.update(request.sampling)
-    else:
-        for key, value in (("temperature", temperature), ("top_p", top_p)):
-            if value is None:
-                continue
-            if value == 1 and profile.sampling == "default_only":
-                body[key] = value
-            else:
-                losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
-        for key in request.sampling:
-            losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
+    write_sampling(body, request, profile, losses, chat=True)
     if request.top_k is not None:
         if profile.top_k:
             body["top_k"] = request.top_k
@@ -174,41 +146,10 @@ def _write_effort(body: Json, effort: str | None, at: Path, profile: Profile, lo
         if not profile.efforts:
             losses.add(LossCode.EFFORT_ROUNDED, at, "the upstream has reasoning on and off, and no levels")
             return
-    written = round_effort(effort, profile.efforts)
-    if written != effort:
-        code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
-        losses.add(code, at, f"{effort} became {written}" if written else "the upstream has no effort levels")
+    written = fit_effort(effort, at, profile, losses)
     if written is None:
         return
     if field == "reasoning":
         body[field] = {"effort": written}
     else:
         body["reasoning_effort"] = written
-
-
-def _write_service(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
-    if request.end_user:
-        body[profile.user_field] = sanitize_user_id(request.end_user)
-    tier = request.service_tier
-    if tier is not None:
-        known = _TIERS.get(request.origin, {}).get(tier)
-        if known is None:
-            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
-        else:
-            body["service_tier"] = known
-    store = request.store if request.origin == DIALECT else None  # the default differs in Responses
-    if request.metadata is not None:
-        if store or profile.unstored_metadata:
-            body["metadata"] = request.metadata
-        elif request.metadata:
-            losses.add(LossCode.METADATA, ("metadata",), "dropped: the upstream takes it only with store")
-    if store is not None:
-        body["store"] = store
-    if request.cache:
-        for key in CACHE_KEYS:
-            if key in request.cache:
-                body[key] = request.cache[key]
-        if (options := body.get("prompt_cache_options")) is not None:
-            body["prompt_cache_options"] = write_chat_options(options, losses)
-    if request.moderation is not None:
-        body["moderation"] = request.moderation

@@ -6,14 +6,20 @@ from typing import NamedTuple
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice
 from dragoman.dialects.chat.stop_and_usage import DIALECT
+from dragoman.dialects.openai.request_tools import (
+    complete_schema,
+    drop_options,
+    input_format,
+    is_web_search,
+    map_hosted,
+    write_mode,
+)
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
-WEB_SEARCH = "web_search"
-"""Canonical name of the hosted search tool."""
 _FORCING = frozenset({"named", "words"})
 
 
@@ -42,12 +48,13 @@ def write_tools(request: Request, profile: Profile, knobs: Knobs, losses: Losses
             tools.append(_write_function(tool, request.origin, profile, losses, names))
         elif tool.kind == "custom":
             tools.append(_write_custom(tool, losses, names))
-        elif tool.kind == "hosted":
-            written = _write_hosted(tool, knobs, losses)
-            web_search = web_search if written is None else written
-            continue
         else:
-            raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
+            if tool.kind == "hosted" and tool.origin == DIALECT:
+                web_search = tool.native
+            else:
+                written = map_hosted(tool, knobs, losses, lambda tool: _write_search(tool, losses))
+                web_search = web_search if written is None else written
+            continue
         sent[tool.name] = tool
     choice = _write_choice(request.tool_choice, sent, names)
     if choice is not None and profile.tool_choice != "all":
@@ -61,63 +68,30 @@ def _write_function(tool: Tool, origin: str, profile: Profile, losses: Losses, n
         function["description"] = tool.description
     schema = tool.schema
     if schema is not None:
-        if origin != DIALECT and ("type" not in schema or "properties" not in schema):
-            schema = _complete_schema(schema)
-        function["parameters"] = schema
+        function["parameters"] = schema if origin == DIALECT else complete_schema(schema)
     if tool.strict is not None:
         if profile.strict_tools:
             function["strict"] = tool.strict
         elif tool.strict:
             losses.add(LossCode.SCHEMA_STRICTNESS, tool.at, "the upstream takes no strict tools")
     if tool.options:
-        _drop_options(tool, losses)
+        drop_options(tool, losses)
     return {"type": "function", "function": function}
 
 
-def _drop_options(tool: Tool, losses: Losses) -> None:
-    for option, value in tool.options.items():
-        if value is None or value is False:
-            continue
-        if option == "async":  # changes the order of turns (mapping §6.1)
-            raise Unsupported((*tool.at, option), "asynchronous tools cannot be sent to this upstream")
-        if option == "defer_loading":
-            losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
-        else:
-            losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
-
-
-def _complete_schema(schema: Json) -> Json:
-    """Return the schema with `type` and `properties`, without which OpenAI rejects an object schema."""
-    if any(key in schema for key in ("anyOf", "oneOf", "allOf", "$ref", "enum", "not")):
-        return schema
-    complete: Json = schema if "type" in schema else {"type": "object", **schema}
-    if complete["type"] == "object" and "properties" not in complete:
-        complete = {**complete, "properties": {}}
-    return complete
-
-
 def _write_custom(tool: Tool, losses: Losses, names: NameTable) -> Json:
-    _drop_options(tool, losses)
+    drop_options(tool, losses)
     custom: Json = {"name": names.fit(tool.name, tool.at)}
     if tool.description is not None:
         custom["description"] = tool.description
-    native = tool.native.get("custom") if tool.origin == DIALECT else tool.native
-    form = native.get("format") if type(native) is dict else None
-    if type(form) is dict:
-        if form.get("type") == "grammar" and "grammar" not in form:  # Responses has the grammar's fields here
-            form = {"type": "grammar", "grammar": {k: form[k] for k in ("definition", "syntax") if k in form}}
+    form = input_format(tool, nested=True)
+    if form is not None:
         custom["format"] = form
     return {"type": "custom", "custom": custom}
 
 
-def _write_hosted(tool: Tool, knobs: Knobs, losses: Losses) -> Json | None:
-    if tool.origin == DIALECT:
-        return tool.native
-    if knobs.hosted_tools == "reject":
-        raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
-    is_search = tool.name == WEB_SEARCH or str(tool.native.get("type")).startswith(WEB_SEARCH)
-    if knobs.hosted_tools == "drop" or not is_search:
-        losses.add(LossCode.HOSTED_TOOL, tool.at)
+def _write_search(tool: Tool, losses: Losses) -> Json | None:
+    if not is_web_search(tool):
         return None
     written: Json = {}
     for option, value in tool.options.items():
@@ -147,11 +121,7 @@ def _write_choice(choice: ToolChoice | None, sent: dict[str, Tool], names: NameT
             return named[0]
         mode = "required" if choice.require else "auto"
         return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": named}}
-    if sent:
-        return choice.mode
-    if choice.mode == "required":
-        raise Unsupported(choice.at, "a tool call is required, but no tool is left to call")
-    return None  # OpenAI rejects a choice without tools
+    return write_mode(choice, sent)
 
 
 def _name_choice(tool: Tool, names: NameTable) -> Json:

@@ -11,7 +11,7 @@ from dragoman.canonical.request import Json, Tool, ToolChoice
 from dragoman.dialects.messages.block_types import WEB_SEARCH_OPTIONS
 from dragoman.dialects.messages.request.read_content import read_cache
 from dragoman.dialects.messages.stop_and_usage import DIALECT
-from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import drop_unknown, kind_of, optional, required, required_text, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.client_tools import CLIENT_TOOLS
@@ -88,9 +88,7 @@ def read_tool(given: Any, at: Path, losses: Losses) -> Tool:
 def _read_function(given: Json, at: Path, losses: Losses) -> Tool:
     if not _TOOL_KEYS.issuperset(given):
         drop_unknown(given, _TOOL_KEYS, losses, at)
-    name = required(given, "name", str, at)
-    if not name:
-        raise ClientRequestError((*at, "name"), "must not be empty")
+    name = required_text(given, "name", at)
     return Tool(
         "function",
         name,

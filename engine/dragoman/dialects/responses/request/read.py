@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Request, Thinking, compact_turn
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
-from dragoman.dialects.openai.request_settings import read_service
+from dragoman.dialects.openai.request_settings import SERVICE_KEYS, read_sampling, read_service
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings
 from dragoman.dialects.responses.request.read_items import ItemsReader
 from dragoman.dialects.responses.request.read_settings import read_reasoning, read_text
@@ -59,10 +59,8 @@ _USUAL: Final = frozenset({
 """The only fields of most requests of programs other than agents."""
 _UNSUPPORTED: Final = frozenset({*_REJECTED, "background"})
 _LIMITS: Final = frozenset({"max_tool_calls", "truncation", *_DROPPED})
-_SERVICE: Final = frozenset({
-    "user", "safety_identifier", "service_tier", "metadata", "moderation", *CACHE_KEYS,
-})
 # fmt: on
+_CAPS: Final = ("max_output_tokens",)
 _LOGPROBS: Final = "message.output_text.logprobs"
 _INCLUDED: Final = frozenset({_LOGPROBS, "reasoning.encrypted_content"})
 """Values of `include` that are fulfilled, the second always. Others ask for data of the provider's own tools."""
@@ -94,7 +92,9 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
     if not usual:
         request.tool_choice = read_tool_choice(body, request.tools, knobs, losses)
         request.parallel = optional(body, "parallel_tool_calls", bool)
-    _read_sampling(request, body, losses)
+    read_sampling(request, body, _CAPS)
+    if "include" in body or "top_logprobs" in body:
+        _read_logprobs(request, body, losses)
     if not usual:
         request.thinking = read_reasoning(body, losses)
         request.format, request.verbosity = read_text(body, losses)
@@ -102,10 +102,9 @@ def read_request(body: Any, losses: Losses, knobs: Knobs, limits: Limits = DEFAU
         _apply_updates(request, items)
     if not usual and not _LIMITS.isdisjoint(body):
         _read_limits(body, losses)
-    if not usual and not _SERVICE.isdisjoint(body):
+    if not usual and not SERVICE_KEYS.isdisjoint(body):
         read_service(request, body)
-    # Only validated: nothing is stored for other dialects' upstreams, and the reply has `store: false` (mapping §7.4).
-    optional(body, "store", bool)
+    request.store = optional(body, "store", bool)
     if not usual and (stream_options := optional(body, "stream_options", dict)):
         drop_unknown(stream_options, _STREAM_OPTIONS, losses, ("stream_options",))
     request.echo = echoed_settings(body)
@@ -143,24 +142,14 @@ def _read_input(request: Request, body: Json, tools: ToolList, losses: Losses, l
     return reader
 
 
-def _read_sampling(request: Request, body: Json, losses: Losses) -> None:
-    cap = optional(body, "max_output_tokens", int)
-    if cap is not None:
-        if cap < 1:
-            raise ClientRequestError(("max_output_tokens",), "must be at least 1")
-        request.max_tokens, request.max_tokens_at = cap, ("max_output_tokens",)
-    if "temperature" in body:
-        request.temperature = optional(body, "temperature", float)
-    if "top_p" in body:
-        request.top_p = optional(body, "top_p", float)
-    if "include" in body or "top_logprobs" in body:
-        included = optional(body, "include", list) or ()
-        for index, word in enumerate(included):
-            if typed(word, str, ("include", index)) not in _INCLUDED:
-                losses.add(LossCode.VENDOR_OPTION, ("include", index))
-        request.top_logprobs = optional(body, "top_logprobs", int) or None
-        # Either requests them. Chat accepts a count only together with `logprobs`.
-        request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
+def _read_logprobs(request: Request, body: Json, losses: Losses) -> None:
+    included = optional(body, "include", list) or ()
+    for index, word in enumerate(included):
+        if typed(word, str, ("include", index)) not in _INCLUDED:
+            losses.add(LossCode.VENDOR_OPTION, ("include", index))
+    request.top_logprobs = optional(body, "top_logprobs", int) or None
+    # Either requests them. Chat accepts a count only together with `logprobs`.
+    request.logprobs = _LOGPROBS in included or request.top_logprobs is not None
 
 
 def _apply_updates(request: Request, items: ItemsReader) -> None:

@@ -41,11 +41,19 @@ from dragoman.dialects.responses.request.read_content import (
     read_output,
 )
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
-from dragoman.dialects.responses.request.read_settings import read_effort, read_format
+from dragoman.dialects.responses.request.read_settings import read_effort, read_text_format
 from dragoman.dialects.responses.request.read_tools import ToolList
 from dragoman.dialects.responses.request.turn_builder import TurnBuilder
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
-from dragoman.dialects.shared.json_fields import arguments_text, kind_of, note_unknown, one_of, optional, required
+from dragoman.dialects.shared.json_fields import (
+    arguments_text,
+    kind_of,
+    note_unknown,
+    one_of,
+    optional,
+    required,
+    required_text,
+)
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.reasoning.compacted_history import COMPACTION, TRIGGER, expand, last_history, unwrap_history
@@ -255,8 +263,7 @@ class ItemsReader:
             note_unknown(item, known, at, self._losses)
         name = item.get("name")
         if type(name) is not str or not name:
-            required(item, "name", str, at)
-            raise ClientRequestError((*at, "name"), "must not be empty")
+            name = required_text(item, "name", at)
         namespace = optional(item, "namespace", str, at) if "namespace" in item else None
         if "caller" in item:
             self._caller(item, at)
@@ -362,7 +369,7 @@ class ItemsReader:
             return
         note_unknown(text, _FORMAT, (*at, "text"), self._losses)
         if text.get("format") is not None:
-            self.format = (read_format(text, (*at, "text"), self._losses),)
+            self.format = (read_text_format(text, (*at, "text"), self._losses),)
             self._losses.add(
                 LossCode.PER_TURN_EFFORT, (*at, "text", "format"), "the last format counts for the whole conversation"
             )
@@ -428,8 +435,7 @@ def _is_asked(item: Any) -> bool:
 def _call_id(item: Json, at: Path) -> str:
     call_id = item.get("call_id")
     if type(call_id) is not str or not call_id:
-        required(item, "call_id", str, at)
-        raise ClientRequestError((*at, "call_id"), "must not be empty")
+        call_id = required_text(item, "call_id", at)
     return call_id
 
 

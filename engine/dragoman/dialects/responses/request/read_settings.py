@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import EFFORTS, Json, OutputFormat, Thinking
-from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional, required
-from dragoman.errors import Path, Unsupported
+from dragoman.dialects.openai.request_settings import read_format, read_verbosity
+from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional
+from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 
 _REASONING_KEYS: Final = frozenset({"effort", "summary", "context", "mode", "generate_summary"})
 _TEXT_KEYS: Final = frozenset({"format", "verbosity"})
-_FORMAT_KEYS: Final = frozenset({"type", "name", "schema", "strict", "description"})
-_TYPE: Final = frozenset({"type"})
 _SUMMARIES: Final = ("auto", "concise", "detailed")
 
 
@@ -55,30 +54,10 @@ def read_text(body: Json, losses: Losses) -> tuple[OutputFormat | None, str | No
         return None, None
     at: Path = ("text",)
     note_unknown(options, _TEXT_KEYS, at, losses)
-    return read_format(options, at, losses), one_of(options, "verbosity", ("low", "medium", "high"), at)
+    return read_text_format(options, at, losses), read_verbosity(options, at)
 
 
-def read_format(text: Json, at: Path, losses: Losses) -> OutputFormat | None:
-    """Return `format` of the `text` object at `at`, or None for plain text.
-
-    Its fields are flat, unlike Chat's. Raises `Unsupported` for a format that no other dialect has.
-    """
-    options, where = optional(text, "format", dict, at), (*at, "format")
-    if options is None:
-        return None
-    kind = required(options, "type", str, where)
-    note_unknown(options, _FORMAT_KEYS if kind == "json_schema" else _TYPE, where, losses)
-    if kind == "text":
-        return None
-    if kind == "json_object":
-        return OutputFormat(kind, where)
-    if kind != "json_schema":
-        raise Unsupported((*where, "type"), f"unknown output format {kind!r}; known: text, json_object, json_schema")
-    return OutputFormat(
-        kind,
-        where,
-        name=optional(options, "name", str, where),
-        schema=required(options, "schema", dict, where),
-        strict=optional(options, "strict", bool, where),
-        description=optional(options, "description", str, where),
-    )
+def read_text_format(text: Json, at: Path, losses: Losses) -> OutputFormat | None:
+    """Return `format` of the `text` object at `at`, or None for plain text."""
+    form = optional(text, "format", dict, at)
+    return None if form is None else read_format(form, (*at, "format"), losses, nested=False)

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolReference
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
+from dragoman.dialects.openai.request_tools import read_choice
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
-from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required, typed
+from dragoman.dialects.shared.json_fields import kind_of, note_unknown, one_of, optional, required, required_text, typed
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -155,7 +156,7 @@ def _read_tool(
 
 def _read_namespace(declared: Json, at: Path, losses: Losses) -> list[Tool]:
     note_unknown(declared, _NAMESPACE_KEYS, at, losses)
-    namespace = Namespace(_name(declared, at), optional(declared, "description", str, at))
+    namespace = Namespace(required_text(declared, "name", at), optional(declared, "description", str, at))
     tools: list[Tool] = []
     for index, inner in enumerate(required(declared, "tools", list, at)):
         path = (*at, "tools", index)
@@ -164,13 +165,6 @@ def _read_namespace(declared: Json, at: Path, losses: Losses) -> list[Tool]:
         plain = _read_plain(inner, path, namespace)
         tools.append(plain if plain is not None else _read_tool(inner, path, losses, namespace, _INNER))
     return tools
-
-
-def _name(declared: Json, at: Path) -> str:
-    name = required(declared, "name", str, at)
-    if not name:
-        raise ClientRequestError((*at, "name"), "must not be empty")
-    return name
 
 
 def _options(declared: Json, at: Path) -> Json:
@@ -187,7 +181,7 @@ def _read_function(declared: Json, at: Path, losses: Losses) -> Tool:
     note_unknown(declared, _FUNCTION_KEYS, at, losses)
     return Tool(
         "function",
-        _name(declared, at),
+        required_text(declared, "name", at),
         at,
         optional(declared, "description", str, at),
         optional(declared, "parameters", dict, at),
@@ -210,7 +204,7 @@ def _read_custom(declared: Json, at: Path, losses: Losses) -> Tool:
             note_unknown(form, _GRAMMAR_KEYS, where, losses)
     return Tool(
         "custom",
-        _name(declared, at),
+        required_text(declared, "name", at),
         at,
         optional(declared, "description", str, at),
         cache=read_cache_mark(declared, at, losses),
@@ -290,24 +284,15 @@ _READERS: Final[dict[str, _ToolReader]] = {
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
-_MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
-
-
 def read_tool_choice(body: Json, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice | None:
     """Return the `tool_choice`. Raises `ClientRequestError` for a form that the dialect does not have."""
-    choice = body.get("tool_choice")
+    return read_choice(body, lambda choice, kind: _read_choice(choice, kind, tools, knobs, losses))
+
+
+def _read_choice(choice: Json, kind: str, tools: list[Tool], knobs: Knobs, losses: Losses) -> ToolChoice:
     at: Path = ("tool_choice",)
-    if choice is None:
-        return None
-    if type(choice) is str:
-        return ToolChoice(_MODES[one_of(body, "tool_choice", _MODES) or "auto"], at)
-    if type(choice) is not dict:
-        raise ClientRequestError(at, f"expected a string or an object, got {kind_of(choice)}")
-    kind = "function" if "type" not in choice and "function" in choice else required(choice, "type", str, at)
     if kind == "allowed_tools":
         return _read_allowed(choice, at, tools, knobs, losses)
-    if kind in _MODES:
-        return ToolChoice(_MODES[kind], at)
     if kind == "tool":  # as Messages names it, like `any`
         kind, choice = "function", {**choice, "type": "function"}
     elif kind in ("function", "custom") and type(choice.get(kind)) is dict:  # as in Chat
@@ -339,7 +324,7 @@ def _read_named(choice: Json, kind: str, tools: _ByName, at: Path, losses: Losse
     `ClientRequestError` if tools of several namespaces have it.
     """
     note_unknown(choice, _CHOICE_KEYS, at, losses)
-    name, namespace = _name(choice, at), optional(choice, "namespace", str, at)
+    name, namespace = required_text(choice, "name", at), optional(choice, "namespace", str, at)
     if namespace:
         return name, namespace
     named = tools.get(name, ())

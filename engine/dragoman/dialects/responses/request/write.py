@@ -8,29 +8,27 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Thinking
-from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
-from dragoman.dialects.openai.request_settings import output_cap, schema_fields
+from dragoman.dialects.openai.request_settings import (
+    add_tools,
+    fit_effort,
+    output_cap,
+    schema_fields,
+    write_sampling,
+    write_service,
+)
 from dragoman.dialects.responses.request.write_input import write_input
 from dragoman.dialects.responses.request.write_tools import ToolsWriter
 from dragoman.dialects.responses.stop_and_usage import DIALECT
-from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.merge_users import join_users
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
-from dragoman.tools.names import NameTable, sanitize_user_id
+from dragoman.tools.names import NameTable
 
 _LEAST_CAP: Final = 16
 _NO_ENVELOPES: Final = "chat"
 """The dialect whose clients do not send encrypted reasoning back."""
-_OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
-# Tiers have prices, so only exact counterparts are translated (mapping §7.4).
-_TIERS: Final[dict[str, dict[str, str]]] = {
-    "chat": _OPENAI_TIERS,
-    "messages": {"auto": "auto", "standard_only": "default", "default": "default"},
-    "responses": {**_OPENAI_TIERS, "ultrafast": "ultrafast"},
-}
 
 
 def write_request(
@@ -53,11 +51,7 @@ def write_request(
         body["instructions"] = instructions
     body["input"] = items
     if tools:
-        body["tools"] = tools
-        if choice is not None:
-            body["tool_choice"] = choice
-        if request.parallel is not None:
-            body["parallel_tool_calls"] = request.parallel
+        add_tools(body, tools, choice, request, profile, losses)
     if request.max_tokens is not None:
         cap = output_cap(request, request.max_tokens, profile, losses)
         if cap < _LEAST_CAP:
@@ -65,7 +59,9 @@ def write_request(
             losses.add(LossCode.CAP_RAISED, request.max_tokens_at or ("max_tokens",), raised)
             cap = _LEAST_CAP
         body["max_output_tokens"] = cap
-    _write_sampling(body, request, profile, losses)
+    write_sampling(body, request, profile, losses, chat=False)
+    if request.top_k is not None:
+        losses.add(LossCode.TOP_K, ("top_k",))
     if request.stop:
         _note_stop(request, knobs, losses)
     if request.thinking is not None:
@@ -73,31 +69,12 @@ def write_request(
     if request.format is not None or request.verbosity is not None:
         _write_text(body, request, profile)
     _write_include(body, request, profile)
-    _write_service(body, request, losses)
+    write_service(body, request, DIALECT, profile, losses)
     if request.stream:
         body["stream"] = True
         if profile.stream_obfuscation:
             body["stream_options"] = {"include_obfuscation": False}  # its padding would be discarded
     return body
-
-
-def _write_sampling(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
-    temperature, top_p = request.temperature, request.top_p
-    if temperature is not None and profile.sampling == "free" and temperature > profile.max_temperature:
-        temperature = profile.max_temperature
-        losses.add(LossCode.TEMPERATURE_CLAMPED, ("temperature",), f"lowered to {temperature:g}")
-    if temperature is not None or top_p is not None:
-        for key, value in (("temperature", temperature), ("top_p", top_p)):
-            if value is None:
-                continue
-            if profile.sampling == "free" or (profile.sampling == "default_only" and value == 1):
-                body[key] = value
-            else:
-                losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
-    for key in request.sampling:
-        losses.add(LossCode.SAMPLING_UNSUPPORTED, (key,))
-    if request.top_k is not None:
-        losses.add(LossCode.TOP_K, ("top_k",))
 
 
 def _note_stop(request: Request, knobs: Knobs, losses: Losses) -> None:
@@ -113,11 +90,7 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
     reasoning: Json = {}
     effort = thinking.effort
     if effort is not None:
-        written = round_effort(effort, profile.efforts)
-        if written != effort:
-            code = LossCode.EFFORT_FLOOR if effort == "none" else LossCode.EFFORT_ROUNDED
-            change = f"{effort} became {written}" if written else "the upstream has no effort levels"
-            losses.add(code, thinking.at, change)
+        written = fit_effort(effort, thinking.at, profile, losses)
         if written is not None:
             reasoning["effort"] = written
     shown = thinking.display is not None and thinking.display != "omitted"
@@ -159,28 +132,3 @@ def _write_include(body: Json, request: Request, profile: Profile) -> None:
         body["include"] = include
     if request.top_logprobs is not None:
         body["top_logprobs"] = request.top_logprobs
-
-
-def _write_service(body: Json, request: Request, losses: Losses) -> None:
-    if request.origin == DIALECT:
-        if request.store is not None:
-            body["store"] = request.store
-    else:  # only this dialect stores replies by default (mapping §7.4)
-        body["store"] = request.store is True
-    tier = request.service_tier
-    if tier is not None:
-        known = _TIERS.get(request.origin, {}).get(tier)
-        if known is None:
-            losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
-        else:
-            body["service_tier"] = known
-    if request.metadata is not None:
-        body["metadata"] = request.metadata
-    if request.end_user:
-        body["safety_identifier"] = sanitize_user_id(request.end_user)
-    if request.cache:
-        for key in CACHE_KEYS:
-            if key in request.cache:
-                body[key] = request.cache[key]
-    if request.moderation is not None:
-        body["moderation"] = request.moderation

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolReference, ToolResult
+from dragoman.dialects.openai.request_tools import (
+    WEB_SEARCH,
+    complete_schema,
+    drop_options,
+    input_format,
+    is_web_search,
+    map_hosted,
+    write_mode,
+)
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
-
-_SEARCH: Final = "web_search"
-_SHAPES: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref", "enum", "not"})
 
 
 class ToolsWriter:
@@ -133,7 +139,7 @@ class ToolsWriter:
         written: Json = {"type": "function", "name": self._names.fit(tool.name, tool.at)}
         if tool.description is not None:
             written["description"] = tool.description
-        written["parameters"] = tool.schema if own else complete_schema(tool.schema)
+        written["parameters"] = tool.schema if own else complete_schema(tool.schema if tool.schema is not None else {})
         if tool.strict is not None or not own:
             # Without `strict`, the API makes every property required (mapping §6.1).
             written["strict"] = tool.strict is True
@@ -145,17 +151,11 @@ class ToolsWriter:
         if tool.origin == DIALECT:
             written.update(tool.options)
             return
-        for option, value in tool.options.items():
-            if value is None or value is False:
-                continue
-            if option == "async":  # changes the order of turns (mapping §6.1)
-                raise Unsupported((*tool.at, option), "asynchronous tools cannot be sent to this upstream")
-            if option != "defer_loading":
-                self._losses.add(LossCode.TOOL_OPTION, (*tool.at, option))
-            elif self._has_tool_search():
-                written[option] = True
-            else:  # without a tool search the model would never see it
-                self._losses.add(LossCode.TOOL_SEARCH, (*tool.at, option), "loaded at once")
+        kept: tuple[str, ...] = ()
+        if tool.options.get("defer_loading") and self._has_tool_search():
+            written["defer_loading"] = True
+            kept = ("defer_loading",)
+        drop_options(tool, self._losses, kept)
 
     def _custom(self, tool: Tool) -> Json:
         name = self._names.fit(tool.name, tool.at)
@@ -164,12 +164,8 @@ class ToolsWriter:
         written: Json = {"type": "custom", "name": name}
         if tool.description is not None:
             written["description"] = tool.description
-        native = tool.native.get("custom", tool.native)
-        form = native.get("format") if type(native) is dict else None
-        if type(form) is dict:
-            grammar = form.get("grammar")
-            if type(grammar) is dict:  # Chat nests the grammar's fields
-                form = {"type": "grammar", **{key: grammar[key] for key in ("syntax", "definition") if key in grammar}}
+        form = input_format(tool, nested=False)
+        if form is not None:
             written["format"] = form
         self._options(tool, written)
         return written
@@ -184,17 +180,12 @@ class ToolsWriter:
             if tool.schema is not None:
                 written["parameters"] = tool.schema
             return written
-        if tool.kind != "hosted":
-            raise Unsupported(tool.at, f"the tool {tool.name!r} is known to its own provider's models only")
-        if self._knobs.hosted_tools == "reject":
-            raise Unsupported(tool.at, f"the upstream does not have the provider-run tool {tool.name!r}")
-        if self._knobs.hosted_tools == "map":
-            if _kind(tool).startswith(_SEARCH) or tool.name == _SEARCH:
-                return self._web_search(tool)
-            if self._is_search_sent(tool):
-                return {"type": TOOL_SEARCH, "execution": "server"}
-        self._losses.add(LossCode.HOSTED_TOOL, tool.at)
-        return None
+        return map_hosted(tool, self._knobs, self._losses, self._map_search)
+
+    def _map_search(self, tool: Tool) -> Json | None:
+        if is_web_search(tool):
+            return self._web_search(tool)
+        return {"type": TOOL_SEARCH, "execution": "server"} if self._is_search_sent(tool) else None
 
     def _has_tool_search(self) -> bool:
         """True if a tool search is among the tools that are sent."""
@@ -212,7 +203,7 @@ class ToolsWriter:
         return tool.origin == DIALECT or (self._profile.tool_search and self._knobs.hosted_tools == "map")
 
     def _web_search(self, tool: Tool) -> Json:
-        written: Json = {"type": _SEARCH}
+        written: Json = {"type": WEB_SEARCH}
         for option, value in tool.options.items():
             if not value:
                 continue
@@ -246,11 +237,7 @@ class ToolsWriter:
             if not named and choice.require:
                 raise Unsupported(choice.at, "a tool call is required, but no tool may be called")
             return {"type": "allowed_tools", "mode": "required" if choice.require else "auto", "tools": named}
-        if tools:
-            return choice.mode
-        if choice.mode == "required":
-            raise Unsupported(choice.at, "a tool call is required, but no tool is left to call")
-        return None  # OpenAI rejects a choice without tools
+        return write_mode(choice, tools)
 
     def _named(self, name: str, namespace: str | None, choice: ToolChoice) -> Json:
         named = self._choices.get((name, namespace))
@@ -262,18 +249,6 @@ class ToolsWriter:
         if self._times is None:
             self._times = Counter(known for known, _ in self._choices)
         return {**named, "namespace": namespace} if self._times[name] > 1 else named
-
-
-def complete_schema(schema: Json | None) -> Json:
-    """Return a schema with `type` and `properties`, which OpenAI requires of objects. Other shapes are unchanged."""
-    if schema is None:
-        return {"type": "object", "properties": {}}
-    if ("type" in schema and "properties" in schema) or not _SHAPES.isdisjoint(schema):
-        return schema
-    complete: Json = schema if "type" in schema else {"type": "object", **schema}
-    if complete["type"] == "object" and "properties" not in complete:
-        complete = {**complete, "properties": {}}
-    return complete
 
 
 def _kind(tool: Tool) -> str:

@@ -101,7 +101,7 @@ def test_state_is_refused_with_advice(field: str, value: Any, advice: str) -> No
 
 def test_state_that_is_not_asked_for_is_nothing() -> None:
     assert lost(previous_response_id=None, conversation=None, prompt=None, background=False, store=True) == []
-    assert read(store=True)[0].store is None
+    assert read(store=True)[0].store is True
 
 
 def test_T51_an_unknown_previous_response_is_rejected_and_not_ignored() -> None:
