@@ -457,17 +457,26 @@ class Translation:
             found.setdefault(client.request_id_header, context.request_id)
         return found
 
-    def error(self, status: int, body: bytes, headers: Mapping[str, str], *, now: float | None = None) -> ErrorResponse:
+    def error(
+        self,
+        status: int,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        now: float | None = None,
+        failure: Failure | None = None,
+    ) -> ErrorResponse:
         """Return the client's response for an upstream's error response, and record its failure. Never raises.
 
         Any body is read. Within one dialect a body that is in its error format is passed on, without secrets, and every
         error status is kept. An error about the caller's own key is a 502. The response's failure is the upstream's.
-        `now` is as in `reply_headers`.
+        `now` is as in `reply_headers`, `failure` is what `read_error` has returned for this response, if it was called.
         """
         context, same = self.context, self.direction.passthrough
         client, upstream = self.direction.client.dialect, self.direction.upstream.dialect
         sent, body = self.reply_headers(headers, now=now), error_document(body)
-        failure = read_error(upstream, status, body, headers, secrets=context.secrets)
+        if failure is None:
+            failure = read_error(upstream, status, body, headers, secrets=context.secrets)
         if (shown := for_client(failure, context.own_key)) is not failure:
             shown.headers = sent | shown.headers
             response = error_response(client, shown, context.request_id)

@@ -76,6 +76,7 @@ SERVER_LAYERS = (
     ("dragoman_server.proxy",),
     ("dragoman_server.services",),
     ("dragoman_server.scope",),
+    ("dragoman_server.proxy.refusal",),
     ("dragoman_server.proxy.output_cap_retry",),
     ("dragoman_server.steps",),
     ("dragoman_server.pipeline",),

@@ -17,17 +17,17 @@ from typing import Any, NamedTuple, Protocol
 
 from aiohttp import web
 
-from dragoman import ClientRequestError, DragomanError, Failure, UpstreamError
+from dragoman import ClientRequestError, DragomanError, Failure
 from dragoman.aio import StreamTimers, UpstreamResponse
 from dragoman.errors import FailureKind, FailureOrigin, UpstreamStatusError
-from dragoman.gateway import conversation_digest, parse_body, read_error
+from dragoman.gateway import conversation_digest
 from dragoman_server.config.provider import Auth
 from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import ATTEMPTS, UPSTREAM_ERRORS
 from dragoman_server.observability.metrics import kind_of
 from dragoman_server.proxy.auth import owner_at
 from dragoman_server.proxy.limits import estimate_by_size
-from dragoman_server.proxy.read_response import ReadResponse
+from dragoman_server.proxy.refusal import read_refusal
 from dragoman_server.proxy.wait_with_timers import set_once, wait_with_timers
 from dragoman_server.receipt import AttemptRow, Receipt
 from dragoman_server.routing.backoff import RetryHints, backoff, retry_hints
@@ -48,6 +48,7 @@ from dragoman_server.routing.response_issuers import issuer_of
 from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.routing.routing_state import RoutingState, overloaded
 from dragoman_server.scope import RequestScope
+from dragoman_server.steps.read import parse
 
 log = logging.getLogger("dragoman")
 
@@ -205,11 +206,12 @@ class Attempts:
             timers.restart()
         routing.begin(candidate, self._party)
 
-    def _know_conversation(self) -> None:
+    async def _know_conversation(self) -> None:
         """Add the conversation to the party, if that was not needed before."""
         draft, receipt = self._draft, self._scope.receipt
         if draft.conversation is None and draft.body:
-            payload = parse_body(draft.body, self._draft.loaded.config.server.limits)
+            payload = (await parse(self._scope, draft)).payload
+            draft.payload = {}
             draft.conversation = conversation_digest(receipt.client, payload, receipt.owner)
             self._party = party_of(self._owner, draft.conversation)
 
@@ -237,7 +239,13 @@ class Attempts:
             self._abandon(began)
             raise
         if result.outcome is not ANSWERED:
-            self._know_conversation()
+            try:
+                await self._know_conversation()
+            except BaseException:
+                if result.response is not None:
+                    await self._drop(result.response)
+                self._abandon(began)
+                raise
         routing.end(candidate, result.outcome, self._party, again=candidate in self._tried)
         self._record(result.outcome, routing.clock() - began)
         return result
@@ -277,13 +285,8 @@ class Attempts:
         hints = retry_hints(response.headers, self._scope.services.now())
         if response.status >= 500:
             return AttemptResult(outcome_of_status(response.status, hints, own_key=own_key), response)
-        try:
-            body = await response.read(self._scope.translation.context.limits.reply_body)
-        except UpstreamError:
-            body = b""  # the status alone decides
-        failure = read_error(self._candidate.provider.dialect, response.status, body, response.headers)
-        outcome = self._outcome(failure, hints, own_key=own_key)
-        return AttemptResult(outcome, ReadResponse(response, body), failure=failure)
+        read, failure = await read_refusal(response, self._scope)
+        return AttemptResult(self._outcome(failure, hints, own_key=own_key), read, failure=failure)
 
     def _outcome(self, failure: Failure, hints: RetryHints, *, own_key: bool) -> AttemptOutcome:
         return outcome_of_failure(failure, hints, own_key=own_key, unserved=self._routing.options.unserved)

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, UpstreamError
+from dragoman import DragomanError, Failure
 from dragoman.aio import (
     Downstream,
     DownstreamResponse,
@@ -33,6 +33,7 @@ from dragoman_server.proxy.error_ladder import failure_of
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.recorded_reply import RecordedDownstream
+from dragoman_server.proxy.refusal import write_refusal
 from dragoman_server.proxy.reply_headers import add_loss_header, event_stream
 from dragoman_server.receipt import ended_by
 from dragoman_server.routing.router import listed
@@ -155,11 +156,7 @@ class Exchange:
         """Translate an error status. A body that is in the client's envelope already is passed through."""
         scope, receipt = self._scope, self._scope.receipt
         translation, provider = scope.translation, receipt.provider or ""
-        try:
-            body = await answer.read(translation.context.limits.reply_body)
-        except UpstreamError:
-            body = b""  # the status is what matters: clients decide by it whether to retry
-        error = translation.error(answer.status, body, answer.headers)
+        error = await write_refusal(answer, scope)
         failure = error.failure
         if failure.kind is FailureKind.NOT_FOUND and not translation.direction.passthrough:
             names = scope.services.known_models.names_at(provider, receipt.key)

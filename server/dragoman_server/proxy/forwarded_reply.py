@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from dragoman import DragomanError, Failure, Translation, UpstreamError
+from dragoman import DragomanError, Failure, Translation
 from dragoman.aio import SlicedResponse, StreamTimers, UpstreamResponse
 from dragoman.gateway import ForwardedEvents
 from dragoman_server.observability.access_log import exchange_text, request_line
@@ -20,6 +20,7 @@ from dragoman_server.proxy.error_ladder import failure_of
 from dragoman_server.proxy.error_response import OWN_ID, web_response
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.recorded_reply import RecordedResponse
+from dragoman_server.proxy.refusal import write_refusal
 from dragoman_server.receipt import ended_by
 from dragoman_server.scope import RequestScope
 
@@ -113,12 +114,8 @@ class ForwardedReply:
 
     async def _refusal(self, answer: UpstreamResponse) -> Sent:
         """Return the client's response for an upstream's error status."""
-        translation, receipt = self._scope.translation, self._scope.receipt
-        try:
-            body = await answer.read(translation.context.limits.reply_body)
-        except UpstreamError:
-            body = b""  # the status is what matters: clients decide by it whether to retry
-        error = translation.error(answer.status, body, answer.headers)
+        receipt = self._scope.receipt
+        error = await write_refusal(answer, self._scope)
         response = web_response(error, receipt.client, receipt.request_id)
         response.headers.update(self._scope.rate_headers)
         return Sent(response, "refused", error.failure)

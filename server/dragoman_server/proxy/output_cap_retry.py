@@ -6,11 +6,10 @@ import logging
 from dataclasses import replace
 from functools import partial
 
-from dragoman import UpstreamError
 from dragoman.aio import StreamTimers, Transport, Upload, UpstreamRequest, UpstreamResponse
-from dragoman.gateway import lower_cap, quote, read_error
+from dragoman.gateway import lower_cap, quote
 from dragoman_server.proxy.long_bodies import compute
-from dragoman_server.proxy.read_response import ReadResponse
+from dragoman_server.proxy.refusal import read_refusal
 from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
@@ -46,16 +45,11 @@ class OutputCapTransport:
     ) -> UpstreamResponse:
         """Return the response to the request with the cap that a refusal names, or the refusal."""
         receipt, translation = self._scope.receipt, self._scope.translation
-        context, dialect = translation.context, translation.direction.upstream.dialect
-        try:
-            body = await response.read(context.limits.reply_body)
-        except UpstreamError:
-            body = b""  # the exchange reports the status alone
-        failure = read_error(dialect, response.status, body, response.headers, secrets=context.secrets)
-        job = partial(lower_cap, request.body, failure.message, context.losses)
+        read, failure = await read_refusal(response, self._scope)
+        job = partial(lower_cap, request.body, failure.message, translation.losses)
         lowered = await compute(len(request.body), job, receipt.owner)
         if lowered is None:
-            return ReadResponse(response, body)
+            return read
         await response.close()
         sent, most, of_model = lowered
         if of_model:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 
+from dragoman import Failure
 from dragoman.aio import UpstreamResponse
 
 
 class ReadResponse:
-    """A response whose whole body was read already."""
+    """A response whose whole body was read already. `failure` is the error in it, if that was looked for."""
 
-    def __init__(self, response: UpstreamResponse, body: bytes) -> None:
+    def __init__(self, response: UpstreamResponse, body: bytes, failure: Failure | None = None) -> None:
         self._response = response
         self._body = body
+        self.failure = failure
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
 

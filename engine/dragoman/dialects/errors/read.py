@@ -18,7 +18,7 @@ from dragoman.dialects.errors.context_overflow import is_overflow
 from dragoman.dialects.errors.empty_account import is_empty_account
 from dragoman.dialects.errors.fields import ErrorFields, find_error, hint, parse_body, plain_text, reports_error, unwrap
 from dragoman.dialects.errors.headers import failure_headers, request_id
-from dragoman.dialects.errors.redact import TEXT_MAX, redact, redact_json, tidy
+from dragoman.dialects.errors.redact import TEXT_MAX, redact, redact_parsed, tidy
 from dragoman.errors import Failure, FailureKind, UpstreamProtocolError, UpstreamStatusError
 from dragoman.losses import Losses
 from dragoman.wire.json_codec import loads
@@ -142,7 +142,7 @@ def own_envelope(body: bytes, secrets: Sequence[str]) -> bytes | None:
         error = payload.get("error") if type(payload) is dict else None
         if type(error) is not dict or type(error.get("message")) is not str:
             return None
-        return redact_json(body, secrets)
+        return redact_parsed(payload, body, secrets)
     except ValueError:
         return None
 

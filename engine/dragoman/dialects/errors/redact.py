@@ -92,7 +92,11 @@ def redact_json(body: bytes, secrets: Sequence[str] = ()) -> bytes:
 
     Raises ValueError if it is not JSON.
     """
-    value = loads(body)
+    return redact_parsed(loads(body), body, secrets)
+
+
+def redact_parsed(value: Any, body: bytes, secrets: Sequence[str]) -> bytes:
+    """Return what `redact_json` returns for the body that `value` was parsed from."""
     try:
         clean = _redact_value(value, secrets)
         return body if clean == value else dumps(clean)

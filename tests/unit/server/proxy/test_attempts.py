@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,12 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman import Dialect, DragomanError, translate
+from dragoman import Dialect, DragomanError, Limits, translate
 from dragoman.aio import STOPPING, StreamTimers, Timeouts, Upload, UpstreamRequest, UpstreamResponse
 from dragoman.dialects.directions import direction
 from dragoman.errors import UpstreamUnreachable
+from dragoman.gateway import parse_body
+from dragoman.wire import Json
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
@@ -25,12 +28,15 @@ from dragoman_server.observability.metric_families import RETRIES_DENIED, UPSTRE
 from dragoman_server.observability.tracing.exchange_trace import ExchangeTrace
 from dragoman_server.observability.tracing.span import Span
 from dragoman_server.observability.tracing.trace_context import TraceContext, new_span_id, new_trace_id
+from dragoman_server.proxy import attempts
 from dragoman_server.proxy.attempts import Attempts
 from dragoman_server.proxy.exchange import Exchange
 from dragoman_server.proxy.gateway import Gateway
+from dragoman_server.proxy.long_bodies import LONG_BODY
 from dragoman_server.receipt import Receipt
 from dragoman_server.routing.routing_state import RoutingState
 from dragoman_server.scope import RequestScope
+from dragoman_server.steps import read
 from dragoman_server.steps.translate import translate_again
 from support.samples import dump, reply, request
 from support.strategies import examples
@@ -213,6 +219,42 @@ async def test_a_gateway_that_stops_ends_a_pause() -> None:
     with pytest.raises(DragomanError, match="shutting down"):
         await running
     assert scene.taken() == 0
+
+
+async def test_a_long_request_that_failed_is_parsed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, threads = Scene(Script(400), attempts=2), []
+    text = {"role": "user", "content": "x" * LONG_BODY}
+    scene.draft.body = dump({**request(MESSAGES), "messages": [text]})
+
+    def parse(body: bytes, limits: Limits) -> Json:
+        threads.append(threading.current_thread())
+        return parse_body(body, limits)
+
+    monkeypatch.setattr(read, "parse_body", parse)
+    assert await scene.run() == 400
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+    assert scene.draft.conversation is not None
+    assert scene.draft.payload == {}
+
+
+async def test_a_client_that_leaves_while_its_request_is_parsed_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, parsing = Scene(Script(400), attempts=2), asyncio.Event()
+
+    async def parse(scope: RequestScope, draft: Draft) -> Draft:
+        parsing.set()
+        await asyncio.Event().wait()
+        return draft
+
+    monkeypatch.setattr(attempts, "parse", parse)
+    running = asyncio.create_task(scene.run())
+    await until(parsing.is_set)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert scene.taken() == 0
+    assert scene.script.responses[0].closed
+    assert scene.rows() == [("up1", "abandoned")]
 
 
 async def test_each_attempt_has_a_span_and_an_error_of_its_provider() -> None:
