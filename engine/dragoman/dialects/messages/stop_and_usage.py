@@ -12,6 +12,7 @@ from dragoman.canonical.events import RefusalInfo, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.shared.json_fields import count_of, read_count
+from dragoman.dialects.shared.service_report import ONLY_IN_RECEIPT
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
@@ -219,3 +220,10 @@ _WRITE_TIER: Final = {"default": "standard", "priority": "priority", "batch": "b
 def write_tier(tier: str | None) -> str | None:
     """Return the `service_tier` for a canonical tier, None if Messages has no such one."""
     return _WRITE_TIER.get(tier or "")
+
+
+def record_hidden_tier(service: ServiceReport | None, written: str | None, losses: Losses) -> None:
+    """Record a tier other than the `written` one: Messages has no word for it, or it came after a stream's start."""
+    tier = None if service is None else service.tier
+    if tier is not None and (written is None or written != write_tier(tier)):
+        losses.add_unknown(("service_tier",), ONLY_IN_RECEIPT)

@@ -24,7 +24,8 @@ STATED: Final = frozenset(
     ("cost", "cost_in_usd_ticks", "num_search_queries", "num_sources_used", "server_tool_use", "tool_usage")
 )
 """Keys of a usage, or of a Response object, that `note_billing` reads."""
-_RECEIPT: Final = "only in the receipt"
+ONLY_IN_RECEIPT: Final = "only in the receipt"
+"""The remark on the loss of a statement for which the client's dialect has no place."""
 
 
 class ReportHolder(Protocol):
@@ -43,6 +44,14 @@ def report_of(holder: ReportHolder) -> ServiceReport:
 def tier_of(holder: ReportHolder) -> str | None:
     """Return the service tier that was stated so far, if any."""
     return None if holder.service is None else holder.service.tier
+
+
+def openai_tier(tier: str | None, losses: Losses) -> str | None:
+    """Return a tier for a reply of OpenAI's dialects. One that they lack is recorded, and None is returned."""
+    if tier is None or tier in TIERS:
+        return tier
+    losses.add_unknown(("service_tier",), ONLY_IN_RECEIPT)
+    return None
 
 
 def note_tier(holder: ReportHolder, tier: Any) -> None:
@@ -91,4 +100,4 @@ def record_stated(body: Json, keys: frozenset[str], at: Path, losses: Losses) ->
     """Record the keys that have a value and that only the receipt of the reply shows."""
     for key in keys.intersection(body):
         if body[key]:
-            losses.add_unknown((*at, key), _RECEIPT)
+            losses.add_unknown((*at, key), ONLY_IN_RECEIPT)

@@ -16,7 +16,7 @@ from dragoman.dialects.chat.stop_and_usage import (
 )
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED, is_model_refusal
-from dragoman.dialects.shared.service_report import TIERS
+from dragoman.dialects.shared.service_report import openai_tier, tier_of
 from dragoman.errors import UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
@@ -41,8 +41,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         "model": context.model if knobs.echo_model == "requested" else reply.model,
         "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": finish}],
     }
-    if context.service is not None and context.service.tier in TIERS:
-        written["service_tier"] = context.service.tier
+    if (tier := openai_tier(tier_of(context), context.losses)) is not None:
+        written["service_tier"] = tier
     if context.moderation is not None:
         written["moderation"] = context.moderation
     if reply.usage is not None:

@@ -35,7 +35,7 @@ from dragoman.dialects.chat.images import is_image
 from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage, write_finish_reason, write_usage
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
-from dragoman.dialects.shared.service_report import TIERS, tier_of
+from dragoman.dialects.shared.service_report import openai_tier, tier_of
 from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -132,7 +132,7 @@ class ChatWriter(StreamWriter):
     def _stated(self, tier: str | None, moderation: Json | None) -> bytes | None:
         """Return the tier that served and the moderation as JSON keys with a comma before each; None without any."""
         stated = b""
-        if tier is not None and tier in TIERS:
+        if (tier := openai_tier(tier, self.context.losses)) is not None:
             stated = b',"service_tier":' + dump_str(tier)
         if moderation is not None:
             stated += b',"moderation":' + dumps(moderation)

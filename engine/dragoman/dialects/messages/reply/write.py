@@ -11,7 +11,13 @@ from dragoman.canonical.reply_events import may_be_cut
 from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.citations import write_citation
-from dragoman.dialects.messages.stop_and_usage import DIALECT, write_full_usage, write_stop, write_stop_details
+from dragoman.dialects.messages.stop_and_usage import (
+    DIALECT,
+    record_hidden_tier,
+    write_full_usage,
+    write_stop,
+    write_stop_details,
+)
 from dragoman.dialects.shared.json_fields import parse_object
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
@@ -81,7 +87,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> Json:
         losses.add(LossCode.UNKNOWN_FIELD, ("moderation",))
     if reply.usage is None:
         losses.add(LossCode.USAGE_ESTIMATED, "usage", "the upstream counted nothing; zeros were written")
-    out["usage"] = write_full_usage(reply.usage or Usage(), context.service)
+    out["usage"] = usage = write_full_usage(reply.usage or Usage(), context.service)
+    record_hidden_tier(context.service, usage["service_tier"], losses)
     return out
 
 

@@ -37,6 +37,7 @@ from dragoman.dialects.messages.errors import write_error_frame
 from dragoman.dialects.messages.reply_fields import BLOCKS
 from dragoman.dialects.messages.stop_and_usage import (
     DIALECT,
+    record_hidden_tier,
     write_full_usage,
     write_stop,
     write_stop_details,
@@ -101,6 +102,7 @@ class MessagesWriter(StreamWriter):
         "_pending_opaque",
         "_prefixes",
         "_refusal_texts",
+        "_start_tier",
         "_start_usage",
         "_text_size",
     )
@@ -119,6 +121,8 @@ class MessagesWriter(StreamWriter):
         """The number of blocks that were written, the index of the next one."""
         self._start_usage: Usage | None = None
         """The usage that `message_start` had, if the upstream counted the input."""
+        self._start_tier: str | None = None
+        """The service tier that `message_start` had."""
         self._refusal_texts: dict[int, list[str]] = {}
         """Refusal block → its texts."""
         self._text_size = 0
@@ -160,8 +164,8 @@ class MessagesWriter(StreamWriter):
         context = self.context
         known = event.usage if event.usage is not None and event.usage.input_total is not None else None
         self._start_usage = known
+        self._start_tier = tier = write_tier(event.tier)
         if known is None:
-            tier = None if event.tier is None else write_tier(event.tier)
             usage = _START_USAGE % (context.input_estimate, b"null" if tier is None else dump_str(tier))
         else:
             usage = dumps(write_full_usage(known, None if event.tier is None else ServiceReport(event.tier)))
@@ -321,7 +325,9 @@ class MessagesWriter(StreamWriter):
             self.context.losses.add(LossCode.USAGE_ESTIMATED, "usage", "counted from the streamed text")
             estimate = Usage(input_total=self.context.input_estimate, output_total=(self._text_size + 3) // 4)
             base = estimate if base is None else base.merged_onto(estimate)
-        searches = None if self.context.service is None else self.context.service.searches
+        service = self.context.service
+        record_hidden_tier(service, self._start_tier, self.context.losses)
+        searches = None if service is None else service.searches
         out.append(_MESSAGE_DELTA % (dumps(delta), dumps(write_usage(usage.merged_onto(base), searches))))
 
     def _end(self, event: End, out: Frames) -> None:

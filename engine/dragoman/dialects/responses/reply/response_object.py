@@ -13,7 +13,7 @@ from orjson import Fragment
 
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.moderation import write_response_moderation
-from dragoman.dialects.shared.service_report import TIERS
+from dragoman.dialects.shared.service_report import openai_tier, tier_of
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext
 from dragoman.tools.names import reply_id
@@ -119,7 +119,7 @@ class ResponseObject:
         else:
             self.base = stored_id(context.request_id).removeprefix(ID_PREFIX)
         self._context = context
-        self._begun_tier = tier if tier in TIERS else None
+        self._begun_tier = openai_tier(tier, context.losses)
         """The tier that the upstream stated at the beginning."""
         self._model = context.model if context.knobs.echo_model == "requested" or not model else model
         self._created = context.created if created is None else created
@@ -148,8 +148,7 @@ class ResponseObject:
 
     def _served_tier(self) -> str | None:
         """Return the tier that the upstream stated, None without one that the API has."""
-        service = self._context.service
-        return service.tier if service is not None and service.tier in TIERS else None
+        return openai_tier(tier_of(self._context), self._context.losses)
 
     def started_json(self) -> bytes:
         """Return the JSON of `started()`."""

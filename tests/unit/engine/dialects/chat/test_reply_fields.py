@@ -147,6 +147,24 @@ def test_a_tier_that_comes_with_the_last_chunk_is_at_the_end_alone_whatever_the_
     assert out.count(b'"priority"') == (row.client.dialect is Dialect.RESPONSES)
 
 
+HIDDEN = (LossCode.UNKNOWN_FIELD, "service_tier", "only in the receipt")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("tier", ["default", "flex", "batch"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_tier_that_the_client_does_not_get_is_a_row(row: Direction, tier: str, late: bool) -> None:
+    one, two = made(row), made(row)
+    whole(one, {"content": "Hi"}, {}, service_tier=tier)
+    stated = {"service_tier": tier}
+    streamed(
+        two, chunk({"role": "assistant", "content": "Hi"}, **({} if late else stated)), chunk({}, "stop", **stated)
+    )
+    lacked = tier == ("flex" if row.client.dialect is Dialect.MESSAGES else "batch")
+    assert (HIDDEN in one.losses.rows) is lacked
+    assert (HIDDEN in two.losses.rows) is (lacked or (late and row.client.dialect is Dialect.MESSAGES))
+
+
 @pytest.mark.parametrize("row", [*ROWS, direction("chat", "chat")], ids=str)
 def test_price_and_searches_are_noted(row: Direction) -> None:
     usage = {**USAGE, "cost": 0.5, "num_search_queries": 2}
