@@ -20,10 +20,11 @@ from dragoman.dialects import Dialect
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from dragoman_server.config.schema import Config, Route
+from dragoman_server.draft import Draft
 from dragoman_server.observability.metric_families import BREAKERS_OPEN, OPEN_REQUESTS, QUEUED_REQUESTS, RETRIES_DENIED
 from dragoman_server.proxy.attempts import Attempts
 from support.gateways import CHAT, MESSAGES, Gate, gate, until
-from support.samples import dump, reply, text_stream
+from support.samples import dump, reply, request, text_stream
 from support.sockets import (
     LAST_CHUNK,
     Abort,
@@ -440,6 +441,24 @@ async def test_failed_requests_are_freed_at_once(failure: list[Step]) -> None:
                 await until(lambda: not any(isinstance(each, Attempts) for each in gc.get_objects()))
             finally:
                 gc.enable()
+
+
+@pytest.mark.parametrize("providers", [1, 2])
+async def test_a_request_that_cannot_be_translated_is_freed_at_once(providers: int) -> None:
+    """Its error was raised by a function that has it as a parameter, and once for each provider."""
+    document = {"type": "document", "source": {"type": "url", "url": "http://a.test/b.pdf"}}
+    names = [f"up{number}" for number in range(providers)]
+    async with gate(config_of(*(Provider(name, CHAT, "http://127.0.0.1:9") for name in names))) as entrance:
+        gc.collect()
+        gc.disable()
+        try:
+            body = request(MESSAGES, messages=[{"role": "user", "content": [document]}])
+            async with entrance.post(MESSAGES, body) as response:
+                assert response.status == 400
+                assert b"documents by URL" in await response.read()
+            await until(lambda: not any(isinstance(each, Draft) for each in gc.get_objects()))
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("attempts", [1, 3])

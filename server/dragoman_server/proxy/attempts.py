@@ -168,15 +168,10 @@ class Attempts:
             if (trace := self._scope.trace) is not None:
                 provider, model = self._candidate.provider, self._candidate.upstream_model
                 self._draft.call = trace.start_attempt(self._draft.call, provider, model)
-        response, error = result.response, result.error
-        del result
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # it would keep this frame, and with it the request, until a garbage collection
-        assert response is not None
-        return response
+        if result.error is not None:
+            raise result.error
+        assert result.response is not None
+        return result.response
 
     async def _enter(self, timers: StreamTimers) -> None:
         """Take a place at the candidate, or wait for one. Raises DragomanError (503) if none becomes free in time."""
@@ -232,7 +227,7 @@ class Attempts:
                 raise
             own_key = candidate.provider.auth is Auth.CONFIGURED
             hints = retry_hints(error.failure.headers, self._scope.services.now())
-            # Without the traceback, whose frames would keep the request until a garbage collection.
+            # Without the traceback, whose frames would keep the request until a garbage collection: 1 × its body.
             cause = error.with_traceback(None)
             result = AttemptResult(self._outcome(error.failure, hints, own_key=own_key), error=cause)
         except BaseException:

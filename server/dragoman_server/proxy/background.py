@@ -88,14 +88,13 @@ class BackgroundRuns:
     async def begin(self, scope: RequestScope, draft: Draft) -> web.StreamResponse:
         """Begin the run of a request, and return the response to the request."""
         assert draft.background is not None
-        receipt, payload = scope.receipt, draft.payload
+        receipt = scope.receipt
         request = draft.request.get(CLIENT_REQUEST, draft.request)
-        streamed = payload.get("stream") is True
+        streamed = draft.payload.get("stream") is True
         run = BackgroundRun(draft.background, self._options.background_bytes, self._budget, streamed=streamed)
-        draft.payload, draft.body = {}, b""
         scope.run, scope.open_stream = run, run.open_stream
-        run.task = asyncio.get_running_loop().create_task(self._run(run, request, payload, scope))
-        del payload
+        run.task = asyncio.get_running_loop().create_task(self._run(run, request, draft.payload, scope))
+        draft.payload, draft.body = {}, b""
         run.task.add_done_callback(lambda _: run.settle())
         key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
         self._runs[key] = run
@@ -122,7 +121,7 @@ class BackgroundRuns:
         assert run.request is not None
         body = await compute(len(run.request.input), partial(_streamed, payload), scope.receipt.owner, request)
         copy = without_connection(request, headers, body)
-        del request, payload, body
+        del request, payload, body  # twice the request's body, as long as it runs
         return await self._answer(copy, scope)
 
     async def send(self, request: web.Request, run: BackgroundRun, after: int, request_id: str) -> web.StreamResponse:

@@ -17,9 +17,12 @@ log = logging.getLogger("dragoman")
 def failure_of(error: Exception) -> Failure | None:
     """Return the failure for the client of a request that ended with this exception: `DEFECT` for any but Dragoman's.
 
-    None if the client has disconnected. Errors of the upstream's connection are DragomanErrors.
+    None if the client has disconnected. Errors of the upstream's connection are DragomanErrors. Their tracebacks are
+    dropped: those may hold frames that hold the error, which keep three times the request's body until a garbage
+    collection.
     """
     if isinstance(error, DragomanError):
+        error.__traceback__ = None
         return error.failure
     return None if isinstance(error, ClientGone | ConnectionError) else replace(DEFECT)
 

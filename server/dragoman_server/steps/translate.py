@@ -73,15 +73,13 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
             await translate_for(scope, draft, draft.target)
         except ClientRequestError as error:
             first = first or error
+            error.__traceback__ = None  # its frames would keep the request until a garbage collection: 3 × its body
             # Reading a request may complete it in place: the next one gets it as the client sent it.
             await parse(scope, draft)
         else:
             return
     assert first is not None
-    try:
-        raise first.with_traceback(None)
-    finally:
-        del first  # it would keep this frame, and with it the request, until a garbage collection
+    raise first
 
 
 async def translate_again(scope: RequestScope, draft: Draft, target: RoutedTarget) -> None:

@@ -46,7 +46,11 @@ class Placeholders:
 
 
 def replaced(part: Part, error: ClientRequestError, losses: Losses) -> str:
-    """Return the text that takes the place of a part of the history, and record the loss."""
+    """Return the text that takes the place of a part of the history, and record the loss.
+
+    The error of an `Unread` was raised. Its traceback would keep the request until a garbage collection.
+    """
+    error.__traceback__ = None
     if type(part) is Unread and part.text:
         losses.add(LossCode.CONTENT_REPLACED, part.at, f"only its text was sent: {error.problem}")
         return part.text
@@ -87,5 +91,5 @@ def read_unread(given: Any, error: ClientRequestError, at: Path, losses: Losses,
     if losses.strict or (type(kind) is str and kind in _CALLS):
         raise error
     text = given.get("text") if type(given) is dict else given
-    unread = Unread(error, at, text if type(text) is str else "")
+    unread = Unread(error.with_traceback(None), at, text if type(text) is str else "")
     return Text(replaced(unread, error, losses), at) if assistant else unread

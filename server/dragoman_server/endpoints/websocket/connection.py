@@ -93,7 +93,7 @@ class WebSocketConnection:
                     await self._close(WSCloseCode.UNSUPPORTED_DATA, "send text messages")
                 else:
                     return self._socket
-                del message  # it may be large
+                del message  # as large as it is, until the next one
         finally:
             await self._end()
 

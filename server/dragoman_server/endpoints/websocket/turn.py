@@ -105,8 +105,7 @@ class Turns:
         request = with_body(self._request, self._headers, body)
         if previous is not None and items is not None:
             request[CONTINUED] = Continued(previous, frame.length)
-        # Free the input, which may be large, for the duration of the reply.
-        del items, before, body
+        del items, before, body  # the size of the input, for the duration of the reply
         frame.payload.clear()
         output = OutputItems(self._limit)
         lane, tail = frame.stream_id, stream_id_tail(frame.stream_id)

@@ -61,7 +61,7 @@ class CaptureWriter:
             if job is None:
                 return
             self._done(self._try(partial(self._write, *job)))
-            del job
+            del job  # not kept while waiting: one recording, of up to `exchange_bytes`
 
     def _write(self, recording: Recording, facts: Json, receipt: Json) -> None:
         content = CaptureDocument(recording, facts, receipt, texts=self._texts).lines()

@@ -104,7 +104,7 @@ class ResumableStreams:
         task = stream.task = asyncio.get_running_loop().create_task(self._handler.answer(copy, client, scope))
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, stream))
-        del copy, scope
+        del copy, scope  # 1.3 of the 50 kB of an open stream
         stream.attach(request)
         try:
             while not (stream.opened.done() or task.done()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from itertools import product
@@ -187,3 +188,18 @@ def test_audio_of_an_earlier_turn_becomes_a_text(upstream: str) -> None:
     sent, made = translated("chat", upstream, history("chat", audio, None, None), flags={"rewrite": True})
     assert "[content left out: audio " in json.dumps(sent)
     assert made.losses.counts[LossCode.CONTENT_REPLACED] == 1
+
+
+@pytest.mark.parametrize(("client", "upstream"), DIRECTIONS)
+def test_a_part_that_was_replaced_leaves_no_garbage(client: str, upstream: str) -> None:
+    """The traceback of its error has the frames of the reader and the writer, which hold the request."""
+    part = PARTS[client]("unknown")
+    body = history(client, part, part, PARTS[client]("text"))
+    translated(client, upstream, body, flags={"rewrite": True})
+    gc.collect()
+    gc.disable()
+    try:
+        translated(client, upstream, body, flags={"rewrite": True})
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
