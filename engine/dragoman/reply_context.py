@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from dragoman import limits as _limits
 from dragoman.canonical.events import StopReason, Usage
+from dragoman.canonical.parts import Json, Text
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Text
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.errors import Failure, Path, UpstreamProtocolError
 from dragoman.knobs import DEFAULT_KNOBS, Knobs

@@ -11,7 +11,9 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Knobs, Losses, builtin_profile
-from dragoman.canonical.request import Request, Text, Turn
+from dragoman.canonical.parts import Text
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.tools.names import NameTable
 from dragoman.wire.json_codec import dumps

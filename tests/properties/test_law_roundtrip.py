@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Knobs, LossCode, Losses
 from dragoman.canonical.events import End, Event, Finish, Start, Usage
+from dragoman.canonical.parts import Native, Part, Reasoning, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.json_codec import dumps

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.canonical.request import Image, Inline, Part, Reasoning, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Image, Inline, Part, Reasoning, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Role, Turn
 from dragoman.dialects import Dialect
 from dragoman.dialects.directions import direction
 from dragoman.knobs import Knobs

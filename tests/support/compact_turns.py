@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import CallFields, ReasoningFields, ResultFields, Role, Turn, compact_turn
+from dragoman.canonical.turn import CallFields, ReasoningFields, ResultFields, Role, Turn, compact_turn
 from dragoman.errors import Path
 
 

@@ -9,8 +9,8 @@ import json
 from typing import Any
 
 from dragoman.canonical.events import Annotation, BlockStart, Delta, End, Event, Finish, Opaque, Start, Usage
+from dragoman.canonical.parts import Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
 from oracles.grammar import Accumulated, Call, responses
 
 from .responses_items import INCOMPLETE, response_object, responses_usage

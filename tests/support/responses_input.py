@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.request import (
-    Json,
-    Request,
-)
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

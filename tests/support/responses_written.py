@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Part, Request, Text, Tool, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Part, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Json, Request, Tool
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.responses.request.write import write_request
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs

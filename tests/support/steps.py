@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Turn
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.chat.request import read as chat_reader
 from dragoman.dialects.messages.request import read_turns as messages_reader
 from dragoman.dialects.responses.request.turn_builder import TurnBuilder

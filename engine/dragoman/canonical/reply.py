@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dragoman.canonical.events import RefusalInfo, Stop, Usage
-from dragoman.canonical.request import Part
+from dragoman.canonical.parts import Part
 
 
 @dataclass(slots=True)

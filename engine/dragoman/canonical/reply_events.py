@@ -25,8 +25,8 @@ from dragoman.canonical.events import (
     Start,
     Usage,
 )
+from dragoman.canonical.parts import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.errors import Path, UpstreamStatusError
 
 _PATHS: Final[dict[str, Path]] = {

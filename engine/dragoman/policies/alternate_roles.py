@@ -6,7 +6,9 @@ needs none of this, as its writer builds alternating messages anyway. An instruc
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Request, Text, Turn
+from dragoman.canonical.parts import Text
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.losses import LossCode, Losses
 
 

@@ -7,7 +7,8 @@ through lose it through `dialects.messages.request.drop_billing_line`.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Request, Text
+from dragoman.canonical.parts import Text
+from dragoman.canonical.request import Request
 from dragoman.losses import LossCode, Losses
 
 BILLING_LINE = "x-anthropic-billing-header:"

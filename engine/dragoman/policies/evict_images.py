@@ -7,7 +7,9 @@ its check would fail and it is left out (mapping §5.4). Reasoning signed since 
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Image, Part, Reasoning, Request, Text, ToolResult, Turn
+from dragoman.canonical.parts import Image, Part, Reasoning, Text, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Request, Text, Turn
+from dragoman.canonical.parts import Text
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.losses import LossCode, Losses
 
 PAD = "[The conversation begins with the assistant's message.]"

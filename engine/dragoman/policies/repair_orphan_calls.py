@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dragoman.canonical.request import Part, Reasoning, Request, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Part, Reasoning, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

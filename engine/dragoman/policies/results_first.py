@@ -6,7 +6,9 @@ results first in any case, as those dialects demand it.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Part, Request, ToolResult, Turn
+from dragoman.canonical.parts import Part, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.losses import LossCode, Losses
 
 

@@ -12,7 +12,9 @@ from collections import deque
 from itertools import accumulate
 from typing import NamedTuple
 
-from dragoman.canonical.request import Image, Part, Reasoning, Request, Text, ToolResult, Turn
+from dragoman.canonical.parts import Image, Part, Reasoning, Text, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
 from dragoman.errors import Path
 from dragoman.knobs import Knobs

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dragoman.canonical.request import Json, Reasoning
+from dragoman.canonical.parts import Json, Reasoning
 from dragoman.reasoning.envelope_cache import TextCache
 from dragoman.wire.json_codec import dumps, loads
 

@@ -13,8 +13,9 @@ from enum import IntEnum
 from typing import Any
 
 from dragoman.canonical.events import TEXTS, BlockEnd, BlockStart, Delta, Event
+from dragoman.canonical.parts import ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Tool, ToolCall
+from dragoman.canonical.request import Tool
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import loads
 

@@ -24,8 +24,8 @@ from dragoman.canonical.events import (
     StopReason,
     expand_runs,
 )
+from dragoman.canonical.parts import Json, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Text, ToolCall
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext
 

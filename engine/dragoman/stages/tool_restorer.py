@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dragoman.canonical.events import CUTS, TEXTS, BlockEnd, BlockStart, Delta, Error, Event, Finish
+from dragoman.canonical.parts import ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import ToolCall
 from dragoman.errors import DragomanError
 from dragoman.losses import Losses
 from dragoman.tools.bridge import OriginalTool, flat_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dragoman.canonical.request import Image, Inline, Json, Url
+from dragoman.canonical.parts import Image, Inline, Json, Url
 from dragoman.dialects import Dialect
 from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS, BUILT_IN_OUTPUTS
 from dragoman.policies.evict_images import PLACEHOLDER

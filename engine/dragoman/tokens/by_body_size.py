@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.canonical.request import Document, Image, Inline, Part, Request, Text, ToolResult
+from dragoman.canonical.parts import Document, Image, Inline, Part, Text, ToolResult
+from dragoman.canonical.request import Request
 from dragoman.dialects import Dialect
 from dragoman.tokens.media import PAGE, PAGE_BYTES, image_tokens
 

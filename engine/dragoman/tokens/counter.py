@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     Image,
-    Json,
     Native,
     Part,
     Reasoning,
     Refusal,
-    Request,
     SearchResult,
     Text,
     ToolCall,
     ToolReference,
     ToolResult,
-    Turn,
 )
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
 from dragoman.tokens.media import document_tokens, image_tokens, inner
 from dragoman.wire.json_codec import dumps

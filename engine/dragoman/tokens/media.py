@@ -12,7 +12,7 @@ from binascii import a2b_base64
 from functools import lru_cache
 from math import ceil, sqrt
 
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Text, Url
 from dragoman.dialects import Dialect
 
 UNKNOWN_IMAGE = 1_500

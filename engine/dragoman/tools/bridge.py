@@ -12,19 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dragoman.canonical.request import (
-    Namespace,
-    Native,
-    Part,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolKind,
-    ToolReference,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.parts import Native, Part, Text, ToolCall, ToolReference, ToolResult
+from dragoman.canonical.request import Namespace, Request, Tool, ToolKind
+from dragoman.canonical.turn import Turn
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

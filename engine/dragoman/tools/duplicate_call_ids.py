@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from dragoman.canonical.request import Request, Turn
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 from dragoman.tools.names import reply_id, sanitize_call_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Inline, Url
+from dragoman.canonical.parts import Inline, Url
 from dragoman.dialects.shared.inline_data import read_file_data, read_image_data, type_of_data
 from dragoman.errors import ClientRequestError, Path
 

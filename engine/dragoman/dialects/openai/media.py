@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Sequence
 
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, SearchResult, Text, Url
 from dragoman.dialects import Dialect
 from dragoman.dialects.openai.data_urls import write_data_url
 from dragoman.dialects.shared.placeholders import Placeholders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from dragoman.canonical.request import Json, ToolCall, ToolResult
+from dragoman.canonical.parts import Json, ToolCall, ToolResult
 from dragoman.errors import Path
 from dragoman.tools.built_in_tools import APPLY_PATCH, LOCAL_SHELL, SHELL
 from dragoman.wire.json_codec import dumps, loads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import Inline
+from dragoman.canonical.parts import Inline
 
 _IMAGES: Final = {"iVBO": "image/png", "/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
 """First three bytes of an image, in base64 → its media type."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.request import Document, Image, Part, Text, Turn, Unread, Url
+from dragoman.canonical.parts import Document, Image, Part, Text, Unread, Url
+from dragoman.canonical.turn import Turn
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dragoman.canonical.events import StopReason
-from dragoman.canonical.request import Part, Reasoning, Text
+from dragoman.canonical.parts import Part, Reasoning, Text
 from dragoman.dialects.errors.redact import quote_word
 from dragoman.errors import Failure, FailureKind, UpstreamProtocolError, UpstreamStatusError
 

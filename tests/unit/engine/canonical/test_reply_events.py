@@ -21,9 +21,9 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.parts import Image, Json, Native, Part, Reasoning, Refusal, Text, ToolCall, Url
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut, reply_of
-from dragoman.canonical.request import Image, Json, Native, Part, Reasoning, Refusal, Text, ToolCall, Url
 from dragoman.errors import Failure, FailureKind, UpstreamStatusError
 from dragoman.losses import LossCode
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Image, Part, Reasoning, Role, Text, ToolCall, ToolResult, Turn, Url
+from dragoman.canonical.parts import Image, Part, Reasoning, Text, ToolCall, ToolResult, Url
+from dragoman.canonical.turn import Role, Turn
 
 
 def turn(*parts: Part, role: Role = "assistant") -> Turn:

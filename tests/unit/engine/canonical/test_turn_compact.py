@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from dragoman.canonical.request import Reasoning, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Reasoning, Text, ToolCall, ToolResult
+from dragoman.canonical.turn import Role, Turn
 from support.compact_turns import assistant_turn, result_turn, text_turn
 
 AT = ("messages", 3)

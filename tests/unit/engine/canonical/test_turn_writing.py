@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Native, Part, Request, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Native, Part, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.messages.request.write import write_request as write_messages
 from dragoman.dialects.responses.request.write import write_request as write_responses
 from dragoman.knobs import Knobs

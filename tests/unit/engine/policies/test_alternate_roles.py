@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Request, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Text, ToolCall, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import alternate
 from support.canonical_turns import assistant, call, image, request, result, system, translated, user

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Image, Json, Reasoning, Request, Text, ToolResult, Turn
+from dragoman.canonical.parts import Image, Reasoning, Text, ToolResult
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.policies.evict_images import PLACEHOLDER, evict_images, evicted

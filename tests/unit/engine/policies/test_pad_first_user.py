@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.canonical.request import Request, Text, Turn
+from dragoman.canonical.parts import Text
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import pad_first_user
 from dragoman.policies.pad_first_user import PAD

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Part, Reasoning, Request, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Part, Reasoning, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

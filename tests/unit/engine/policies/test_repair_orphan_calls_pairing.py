@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.request import Part, Request, Role, Text, ToolCall, ToolResult, Turn
+from dragoman.canonical.parts import Part, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Role, Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.policies import repair_history

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.canonical.request import Text, ToolResult, Turn
+from dragoman.canonical.parts import Text, ToolResult
+from dragoman.canonical.turn import Turn
 from dragoman.losses import LossCode, Losses
 from dragoman.policies import put_results_first
 from support.canonical_turns import assistant, call, request, result, system, translated, user

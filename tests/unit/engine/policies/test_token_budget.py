@@ -13,18 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import direction, translate
-from dragoman.canonical.request import (
-    Document,
-    Image,
-    Part,
-    Reasoning,
-    Request,
-    Text,
-    ToolCall,
-    ToolResult,
-    Turn,
-    Url,
-)
+from dragoman.canonical.parts import Document, Image, Part, Reasoning, Text, ToolCall, ToolResult, Url
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
 from dragoman.errors import Unsupported
 from dragoman.knobs import Knobs

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.request import Reasoning
+from dragoman.canonical.parts import Reasoning
 from dragoman.reasoning.envelope import TAG, Envelope, OpenedEnvelope, own_block, unwrap
 
 THINKING = {"type": "thinking", "thinking": "Größer 👋", "signature": "EqQB/+=="}

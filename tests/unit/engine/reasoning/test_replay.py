@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Reasoning, reasoning_fields
+from dragoman.canonical.parts import Reasoning
+from dragoman.canonical.turn import reasoning_fields
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import builtin_profile

@@ -20,8 +20,8 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.parts import Part, Reasoning, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.errors import Failure, FailureKind
 from dragoman.losses import LossCode, Losses
 from dragoman.reply_context import ReplyContext

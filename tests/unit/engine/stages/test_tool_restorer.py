@@ -22,8 +22,8 @@ from dragoman.canonical.events import (
     Stop,
     StopReason,
 )
+from dragoman.canonical.parts import Part, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Part, Text, ToolCall
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode, Losses
 from dragoman.stages.tool_restorer import ToolRestorer, restore_reply

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     FileRef,
     Image,
     Inline,
     Native,
-    OutputFormat,
     Part,
     Reasoning,
     Refusal,
-    Request,
     SearchResult,
     Text,
-    Tool,
     ToolCall,
     ToolReference,
     ToolResult,
-    Turn,
     Url,
 )
+from dragoman.canonical.request import OutputFormat, Request, Tool
+from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
 from dragoman.tokens.counter import Counter, PromptSize
 from support.compact_turns import assistant_turn, result_turn

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Text, Url
 from dragoman.dialects import Dialect
 from dragoman.tokens import media
 from dragoman.tokens.media import (

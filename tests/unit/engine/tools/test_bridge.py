@@ -10,18 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.request import (
-    Namespace,
-    Part,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolReference,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.parts import Part, Text, ToolCall, ToolReference, ToolResult
+from dragoman.canonical.request import Namespace, Request, Tool, ToolChoice
+from dragoman.canonical.turn import Turn
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

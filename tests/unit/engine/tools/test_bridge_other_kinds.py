@@ -10,21 +10,10 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import BlockStart, Error, Event, Start, Stop, StopReason
+from dragoman.canonical.parts import Part, Text, ToolCall, ToolReference, ToolResult
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import (
-    Json,
-    Namespace,
-    Part,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolKind,
-    ToolReference,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice, ToolKind
+from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.dialects.shared.stream_base import StreamWriter

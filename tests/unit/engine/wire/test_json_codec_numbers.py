@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dragoman import Dialect, Direction, Translation, builtin_profile, direction, translate
 from dragoman.canonical.events import Stop, StopReason, Usage
+from dragoman.canonical.parts import ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import ToolCall
 from dragoman.dialects.all_codecs import CODECS
 from dragoman.reasoning.envelope import Envelope
 from dragoman.reply_context import ReplyContext

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman.canonical.events import CUTS, IMAGE, Citation
+from dragoman.canonical.parts import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
 from dragoman.dialects.chat.call_body import call_body
 from dragoman.dialects.chat.citations import read_citation

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dragoman.canonical.parts import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, add_signatures
 from dragoman.dialects.chat.images import is_image

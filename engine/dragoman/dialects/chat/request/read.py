@@ -8,20 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.canonical.request import (
-    Document,
-    Image,
-    Json,
-    Part,
-    Reasoning,
-    Refusal,
-    Request,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.parts import Document, Image, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Role, Turn
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, OF_MESSAGE, read_signed, signature_of
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
 from dragoman.dialects.chat.request.read_compact import read_compact_turns

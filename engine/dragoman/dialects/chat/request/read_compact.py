@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.canonical.request import CallFields, ReasoningFields, Role, Turn, compact_turn
+from dragoman.canonical.turn import CallFields, ReasoningFields, Role, Turn, compact_turn
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.errors import Path
 

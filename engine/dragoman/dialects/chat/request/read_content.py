@@ -6,18 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import (
-    Document,
-    FileRef,
-    Image,
-    Inline,
-    Json,
-    Part,
-    Reasoning,
-    Refusal,
-    Text,
-    Url,
-)
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Part, Reasoning, Refusal, Text, Url
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.data_urls import read_file_url, read_image_url

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import (
-    CallFields,
-    Json,
-    Native,
-    Reasoning,
-    ReasoningFields,
-    Refusal,
-    Text,
-    ToolCall,
-    Turn,
-    reasoning_fields,
-)
+from dragoman.canonical.parts import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.canonical.turn import CallFields, ReasoningFields, Turn, reasoning_fields
 from dragoman.dialects.chat.citations import write_citation
 from dragoman.dialects.chat.extra_content import EXTRA_KEY, add_signatures, skip_validation
 from dragoman.dialects.chat.reasoning_details import DETAILS_KEY, is_unsigned

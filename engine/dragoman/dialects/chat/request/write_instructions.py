@@ -6,7 +6,8 @@ is moved only for such servers.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Part, Text, Turn
+from dragoman.canonical.parts import Part, Text
+from dragoman.canonical.turn import Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile

@@ -8,20 +8,19 @@ the messages of a shorter one.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     Image,
-    Json,
     Native,
     Part,
-    Request,
     SearchResult,
     Text,
     ToolReference,
     ToolResult,
-    Turn,
     Unread,
 )
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.chat.request.write_assistant import AssistantWriter
 from dragoman.dialects.chat.request.write_instructions import place_instructions
 from dragoman.dialects.chat.request.write_texts import instruction_role, write_texts

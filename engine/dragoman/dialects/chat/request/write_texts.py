@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Json, Turn
+from dragoman.canonical.request import Json
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.openai.media import text_part
 from dragoman.profiles.profile import Profile
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman.canonical.events import CUTS, Stop
+from dragoman.canonical.parts import Json, Native, Part, Reasoning, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.messages.block_types import OPAQUE_BLOCKS
 from dragoman.dialects.messages.citations import known_citations, read_citation
 from dragoman.dialects.messages.reply_fields import (

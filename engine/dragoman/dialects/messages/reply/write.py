@@ -6,9 +6,9 @@ import re
 from typing import Any, Final
 
 from dragoman.canonical.events import StopReason, Usage
+from dragoman.canonical.parts import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.block_types import DIRECT
 from dragoman.dialects.messages.citations import write_citation
 from dragoman.dialects.messages.stop_and_usage import (

@@ -11,17 +11,13 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import Image, Json, Part, Text, ToolResult
+from dragoman.canonical.turn import (
     AssistantFields,
     CallFields,
-    Image,
-    Json,
-    Part,
     ReasoningFields,
     ResultFields,
     Role,
-    Text,
-    ToolResult,
     Turn,
     compact_turn,
     plain_text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     FileRef,
     Image,
@@ -17,7 +17,6 @@ from dragoman.canonical.request import (
     Native,
     Part,
     Reasoning,
-    ReasoningFields,
     SearchResult,
     Text,
     ToolCall,
@@ -25,6 +24,7 @@ from dragoman.canonical.request import (
     ToolResult,
     Url,
 )
+from dragoman.canonical.turn import ReasoningFields
 from dragoman.dialects.messages.block_types import DIRECT, NATIVE_BLOCKS
 from dragoman.dialects.messages.citations import read_request_citation
 from dragoman.dialects.messages.stop_and_usage import DIALECT

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Part, Text, Tool, Turn, compact_turn
+from dragoman.canonical.parts import Part, Text
+from dragoman.canonical.request import Json, Tool
+from dragoman.canonical.turn import Turn, compact_turn
 from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.dialects.messages.request.read_content import ASSISTANT, INSTRUCTION, USER, read_blocks
 from dragoman.dialects.messages.request.read_tools import change_tools

@@ -8,7 +8,8 @@ from typing import Any, Final
 from orjson import Fragment
 from orjson import loads as parse
 
-from dragoman.canonical.request import CallFields, Json
+from dragoman.canonical.request import Json
+from dragoman.canonical.turn import CallFields
 from dragoman.dialects.shared.json_fields import INVALID_ARGUMENTS, parse_object
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses

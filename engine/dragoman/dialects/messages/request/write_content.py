@@ -6,27 +6,25 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     FileRef,
     Image,
     Inline,
-    Json,
     Native,
     Part,
     Reasoning,
     Refusal,
-    Request,
     SearchResult,
     Text,
     ToolCall,
     ToolReference,
     ToolResult,
-    Turn,
     Unread,
     Url,
-    reasoning_fields,
 )
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn, reasoning_fields
 from dragoman.dialects.messages.block_types import IMAGE_TYPES
 from dragoman.dialects.messages.citations import write_citations
 from dragoman.dialects.messages.request.write_cache_marks import CacheMarks

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import Json, Request, Text, Turn
+from dragoman.canonical.parts import Text
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.messages.request.write_content import ContentWriter, collapse_single_text
 from dragoman.errors import Path, Unsupported
 from dragoman.knobs import Knobs

@@ -6,7 +6,8 @@ plain text with the knob `demote_reasoning`.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Json, ReasoningFields
+from dragoman.canonical.request import Json
+from dragoman.canonical.turn import ReasoningFields
 from dragoman.dialects.messages.stop_and_usage import DIALECT
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode, Losses

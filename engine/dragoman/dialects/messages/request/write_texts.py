@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Json, Turn
+from dragoman.canonical.request import Json
+from dragoman.canonical.turn import Turn
 
 
 def write_texts(turns: list[Turn]) -> tuple[list[Json], list[Json]] | None:

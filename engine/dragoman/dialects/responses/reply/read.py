@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.events import CUTS
+from dragoman.canonical.parts import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.responses.reply.read_items import (

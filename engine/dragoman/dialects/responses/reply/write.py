@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.canonical.events import IMAGE
+from dragoman.canonical.parts import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import may_be_cut
-from dragoman.canonical.request import Json, Native, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.logprobs import write_logprobs
 from dragoman.dialects.responses.reply.encrypted_content import loss_code, write_encrypted_content

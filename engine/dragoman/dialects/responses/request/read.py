@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Request, Thinking, compact_turn
+from dragoman.canonical.request import Json, Request, Thinking
+from dragoman.canonical.turn import compact_turn
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.dialects.openai.request_settings import SERVICE_KEYS, read_sampling, read_service
 from dragoman.dialects.responses.reply.echoed_settings import echoed_settings

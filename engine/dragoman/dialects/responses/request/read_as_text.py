@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dragoman.canonical.request import Image, Json, Part, Text, ToolCall, ToolResult
+from dragoman.canonical.parts import Image, Json, Part, Text, ToolCall, ToolResult
 from dragoman.dialects.openai.data_urls import read_image_url
 from dragoman.dialects.responses.request.read_content import USER, PartReader
 from dragoman.errors import ClientRequestError, Path

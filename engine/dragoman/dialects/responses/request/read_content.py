@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
 from dragoman.dialects.openai.data_urls import read_file_url, read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.responses.citations import read_citation

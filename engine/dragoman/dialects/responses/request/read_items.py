@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.request import (
-    Json,
-    Native,
-    OutputFormat,
-    Part,
-    Reasoning,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.parts import Native, Part, Reasoning, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Json, OutputFormat, Thinking
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.responses.built_in_items import BUILT_IN_CALLS, BUILT_IN_OUTPUTS, read_call
 from dragoman.dialects.responses.built_in_items import read_output as read_built_in_output
 from dragoman.dialects.responses.request.read_as_text import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, ReasoningFields
+from dragoman.canonical.request import Json
+from dragoman.canonical.turn import ReasoningFields
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional, required, typed
 from dragoman.errors import Path

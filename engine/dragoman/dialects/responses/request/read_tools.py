@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolReference
+from dragoman.canonical.parts import ToolReference
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.openai.request_tools import read_choice
 from dragoman.dialects.responses.stop_and_usage import DIALECT, TOOL_SEARCH

@@ -9,18 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dragoman.canonical.request import (
-    AssistantFields,
-    Compact,
-    Json,
-    Part,
-    Reasoning,
-    Role,
-    ToolCall,
-    ToolResult,
-    Turn,
-    compact_turn,
-)
+from dragoman.canonical.parts import Json, Part, Reasoning, ToolCall, ToolResult
+from dragoman.canonical.turn import AssistantFields, Compact, Role, Turn, compact_turn
 from dragoman.dialects.responses.request.read_reasoning import read_reasoning_item
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import Losses

@@ -9,18 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from dragoman.canonical.request import (
-    CallFields,
-    Json,
-    Native,
-    Reasoning,
-    ReasoningFields,
-    Refusal,
-    Text,
-    ToolCall,
-    Turn,
-    reasoning_fields,
-)
+from dragoman.canonical.parts import Json, Native, Reasoning, Refusal, Text, ToolCall
+from dragoman.canonical.turn import CallFields, ReasoningFields, Turn, reasoning_fields
 from dragoman.dialects.responses.built_in_items import write_call
 from dragoman.dialects.responses.citations import write_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT

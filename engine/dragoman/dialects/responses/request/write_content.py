@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     FileRef,
     Image,
     Inline,
-    Json,
     Part,
-    Request,
-    ResultFields,
     SearchResult,
     Text,
     ToolReference,
     ToolResult,
-    Turn,
     Unread,
     Url,
 )
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import ResultFields, Turn
 from dragoman.dialects.openai.media import search_text, write_document
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks
 from dragoman.dialects.responses.stop_and_usage import DIALECT

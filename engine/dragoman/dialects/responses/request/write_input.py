@@ -7,7 +7,9 @@ the conversation decide whether there are `instructions`.
 
 from __future__ import annotations
 
-from dragoman.canonical.request import Json, Native, Request, Text, ToolCall, ToolReference, ToolResult, Turn
+from dragoman.canonical.parts import Native, Text, ToolCall, ToolReference, ToolResult
+from dragoman.canonical.request import Json, Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.responses.built_in_items import write_output
 from dragoman.dialects.responses.request.write_assistant import AssistantWriter
 from dragoman.dialects.responses.request.write_content import ContentWriter, input_text

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dragoman.canonical.request import Json, Request, Tool, ToolChoice, ToolReference, ToolResult
+from dragoman.canonical.parts import ToolReference, ToolResult
+from dragoman.canonical.request import Json, Request, Tool, ToolChoice
 from dragoman.dialects.openai.request_tools import (
     WEB_SEARCH,
     complete_schema,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.canonical.request import Inline, Url
+from dragoman.canonical.parts import Inline, Url
 from dragoman.dialects.openai.data_urls import read_file_url, read_image_url, write_data_url
 from dragoman.errors import ClientRequestError
 

@@ -27,9 +27,9 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.parts import Part, Reasoning, Text, ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Part, Reasoning, Text, ToolCall
 from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply.write import write_reply
 from dragoman.dialects.chat.stream.reader import ChatReader as Reader

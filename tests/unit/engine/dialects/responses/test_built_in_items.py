@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, ToolCall, ToolResult
+from dragoman.canonical.parts import Json, ToolCall, ToolResult
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.built_in_items import read_call, read_output, write_output
 from dragoman.knobs import Knobs

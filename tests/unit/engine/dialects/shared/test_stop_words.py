@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.canonical.events import StopReason
-from dragoman.canonical.request import Reasoning, Refusal, Text
+from dragoman.canonical.parts import Reasoning, Refusal, Text
 from dragoman.dialects.shared.stop_words import check_shown, is_shown, read_stop_word
 from dragoman.errors import UpstreamProtocolError, UpstreamStatusError
 

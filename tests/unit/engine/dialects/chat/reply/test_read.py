@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Citation, Stop, StopReason, Usage
+from dragoman.canonical.parts import Json, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.reasoning_fields import reasoning_text, record_dropped_proofs
 from dragoman.dialects.chat.reply.read import _STANDARD, read_reply
 from dragoman.errors import UpstreamProtocolError

@@ -8,8 +8,8 @@ import pytest
 from openai.types.chat import ChatCompletion
 
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.parts import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.chat.reply.read import read_reply
 from dragoman.dialects.chat.reply.write import JoinedText, write_reply
 from dragoman.knobs import Knobs

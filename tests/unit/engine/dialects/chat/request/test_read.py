@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import (
-    Json,
-    Reasoning,
-    Refusal,
-    Request,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from dragoman.canonical.parts import Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects.chat.request import read as reader
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.errors import ClientRequestError

@@ -7,19 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import (
-    Image,
-    Inline,
-    Json,
-    Native,
-    Part,
-    Request,
-    Text,
-    Tool,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.parts import Image, Inline, Native, Part, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Json, Request, Tool
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.chat.request.read import read_request
 from dragoman.dialects.chat.request.write import write_request
 from dragoman.dialects.shared.effort import round_effort

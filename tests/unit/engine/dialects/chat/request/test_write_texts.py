@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Request, Turn
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_texts import write_texts
 from dragoman.errors import DragomanError

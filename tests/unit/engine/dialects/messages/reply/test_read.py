@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from dragoman.canonical.events import RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.parts import Native, Part, Reasoning, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Native, Part, Reasoning, Text, ToolCall
 from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.errors import UpstreamProtocolError

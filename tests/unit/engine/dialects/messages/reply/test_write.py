@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.parts import Image, Native, Part, Reasoning, Refusal, Text, ToolCall, Url
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Image, Native, Part, Reasoning, Refusal, Text, ToolCall, Url
 from dragoman.dialects.messages.reply.read import read_reply
 from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.errors import UpstreamProtocolError

@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import (
-    Native,
-    Part,
-    Reasoning,
-    Request,
-    Text,
-    ToolCall,
-)
+from dragoman.canonical.parts import Native, Part, Reasoning, Text, ToolCall
+from dragoman.canonical.request import Request
 from dragoman.dialects.messages.request import read as reader
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.errors import ClientRequestError

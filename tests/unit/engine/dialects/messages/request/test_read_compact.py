@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import DragomanError, builtin_profile, direction, translate
-from dragoman.canonical.request import Turn
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.messages.request.read_compact import read_compact_turns
 from dragoman.reasoning.envelope import Envelope
 from support.steps import without_steps

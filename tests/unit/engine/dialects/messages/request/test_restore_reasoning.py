@@ -11,17 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Knobs, LossCode, builtin_profile, direction, translate
-from dragoman.canonical.request import (
-    Part,
-    Reasoning,
-    Request,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolResult,
-    Turn,
-)
+from dragoman.canonical.parts import Part, Reasoning, Text, ToolCall, ToolResult
+from dragoman.canonical.request import Request, Thinking, Tool
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.messages.request.restore_reasoning import restore_reasoning
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.errors import ClientRequestError, Path

@@ -10,22 +10,9 @@ import orjson
 import pytest
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import (
-    Image,
-    Native,
-    Part,
-    Reasoning,
-    Request,
-    Role,
-    Text,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolReference,
-    ToolResult,
-    Turn,
-    Url,
-)
+from dragoman.canonical.parts import Image, Native, Part, Reasoning, Text, ToolCall, ToolReference, ToolResult, Url
+from dragoman.canonical.request import Request, Tool, ToolChoice
+from dragoman.canonical.turn import Role, Turn
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.errors import Unsupported

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Reasoning, Text
+from dragoman.canonical.parts import Json, Reasoning, Text
 from dragoman.dialects import Dialect
 from dragoman.dialects.directions import direction
 from dragoman.knobs import Knobs

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Request, Turn
+from dragoman.canonical.request import Request
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.messages.request.write import write_request
 from dragoman.dialects.messages.request.write_texts import write_texts
 from dragoman.errors import DragomanError

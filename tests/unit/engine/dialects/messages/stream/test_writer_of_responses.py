@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.parts import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of
-from dragoman.canonical.request import Json, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.messages.reply.write import write_reply
 from dragoman.dialects.messages.request.read import read_request
 from dragoman.dialects.messages.stream.writer import MessagesWriter as Writer

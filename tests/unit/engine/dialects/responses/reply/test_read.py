@@ -23,8 +23,8 @@ from dragoman.canonical.events import (
     StopReason,
     Usage,
 )
+from dragoman.canonical.parts import Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
-from dragoman.canonical.request import Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses.reply.read import read_reply
 from dragoman.dialects.responses.stream.reader import ResponsesReader as Reader
 from dragoman.errors import FailureKind, UpstreamError, UpstreamProtocolError, UpstreamStatusError

@@ -12,9 +12,9 @@ from openai.types.responses import Response
 
 from dragoman import Knobs
 from dragoman.canonical.events import Citation, RefusalInfo, Stop, StopReason, Usage
+from dragoman.canonical.parts import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, may_be_cut
-from dragoman.canonical.request import Document, Inline, Native, Part, Reasoning, Refusal, Text, ToolCall
 from dragoman.dialects.responses.reply.write import write_reply
 from dragoman.dialects.responses.stream.writer import ResponsesWriter as Writer
 from dragoman.losses import LossCode

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Text, Turn
+from dragoman.canonical.parts import Json, Text
+from dragoman.canonical.turn import Turn
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, TooMany, Unsupported

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.canonical.request import Image, Json, Text
+from dragoman.canonical.parts import Image, Json, Text
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request import read_items
 from dragoman.dialects.responses.request.read_as_text import COMPACTED, ENCRYPTED, is_encrypted, item_text

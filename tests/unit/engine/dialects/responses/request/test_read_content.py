@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import Document, FileRef, Image, Inline, Json, Part, Refusal, Request, Text, Unread, Url
+from dragoman.canonical.parts import Document, FileRef, Image, Inline, Part, Refusal, Text, Unread, Url
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError
 from dragoman.knobs import Knobs

@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import (
-    Image,
-    Inline,
-    Json,
-    Native,
-    OutputFormat,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    Unread,
-)
+from dragoman.canonical.parts import Image, Inline, Native, Text, ToolCall, ToolResult, Unread
+from dragoman.canonical.request import Json, OutputFormat, Thinking
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.losses import LossCode
 from dragoman.reasoning.compacted_history import CompactedHistory, digest, summary_message, wrap_history

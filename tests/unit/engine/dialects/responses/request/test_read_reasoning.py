@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.canonical.request import (
-    Json,
-    Reasoning,
-)
+from dragoman.canonical.parts import Json, Reasoning
 from dragoman.reasoning.envelope import Envelope
 from support.responses_input import REASONING, part
 

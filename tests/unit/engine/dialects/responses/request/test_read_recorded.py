@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Request, ToolCall, ToolResult
+from dragoman.canonical.parts import ToolCall, ToolResult
+from dragoman.canonical.request import Json, Request
 from dragoman.dialects.directions import direction
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, DragomanError, Unsupported

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice, ToolReference, ToolResult
+from dragoman.canonical.parts import ToolReference, ToolResult
+from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoice
 from dragoman.dialects.responses.request.read import read_request
 from dragoman.errors import ClientRequestError, Unsupported
 from dragoman.knobs import Knobs

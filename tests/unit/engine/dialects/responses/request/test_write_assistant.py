@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.request import Image, Json, Reasoning, Refusal, Text, ToolReference, Turn, Url
+from dragoman.canonical.parts import Image, Json, Reasoning, Refusal, Text, ToolReference, Url
+from dragoman.canonical.turn import Turn
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from dragoman.reasoning.envelope import Envelope, unwrap

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import (
+from dragoman.canonical.parts import (
     Document,
     FileRef,
     Image,

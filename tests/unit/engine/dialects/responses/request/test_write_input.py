@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import (
-    Image,
-    Inline,
-    Json,
-    Native,
-    OutputFormat,
-    Part,
-    Text,
-    Turn,
-)
+from dragoman.canonical.parts import Image, Inline, Native, Part, Text
+from dragoman.canonical.request import Json, OutputFormat
+from dragoman.canonical.turn import Turn
 from dragoman.errors import ClientRequestError
 from dragoman.losses import LossCode
 from dragoman.profiles.profile import Profile

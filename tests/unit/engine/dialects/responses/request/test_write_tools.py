@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice, ToolReference
+from dragoman.canonical.parts import ToolReference
+from dragoman.canonical.request import Json, Namespace, Tool, ToolChoice
 from dragoman.knobs import Knobs
 from dragoman.losses import LossCode
 from support.responses_written import COMPATIBLE, HI, MARK, ask, assistant, call, function, refused, result, user
