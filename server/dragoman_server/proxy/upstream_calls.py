@@ -97,14 +97,14 @@ class UpstreamCalls:
 
     @asynccontextmanager
     async def opened(
-        self, call: UpstreamRequest, request: web.Request
+        self, call: UpstreamRequest, request: web.Request | None
     ) -> AsyncIterator[tuple[UpstreamResponse, StreamTimers]]:
         """Send a request, and close its response at the end of the block.
 
-        `request` is the client's; `stop` waits for the block. Raises UpstreamError.
+        `request` is the client's, and `stop` waits for the block if there is one. Raises UpstreamError.
         """
         transport = self.transport
-        timers = self._open.add(request, call.timeouts)
+        timers = StreamTimers(call.timeouts) if request is None else self._open.add(request, call.timeouts)
         try:
             answer = await transport.open(call, timers)
             try:
@@ -122,16 +122,8 @@ class UpstreamCalls:
         `request` is the client's. Without one, `stop` does not wait for the response. Raises
         UpstreamError and LimitExceeded.
         """
-        transport = self.transport
-        timers = self._open.add(request, call.timeouts) if request is not None else StreamTimers(call.timeouts)
-        try:
-            answer = await transport.open(call, timers)
-            try:
-                return answer.status, answer.headers, await answer.read(limit)
-            finally:
-                await answer.close()
-        finally:
-            self._open.remove(timers)
+        async with self.opened(call, request) as (answer, _):
+            return answer.status, answer.headers, await answer.read(limit)
 
     async def fetch_list(self, call: UpstreamRequest) -> tuple[int, bytes]:
         """Send a request for a list of models, and return status and body of the response."""

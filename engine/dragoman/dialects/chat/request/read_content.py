@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dragoman.canonical.events import Citation
-from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Part, Reasoning, Refusal, Text, Url
+from dragoman.canonical.parts import Document, Image, Json, Part, Reasoning, Refusal, Text
 from dragoman.dialects.chat.citations import read_citation
 from dragoman.dialects.chat.stop_and_usage import DIALECT
+from dragoman.dialects.openai.content_parts import PartReader, read_file, read_part
 from dragoman.dialects.openai.data_urls import read_file_url, read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import MARK_KEYS, read_cache_mark
-from dragoman.dialects.shared.json_fields import kind_of, note_unknown, optional, required
+from dragoman.dialects.shared.json_fields import note_unknown, optional, required
 from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import Losses
 
 _CITATION_KEYS = frozenset({"type", "url_citation"})
 _URL_CITATION_KEYS = frozenset({"url", "title", "start_index", "end_index"})
-
-PartReader = Callable[[Json, Path, Losses], Part]
 
 
 def read_citations(annotations: list[Any], at: Path, losses: Losses) -> list[Citation]:
@@ -84,28 +83,12 @@ def _read_file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _FILE_KEYS, at, losses)
     body, where = required(part, "file", dict, at), (*at, "file")
     note_unknown(body, _FILE_BODY_KEYS, where, losses)
-    return _file(part, body, at, where, losses)
+    return read_file(part, body, at, where, DIALECT, losses)
 
 
 def _read_input_file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _INPUT_FILE_KEYS, at, losses)
-    return _file(part, part, at, at, losses)
-
-
-def _file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Document:
-    """Return the file of a part at `at`. `body` is the object at `where` that has its fields."""
-    file_id, name = optional(body, "file_id", str, where), optional(body, "filename", str, where)
-    source: Inline | Url | FileRef
-    if data := optional(body, "file_data", str, where):
-        # Routers accept a URL here, and other dialects have documents by URL.
-        source = read_file_url(data, (*where, "file_data"), name)
-    elif url := optional(body, "file_url", str, where):
-        source = read_file_url(url, (*where, "file_url"), name)
-    elif file_id:
-        source = FileRef(file_id, DIALECT)
-    else:
-        raise ClientRequestError(where, "needs file_data or file_id")
-    return Document(source, at, name, cache=read_cache_mark(part, at, losses))
+    return read_file(part, part, at, at, DIALECT, losses)
 
 
 def _read_link(part: Json, at: Path, losses: Losses) -> Document:
@@ -167,23 +150,9 @@ def read_parts(content: list[Any], readers: Mapping[str, PartReader], at: Path, 
     for j, part in enumerate(content):
         where = (*at, j)
         try:
-            parts.append(_read_part(part, readers, where, losses))
+            parts.append(read_part(part, readers, _OTHERS, where, losses))
         except ClientRequestError as error:
             if readers is INSTRUCTION_PARTS:
                 raise
             parts.append(read_unread(part, error, where, losses, assistant=readers is ASSISTANT_PARTS))
     return parts
-
-
-def _read_part(part: Any, readers: Mapping[str, PartReader], at: Path, losses: Losses) -> Part:
-    if type(part) is not dict:
-        raise ClientRequestError(at, f"expected an object, got {kind_of(part)}")
-    kind = part.get("type")
-    reader = readers.get(kind) if type(kind) is str else None
-    if reader is None and type(kind) is str and kind in _OTHERS:
-        place, other = _OTHERS[kind]
-        reader = other if place in readers else None
-    if reader is None:
-        kind = required(part, "type", str, at)
-        raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(readers)}")
-    return reader(part, at, losses)

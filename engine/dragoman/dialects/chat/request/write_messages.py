@@ -13,11 +13,8 @@ from dragoman.canonical.parts import (
     Image,
     Native,
     Part,
-    SearchResult,
     Text,
-    ToolReference,
     ToolResult,
-    Unread,
 )
 from dragoman.canonical.request import Json, Request
 from dragoman.canonical.turn import Turn
@@ -25,7 +22,8 @@ from dragoman.dialects.chat.request.write_assistant import AssistantWriter
 from dragoman.dialects.chat.request.write_instructions import place_instructions
 from dragoman.dialects.chat.request.write_texts import instruction_role, write_texts
 from dragoman.dialects.chat.stop_and_usage import DIALECT
-from dragoman.dialects.openai.media import search_text, text_part, write_document, write_image
+from dragoman.dialects.openai.content_parts import text_of
+from dragoman.dialects.openai.media import text_part, write_document, write_image
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks, is_marked
 from dragoman.dialects.shared.placeholders import Placeholders
 from dragoman.errors import ClientRequestError, Path, Unsupported
@@ -271,17 +269,10 @@ class _MessagesWriter:
             return [write_image(part, self.profile)]
         if type(part) is Document:
             return write_document(part, self.profile, self.losses, self.origin, self.placeholders, result=result)
-        if type(part) is SearchResult:
-            return [text_part(search_text(part, self.losses))]
-        if type(part) is ToolReference:  # must not be dropped: a result can hold nothing else
-            self.losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
-            return [text_part(f"Tool loaded: {self.names.fit(part.name, part.at)}")]
         if type(part) is Native:
             self.losses.add(LossCode(part.code), part.at)
             return []
-        if type(part) is Unread:
-            raise part.error
-        raise Unsupported(part.at, f"{type(part).__name__} cannot stand in a user message")
+        return [text_part(text_of(part, self.losses, self.names))]
 
     # --- results ------------------------------------------------------------------------------------------------------
 

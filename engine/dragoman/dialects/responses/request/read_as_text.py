@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.canonical.parts import Image, Json, Part, Text, ToolCall, ToolResult
+from dragoman.dialects.openai.content_parts import PartReader
 from dragoman.dialects.openai.data_urls import read_image_url
-from dragoman.dialects.responses.request.read_content import USER, PartReader
+from dragoman.dialects.responses.request.read_content import USER
 from dragoman.errors import ClientRequestError, Path
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps

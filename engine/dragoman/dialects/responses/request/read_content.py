@@ -5,11 +5,12 @@ There is one table of part types per place. A type that is not in the table is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.canonical.parts import Document, FileRef, Image, Inline, Json, Part, Refusal, Text, Url
-from dragoman.dialects.openai.data_urls import read_file_url, read_image_url
+from dragoman.dialects.openai.content_parts import PartReader, read_file, read_part
+from dragoman.dialects.openai.data_urls import read_image_url
 from dragoman.dialects.openai.prompt_cache_fields import read_cache_mark
 from dragoman.dialects.responses.citations import read_citation
 from dragoman.dialects.responses.stop_and_usage import DIALECT
@@ -18,8 +19,6 @@ from dragoman.dialects.shared.placeholders import read_unread
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
 from dragoman.wire.json_codec import dumps
-
-PartReader = Callable[[Json, Path, Losses], Part]
 
 _MARKS: Final = ("prompt_cache_breakpoint", "cache_control")
 _INPUT_TEXT_KEYS: Final = frozenset({"type", "text", *_MARKS})
@@ -74,31 +73,14 @@ def _image(part: Json, at: Path, losses: Losses) -> Image:
 
 def _file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _FILE_KEYS, at, losses)
-    return _read_file(part, part, at, at, losses)
+    if optional(part, "detail", str, at) not in (None, "auto"):
+        losses.add(LossCode.IMAGE_DETAIL, (*at, "detail"))
+    return read_file(part, part, at, at, DIALECT, losses)
 
 
 def _chat_file(part: Json, at: Path, losses: Losses) -> Document:
     note_unknown(part, _CHAT_FILE_KEYS, at, losses)
-    where = (*at, "file")
-    return _read_file(part, required(part, "file", dict, at), at, where, losses)
-
-
-def _read_file(part: Json, body: Json, at: Path, where: Path, losses: Losses) -> Document:
-    """Return the file of a part at `at`. `body` is the object at `where` that has its fields."""
-    data, url = optional(body, "file_data", str, where), optional(body, "file_url", str, where)
-    file_id, name = optional(body, "file_id", str, where), optional(body, "filename", str, where)
-    source: Inline | Url | FileRef
-    if data:
-        source = read_file_url(data, (*where, "file_data"), name)
-    elif url:
-        source = read_file_url(url, (*where, "file_url"), name)
-    elif file_id:
-        source = FileRef(file_id, DIALECT)
-    else:
-        raise ClientRequestError(where, "a file needs file_data, file_url or file_id")
-    if optional(part, "detail", str, at) not in (None, "auto"):
-        losses.add(LossCode.IMAGE_DETAIL, (*at, "detail"))
-    return Document(source, at, name, cache=read_cache_mark(part, at, losses))
+    return read_file(part, required(part, "file", dict, at), at, (*at, "file"), DIALECT, losses)
 
 
 def _audio(part: Json, at: Path, losses: Losses) -> Part:
@@ -144,26 +126,12 @@ def read_content(content: Any, table: Mapping[str, PartReader], at: Path, losses
             parts.append(Text(part["text"], path))
             continue
         try:
-            parts.append(_read_part(part, table, path, losses))
+            parts.append(read_part(part, table, _OTHERS, path, losses))
         except ClientRequestError as error:
             if table is INSTRUCTION:
                 raise
             parts.append(read_unread(part, error, path, losses, assistant=table is ASSISTANT))
     return parts
-
-
-def _read_part(part: Any, table: Mapping[str, PartReader], at: Path, losses: Losses) -> Part:
-    if type(part) is not dict:
-        raise ClientRequestError(at, f"expected a content part (an object), got {kind_of(part)}")
-    kind = part.get("type")
-    reader = table.get(kind) if type(kind) is str else None
-    if reader is None and type(kind) is str and kind in _OTHERS:
-        place, other = _OTHERS[kind]
-        reader = other if place in table else None
-    if reader is None:
-        kind = required(part, "type", str, at)
-        raise Unsupported(at, f"content part of type {kind!r} is not supported here; known: {', '.join(table)}")
-    return reader(part, at, losses)
 
 
 def read_output(output: Any, at: Path, losses: Losses) -> str | list[Part]:

@@ -17,16 +17,14 @@ from dragoman.canonical.parts import (
     Image,
     Inline,
     Part,
-    SearchResult,
     Text,
-    ToolReference,
     ToolResult,
-    Unread,
     Url,
 )
 from dragoman.canonical.request import Json, Request
 from dragoman.canonical.turn import ResultFields, Turn
-from dragoman.dialects.openai.media import search_text, write_document
+from dragoman.dialects.openai.content_parts import text_of
+from dragoman.dialects.openai.media import write_document
 from dragoman.dialects.openai.prompt_cache_fields import CacheMarks
 from dragoman.dialects.responses.stop_and_usage import DIALECT
 from dragoman.dialects.shared.placeholders import Placeholders
@@ -114,14 +112,7 @@ class ContentWriter:
             return self._image(part)
         if type(part) is Document:
             return self._document(part, result)
-        if type(part) is SearchResult:
-            return [input_text(search_text(part, self._losses))]
-        if type(part) is ToolReference:
-            self._losses.add(LossCode.RESULT_SHAPE, part.at, "named as text")
-            return [input_text(f"Tool loaded: {self._names.fit(part.name, part.at)}")]
-        if type(part) is Unread:
-            raise part.error
-        raise Unsupported(part.at, f"{type(part).__name__} cannot stand in this message")
+        return [input_text(text_of(part, self._losses, self._names))]
 
     def message(self, role: str, turn: Turn, parts: list[Json]) -> Json:
         """Return a message of these parts. A string stays a string, and an array an array (mapping §4.1)."""
