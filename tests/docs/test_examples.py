@@ -41,6 +41,11 @@ ENV = {
     "OPENAI_KEY_RESEARCH": "another secret",
     "REDIS_URL": "redis://:secret@redis:6379/0",
     "DRAGOMAN_STATE_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+    **{
+        name: "secret"
+        for page in (DOCS / "howto/vendors").glob("*.md")
+        for name in re.findall(r"\$\{([A-Z0-9_]+)\}", page.read_text("utf-8"))
+    },
 }
 PAGES = sorted(DOCS.rglob("*.md"))
 

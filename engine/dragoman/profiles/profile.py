@@ -25,10 +25,14 @@ DEFAULT_OUTPUT: Final = 64_000
 """Output limit for models of which none is known, in tokens. An upstream that takes less names its own in a 400."""
 
 
-def _list_flag(items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength") -> Any:
-    """A list of strings that match the pattern `items`, empty by default; `form` shows one. By default they are JSON
-    schema keywords."""
-    return field(default=(), metadata={"values": (), "items": items, "form": form})
+OPENAI_TIERS: Final = ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
+"""The service tiers of OpenAI's dialects."""
+
+
+def _list_flag(items: str = r"[$A-Za-z][A-Za-z0-9]*", form: str = "minLength", default: tuple[str, ...] = ()) -> Any:
+    """A list of strings that match the pattern `items`; `form` shows one. By default it is empty, and they
+    are JSON schema keywords."""
+    return field(default=default, metadata={"values": (), "items": items, "form": form})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class Profile:
     tool_name_max: int = 64
     """Longest tool name."""
     call_id_max: int = 64
-    """Longest tool call id."""
+    """Longest tool call id; 9 = exactly nine letters and digits, as Mistral requires."""
     text_parts: bool = True
     """Takes arrays of text parts in system, assistant and tool content."""
     images: bool = True
@@ -127,6 +131,10 @@ class Profile:
     """Chat: how many stop sequences the upstream takes; Dragoman emulates more; 0 = none (also for Messages)."""
     unstored_metadata: bool = True
     """OpenAI dialects: takes `metadata` without `store`."""
+    service_tiers: tuple[str, ...] = _list_flag(r"[a-z_]+", "flex", OPENAI_TIERS)
+    """OpenAI dialects: the service tiers that it takes."""
+    refused_fields: tuple[str, ...] = _list_flag(r"[a-z_]+", "verbosity")
+    """OpenAI dialects: top-level fields that it rejects; they are left out."""
     user_field: Literal["safety_identifier", "user", "user_id"] = "safety_identifier"
     """OpenAI dialects: where the end user's id goes."""
     structured_output: bool = True

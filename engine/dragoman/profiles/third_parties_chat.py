@@ -28,6 +28,21 @@ _GEMINI_FIELDS = "https://github.com/MinLL/SkyrimNet-GamePlugin/issues/77"
 _GEMINI_EFFORTS = (
     "https://discuss.ai.google.dev/t/openai-compat-api-rejects-reasoning-effort-minimal-for-gemini-3-flash/118724"
 )
+_GROQ = "https://console.groq.com/docs/openai"
+_GROQ_TYPES = "https://github.com/groq/groq-python/blob/main/src/groq/types/chat/completion_create_params.py"
+_GROQ_REASONING = "https://github.com/janhq/jan/issues/8136"
+_CEREBRAS = "https://inference-docs.cerebras.ai/capabilities/reasoning"
+_CEREBRAS_TYPES = (
+    "https://github.com/Cerebras/cerebras-cloud-sdk-python/blob/main/"
+    "src/cerebras/cloud/sdk/types/chat/completion_create_params.py"
+)
+_CEREBRAS_REASONING = "https://github.com/QwenLM/qwen-code/issues/11045"
+_MISTRAL = "https://docs.mistral.ai/api/endpoint/chat"
+_MISTRAL_TYPES = (
+    "https://github.com/mistralai/client-python/blob/main/src/mistralai/client/models/chatcompletionrequest.py"
+)
+_MISTRAL_USAGE = "https://github.com/dnakov/anon-kode/issues/53"
+_MISTRAL_IDS = "https://github.com/anomalyco/opencode/issues/1680"
 _DIALECT_PAGE = "chat §12"
 
 _vendor = partial(Vendor, "chat")
@@ -114,6 +129,75 @@ CHAT: tuple[Vendor, ...] = (
             "signed_calls": Fact(True, _SIGNATURES),
             "reasoning_replay": Fact(False, _GEMINI_FIELDS),
             "efforts": Fact(("none", "low", "medium", "high"), _GEMINI_EFFORTS),
+        },
+    ),
+    _vendor(
+        "groq",
+        "Groq",
+        _GROQ,
+        {
+            "reasoning_key": Fact("reasoning", _GROQ_REASONING),
+            "efforts": Fact(("none", "low", "medium", "high"), _GROQ_TYPES),
+            "stream_usage": Fact(False, _GROQ_TYPES),
+            "service_tiers": Fact(("auto", "flex"), _GROQ_TYPES),
+            "refused_fields": Fact(
+                (
+                    "verbosity",
+                    "prompt_cache_key",
+                    "prompt_cache_options",
+                    "prompt_cache_retention",
+                    "moderation",
+                    "logprobs",
+                    "logit_bias",
+                    "top_logprobs",
+                ),
+                _GROQ_TYPES,
+            ),
+        },
+    ),
+    _vendor(
+        "cerebras",
+        "Cerebras",
+        _CEREBRAS,
+        {
+            "reasoning_key": Fact("reasoning", _CEREBRAS_REASONING),
+            "efforts": Fact(("none", "low", "medium", "high"), _CEREBRAS_TYPES),
+            "service_tiers": Fact(("auto", "default", "flex", "priority"), _CEREBRAS_TYPES),
+            "refused_fields": Fact(
+                (
+                    "verbosity",
+                    "metadata",
+                    "prompt_cache_options",
+                    "prompt_cache_retention",
+                    "moderation",
+                    "store",
+                ),
+                _CEREBRAS_TYPES,
+            ),
+        },
+    ),
+    _vendor(
+        "mistral",
+        "Mistral",
+        _MISTRAL,
+        {
+            "reasoning_replay": Fact(False, _MISTRAL_TYPES),
+            "call_id_max": Fact(9, _MISTRAL_IDS),
+            "stream_usage": Fact(False, _MISTRAL_USAGE),
+            "service_tiers": Fact(("auto",), _MISTRAL_TYPES),
+            "refused_fields": Fact(
+                (
+                    "user",
+                    "verbosity",
+                    "prompt_cache_options",
+                    "prompt_cache_retention",
+                    "moderation",
+                    "store",
+                    "seed",
+                    "logit_bias",
+                ),
+                _MISTRAL_TYPES,
+            ),
         },
     ),
     _vendor(

@@ -15,6 +15,9 @@ from string import ascii_letters, digits
 from dragoman.errors import ClientRequestError, Path
 
 _LONGEST_USER = 64
+_SHORT_ID = 9
+"""Length of Mistral's call ids (https://github.com/anomalyco/opencode/issues/1680)."""
+_SHORT = re.compile(r"[a-zA-Z0-9]{9}\Z")
 _NAME = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _FIT = f"{ascii_letters}{digits}_-".encode()
@@ -30,23 +33,32 @@ def sanitize_tool_name(name: str, longest: int) -> str:
 
 
 def _hashed(name: str) -> str:
-    return f"{_UNFIT.sub('_', name)[:55]}_{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{_UNFIT.sub('_', name)[:55]}_{_digest(name)[:8]}"
 
 
 def sanitize_call_id(call_id: str, longest: int) -> str:
-    """Return `call_id` if it matches `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its SHA-256."""
+    """Return `call_id` if it matches `[a-zA-Z0-9_-]{1,longest}`, else `call_` and 24 hex digits of its SHA-256.
+
+    With `longest` 9 it must be nine letters and digits, else it becomes nine hex digits.
+    """
+    if longest == _SHORT_ID:
+        return call_id if _SHORT.match(call_id) else _digest(call_id)[:_SHORT_ID]
     # Most ids are identifiers apart from hyphens.
     if len(call_id) <= longest and (
         (call_id.isascii() and call_id.replace("-", "_").isidentifier()) or _NAME.match(call_id)
     ):
         return call_id
-    return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+    return f"call_{_digest(call_id)[:24]}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def sanitize_user_id(user: str) -> str:
     """Return a client's id of its end user, or its hash if it is long or JSON: Claude Code's has device ids."""
     if len(user) > _LONGEST_USER or user.startswith("{"):
-        return sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+        return _digest(user)
     return user
 
 
@@ -54,6 +66,8 @@ def all_valid(call_ids: Sequence[str], longest: int) -> bool:
     """True if `sanitize_call_id` would change none of `call_ids`. One check of all costs a third of checking each."""
     if not call_ids:
         return True
+    if longest == _SHORT_ID:
+        return all(map(_SHORT.match, call_ids))
     together = "".join(call_ids)
     return (
         max(map(len, call_ids)) <= longest

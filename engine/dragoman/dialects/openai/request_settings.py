@@ -14,7 +14,7 @@ from dragoman.dialects.shared.effort import round_effort
 from dragoman.dialects.shared.json_fields import note_unknown, one_of, optional, required
 from dragoman.errors import ClientRequestError, Path, Unsupported
 from dragoman.losses import LossCode, Losses
-from dragoman.profiles.profile import Profile
+from dragoman.profiles.profile import OPENAI_TIERS, Profile
 from dragoman.tools.names import sanitize_tool_name, sanitize_user_id
 
 SERVICE_KEYS: Final = frozenset({"user", "safety_identifier", "service_tier", "metadata", "moderation", *CACHE_KEYS})
@@ -24,15 +24,14 @@ _TYPE: Final = frozenset({"type"})
 _SCHEMA_KEYS: Final = frozenset({"name", "schema", "strict", "description"})
 _FLAT_KEYS: Final = _TYPE | _SCHEMA_KEYS
 _NESTED_KEYS: Final = _TYPE | {"json_schema"}
-_OPENAI_TIERS: Final = {tier: tier for tier in ("auto", "default", "flex", "scale", "priority", "fast")}
 # Prices are never guessed: of Messages' tiers only these have a counterpart (mapping §7.4).
 _MESSAGES_TIERS: Final = {"auto": "auto", "standard_only": "default", "default": "default"}
 _ULTRAFAST: Final = "ultrafast"
 """The only tier that Responses has and Chat does not."""
 _TIERS: Final = {
-    "chat": _OPENAI_TIERS,
+    "chat": {tier: tier for tier in OPENAI_TIERS if tier != _ULTRAFAST},
     "messages": _MESSAGES_TIERS,
-    "responses": {**_OPENAI_TIERS, _ULTRAFAST: _ULTRAFAST},
+    "responses": {tier: tier for tier in OPENAI_TIERS},
 }
 _PARALLEL_AT: Final[dict[str, Path]] = {"messages": ("tool_choice", "disable_parallel_tool_use")}
 """Dialect of the request → its field for parallel calls, unless it is `parallel_tool_calls`."""
@@ -198,7 +197,7 @@ def write_service(body: Json, request: Request, dialect: str, profile: Profile, 
     tier = request.service_tier
     if tier is not None:
         known = _TIERS.get(request.origin, {}).get(tier)
-        if known is None or (known == _ULTRAFAST and not own):
+        if known not in profile.service_tiers or (known == _ULTRAFAST and not own):
             losses.add(LossCode.SERVICE_TIER, request.service_tier_at or ("service_tier",))
         else:
             body["service_tier"] = known

@@ -14,6 +14,8 @@ from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_P
 from dragoman.translate_request import Translation
 from dragoman_server.config.value_problems import value_problem
 from support.paths import FIXTURES
+from vendors.hosts import HOSTS, Host
+from vendors.strict_host import refused
 
 RECORDED = (
     "claude-code_tool_2",
@@ -173,6 +175,15 @@ def responses(body: Json) -> None:
     assert body.get("reasoning", {}).get("effort") in (None, "none", "low", "high", "max")
 
 
+def strict(host: Host) -> Callable[[Json], None]:
+    """The rule that a strict host of the vendor refuses nothing of a request."""
+
+    def rule(body: Json) -> None:
+        assert [*refused(host, body)] == []
+
+    return rule
+
+
 RULES: dict[tuple[str, str], Callable[[Json], None]] = {
     ("chat", "deepseek"): deepseek,
     ("chat", "kimi"): kimi,
@@ -181,6 +192,7 @@ RULES: dict[tuple[str, str], Callable[[Json], None]] = {
     ("chat", "qwen"): qwen,
     ("chat", "openrouter"): openrouter,
     ("chat", "gemini"): gemini,
+    **{(host.dialect.value, host.profile): strict(host) for host in HOSTS},
     ("chat", "litellm"): litellm,
     ("chat", "vllm"): vllm,
     ("chat", "sglang"): template,
@@ -252,4 +264,4 @@ def test_a_profile_states_what_differs_and_where_it_is_stated(vendor: Vendor) ->
         assert differs == (fact is not None), flag
         assert fact is None or fact.source
         assert value_problem(spec, getattr(profile, flag)) is None
-    assert list(RULES) == [(known.dialect, known.name) for known in THIRD_PARTIES]
+    assert set(RULES) == {(known.dialect, known.name) for known in THIRD_PARTIES}

@@ -53,7 +53,7 @@ def test_law_whatever_is_sent_fits_and_is_stable(name: str, longest: int) -> Non
     assert sanitize_tool_name(sent, longest) == sent, "idempotent: a renamed name in old history stays itself"
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=100), st.sampled_from((40, 64)))
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=100), st.sampled_from((9, 40, 64)))
 def test_law_call_ids_fit_and_are_stable(call_id: str, longest: int) -> None:
     sent = sanitize_call_id(call_id, longest)
     assert FITS.fullmatch(sent)
@@ -70,6 +70,16 @@ def test_a_call_id_that_fits_is_never_touched(call_id: str) -> None:
 @pytest.mark.parametrize("call_id", ["", "a-b_9", "call-1", "a.b", "a b", "ä", "\n", "x" * 40, "x" * 41])
 def test_all_ids_fit_if_each_does(call_id: str, longest: int) -> None:
     assert all_valid(["a", call_id, "b"], longest) is (sanitize_call_id(call_id, longest) == call_id)
+
+
+@pytest.mark.parametrize(
+    ("call_id", "sent"), [("D681PevKs", "D681PevKs"), ("call_12", "57219c23b"), ("a_3456789", ""), ("1234567890", "")]
+)
+def test_ids_of_nine_are_letters_and_digits(call_id: str, sent: str) -> None:
+    fitted = sanitize_call_id(call_id, 9)
+    assert re.fullmatch("[a-zA-Z0-9]{9}", fitted)
+    assert fitted == (sent or fitted)
+    assert all_valid([call_id, "D681PevKs"], 9) is (fitted == call_id)
 
 
 def test_names_that_differ_only_in_what_is_sanitised_stay_apart() -> None:

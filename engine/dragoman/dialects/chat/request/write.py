@@ -10,6 +10,7 @@ from dragoman.dialects.chat.request.write_messages import write_messages
 from dragoman.dialects.chat.request.write_tools import WrittenTools, write_tools
 from dragoman.dialects.chat.stop_and_usage import DIALECT
 from dragoman.dialects.openai.prompt_cache_fields import write_chat_options
+from dragoman.dialects.openai.refused_fields import leave_out
 from dragoman.dialects.openai.request_settings import (
     add_tools,
     fit_effort,
@@ -85,6 +86,8 @@ def write_request(
             options["include_obfuscation"] = False
         if options:
             body["stream_options"] = options
+    if profile.refused_fields:
+        leave_out(body, profile.refused_fields, request.origin, losses)
     return body
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Thinking
+from dragoman.dialects.openai.refused_fields import leave_out
 from dragoman.dialects.openai.request_settings import (
     add_tools,
     fit_effort,
@@ -74,6 +75,8 @@ def write_request(
         body["stream"] = True
         if profile.stream_obfuscation:
             body["stream_options"] = {"include_obfuscation": False}  # its padding would be discarded
+    if profile.refused_fields:
+        leave_out(body, profile.refused_fields, request.origin, losses)
     return body
 
 
