@@ -137,6 +137,14 @@ is a public page. A flag that no source speaks of stays at its base.
 
 {facts}
 
+## How far they were judged
+
+Tests hold requests of recorded agents against what a vendor takes. Where the vendor has an SDK with types for the
+dialect, the requests fit these types; elsewhere what pages of the vendor and public reports of its errors state. No
+real host was involved.
+
+{judges}
+
 ## Clients
 
 A client is known by its user agent, or by another header where that was changed on the way. It gets the knobs that it
@@ -247,6 +255,14 @@ def profiles() -> str:
         (f"`{name}`", title, served, base, ", ".join(hosts.get(name, ())) or "–")
         for name, (title, served, base) in rows.items()
     ]
+    judges = [
+        (
+            f"`{vendor.name}`",
+            vendor.dialect,
+            f"the types of its SDK, `{vendor.judge}`" if vendor.judge else "pages and reports",
+        )
+        for vendor in THIRD_PARTIES
+    ]
     facts = [
         (f"`{vendor.name}`", vendor.dialect, f"`{flag}`", _shown(fact.value), _linked(fact.source))
         for vendor in THIRD_PARTIES
@@ -266,6 +282,7 @@ def profiles() -> str:
         made=_MADE,
         upstreams=_table(("profile", "who", "dialects", "base", "default for"), upstreams),
         facts=_table(("profile", "dialect", "flag", "value", "source"), facts),
+        judges=_table(("profile", "dialect", "judged by"), judges),
         clients=_table(("client", "profile", "known by", "knobs", "why"), clients),
     )
 

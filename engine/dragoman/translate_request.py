@@ -8,6 +8,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects import Dialect
 from dragoman.dialects.convert_request import convert_request
 from dragoman.dialects.directions import DIRECTIONS, Direction
+from dragoman.dialects.openai.refused_fields import without_refused
 from dragoman.dialects.passthrough_request import check_keys, rename_model, restore
 from dragoman.errors import ClientRequestError, LimitExceeded
 from dragoman.knobs import DEFAULT_KNOBS, Knobs
@@ -93,6 +94,8 @@ def translate(
         strip = knobs.request_noise == "strip" and not profile.billing_line
         sign = profile.signed_calls
         body = restore(direction.client, body, payload, family, losses, strip_noise=strip, sign=sign)
+        if profile.refused_fields:
+            body = without_refused(body, payload, profile.refused_fields, direction.client.dialect, losses)
         losses.stop_rejecting()
         of_stream = payload.get("stream_options")
         context.include_usage = type(of_stream) is dict and of_stream.get("include_usage") is True

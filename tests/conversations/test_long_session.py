@@ -64,6 +64,7 @@ LOST: dict[tuple[str, str, str | None], dict[str, int]] = {
     ("responses", "chat", "compatible"): {
         "custom_wrapped": 1,
         "hosted_tool": 1,
+        "turns_merged": 1,
         "reasoning_signature": FOREIGN - 1,
         "reasoning_encrypted": 1,
         "result_media_moved": PICTURES,

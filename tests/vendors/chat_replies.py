@@ -61,9 +61,9 @@ def _message(host: Host, message: Json) -> Json:
     """A message or a delta in the host's form."""
     found = {key: value for key, value in message.items() if key not in _ONLY_OPENAI}
     text = found.pop(_REASONING, None)
-    if text is not None and host.reasoning != "content":
+    if text is not None and host.reasoning not in ("", "content"):
         found[host.reasoning] = text
-    elif text is not None:
+    elif text is not None and host.reasoning:
         thinking: list[Any] = [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]
         if answer := found.get("content"):
             thinking.append({"type": "text", "text": answer})

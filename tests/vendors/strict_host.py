@@ -7,7 +7,7 @@ answered with reasoning, a text and a call of the first tool, the turn after a t
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,12 +16,12 @@ import orjson
 from aiohttp import web
 
 from dragoman.dialects import Dialect
-from dragoman_server.simulator import render_messages, render_responses
+from dragoman_server.simulator import render_messages
 from dragoman_server.simulator.parse_request import Json, read_chat, read_messages, read_responses
 from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import Scenario, scenario_for
 from support.gateways import served
-from vendors import chat_replies
+from vendors import chat_replies, errors, responses_replies
 from vendors.hosts import Host
 from vendors.sdk_types import Misfit, misfits, sdk_type
 
@@ -46,6 +46,8 @@ class StrictHost:
 
     host: Host
     arrived: list[Arrived] = field(default_factory=list)
+    encrypted: set[str] = field(default_factory=set)
+    """The reasoning that it encrypted."""
     url: str = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -63,6 +65,8 @@ class StrictHost:
             arrived.refused.append(Misfit("", f"no key in {host.header}"))
             return self._error(401, arrived.refused)
         arrived.refused = [*refused(host, body)]
+        if host.encrypts and not self.encrypted.issuperset(responses_replies.encrypted(body)):
+            arrived.refused.append(Misfit("input", "encrypted content could not be verified"))
         if arrived.refused:
             return self._error(0, arrived.refused)
         scenario, reply = _scenario(host.dialect, body, len(self.arrived))
@@ -71,13 +75,14 @@ class StrictHost:
         elif host.dialect is Dialect.MESSAGES:
             frames, whole = render_messages.frames(scenario, reply), _messages_reply
         else:
-            frames, whole = render_responses.frames(scenario, reply), _responses_reply
+            frames, whole = responses_replies.frames(host, scenario, reply), responses_replies.whole_reply
+            self.encrypted.update(responses_replies.encrypted([orjson.loads(_data(frame)) for frame in frames]))
         if body.get("stream"):
             return web.Response(body=b"".join(frames), content_type="text/event-stream")
         return web.json_response(whole(host, scenario, reply))
 
     def _error(self, status: int, found: list[Misfit]) -> web.Response:
-        usual, form = ERRORS[self.host.error]
+        usual, form = errors.FORMS[self.host.error]
         return web.json_response(form(found), status=status or usual)
 
 
@@ -86,6 +91,9 @@ def refused(host: Host, body: Json) -> Iterator[Misfit]:
     for misfit in misfits(body, sdk_type(host.types)):
         if INDEX.sub("[]", misfit.path) not in host.also:
             yield misfit
+    for name in body.keys() - set(host.only.split() or body):
+        yield Misfit(name, "not listed")
+    yield from host.check(body)
     for path in _paths(body):
         if (source := host.never.get(INDEX.sub("[]", path))) is not None:
             yield Misfit(path, f"refused ({source})")
@@ -125,47 +133,8 @@ def _messages_reply(host: Host, scenario: Scenario, reply: SimulatedReply) -> Js
     return render_messages.whole_reply(scenario, reply)[1]
 
 
-def _responses_reply(host: Host, scenario: Scenario, reply: SimulatedReply) -> Json:
-    return render_responses.whole_reply(scenario, reply)[1]
-
-
-def _openai_error(found: list[Misfit]) -> Json:
-    first = found[0]
-    message = f"property '{first.path}' is unsupported: {first.reason}"
-    return {"error": {"message": message, "type": "invalid_request_error", "param": first.path, "code": None}}
-
-
-def _cerebras_error(found: list[Misfit]) -> Json:
-    first = found[0]
-    message = f"body.{first.path}: {first.reason}"
-    return {
-        "message": message,
-        "type": "invalid_request_error",
-        "param": "validation_error",
-        "code": "wrong_api_format",
-    }
-
-
-def _mistral_error(found: list[Misfit]) -> Json:
-    detail = [
-        {"type": "extra_forbidden", "loc": ["body", *each.path.split(".")], "msg": each.reason, "input": None}
-        for each in found
-    ]
-    return {"object": "error", "message": {"detail": detail}, "type": "invalid_request_error", "code": None}
-
-
-def _anthropic_error(found: list[Misfit]) -> Json:
-    first = found[0]
-    return {"type": "error", "error": {"type": "invalid_request_error", "message": f"{first.path}: {first.reason}"}}
-
-
-ERRORS: dict[str, tuple[int, Callable[[list[Misfit]], Json]]] = {
-    "openai": (400, _openai_error),
-    "cerebras": (400, _cerebras_error),
-    "mistral": (422, _mistral_error),
-    "anthropic": (400, _anthropic_error),
-}
-"""Forms of errors: the status of a request that is refused, and the body."""
+def _data(frame: bytes) -> bytes:
+    return frame.partition(b"data: ")[2]
 
 
 @asynccontextmanager

@@ -78,6 +78,8 @@ class Profile:
     """Effort levels taken, in rising order; empty = none."""
     thinking: Literal["adaptive", "budget", "budget_and_effort", "none"] = "adaptive"
     """Messages: the form in which thinking is requested."""
+    thinking_display: bool = True
+    """Messages: takes `display` of thinking."""
     thinking_off: bool = True
     """Takes thinking `disabled`."""
     forced_choice_with_thinking: bool = False
@@ -97,6 +99,8 @@ class Profile:
     """Messages: takes tools without a schema that Claude is trained on, such as bash."""
     built_in_tools: bool = False
     """Responses: takes the tools that OpenAI's models are trained on and the client runs, such as `shell`."""
+    vendor_tools: bool = True
+    """Responses: takes the tools that OpenAI runs itself, such as `web_search`, with all their options."""
     namespaces: bool = False
     """Responses: takes namespaces of tools."""
     tool_search: bool = False
@@ -105,6 +109,8 @@ class Profile:
     """Responses: takes messages between agents, tool parameters that are `encrypted`, and items it alone has."""
     encrypted_reasoning: bool = True
     """Responses: takes encrypted reasoning items back, and no plain ones."""
+    encrypts_on_request: bool = False
+    """Responses: encrypts reasoning if that is requested, and takes plain items back as well."""
     tool_name_max: int = 64
     """Longest tool name."""
     call_id_max: int = 64
@@ -164,8 +170,8 @@ class Profile:
         "reasoning_effort", "thinking", "enable_thinking", "chat_template_kwargs", "reasoning", "reasoning_split"
     ] = "reasoning_effort"
     """Chat: the field that switches reasoning on and off, in addition to or instead of the effort."""
-    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details"] = "reasoning_content"
-    """Chat: the field in which reasoning of earlier turns is sent back."""
+    reasoning_key: Literal["reasoning_content", "reasoning", "reasoning_details", "thinking"] = "reasoning_content"
+    """Chat: the field in which reasoning of earlier turns is sent back; `thinking` is a part of the content."""
     reasoning_required: bool = False
     """Chat: rejects tool calls without reasoning while reasoning is on; Dragoman adds an empty one."""
     tool_choice: Literal["all", "named", "words", "unforced", "auto"] = "all"

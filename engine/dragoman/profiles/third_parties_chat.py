@@ -43,7 +43,22 @@ _MISTRAL_TYPES = (
 )
 _MISTRAL_USAGE = "https://github.com/dnakov/anon-kode/issues/53"
 _MISTRAL_IDS = "https://github.com/anomalyco/opencode/issues/1680"
+_COHERE = "https://docs.cohere.com/docs/compatibility-api"
+_COHERE_UNKNOWN = "https://github.com/OpenRouterTeam/openrouter-examples/issues/71"
+_FIREWORKS = "https://docs.fireworks.ai/tools-sdks/openai-compatibility"
+_FIREWORKS_TYPES = (
+    "https://github.com/fw-ai-external/python-sdk/blob/main/src/fireworks/types/chat/completion_create_params.py"
+)
+_TOGETHER = "https://docs.together.ai/docs/openai-api-compatibility"
+_TOGETHER_TYPES = (
+    "https://github.com/togethercomputer/together-py/blob/main/src/together/types/chat/completion_create_params.py"
+)
+_NVIDIA = "https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html"
+_VLLM_FIELDS = "https://docs.vllm.ai/en/stable/serving/openai_compatible_server/"
+_NVIDIA_CACHE = "https://github.com/sipeed/picoclaw/issues/1019"
 _DIALECT_PAGE = "chat §12"
+_CACHE_OPTIONS = ("prompt_cache_options", "prompt_cache_retention")
+_CACHE_FIELDS = ("prompt_cache_key", *_CACHE_OPTIONS)
 
 _vendor = partial(Vendor, "chat")
 
@@ -120,6 +135,7 @@ CHAT: tuple[Vendor, ...] = (
             "text_parts": Fact(True, _DIALECT_PAGE),
             "cache_field": Fact("cache_control", _DIALECT_PAGE),
         },
+        judge="openrouter",
     ),
     _vendor(
         "gemini",
@@ -141,19 +157,11 @@ CHAT: tuple[Vendor, ...] = (
             "stream_usage": Fact(False, _GROQ_TYPES),
             "service_tiers": Fact(("auto", "flex"), _GROQ_TYPES),
             "refused_fields": Fact(
-                (
-                    "verbosity",
-                    "prompt_cache_key",
-                    "prompt_cache_options",
-                    "prompt_cache_retention",
-                    "moderation",
-                    "logprobs",
-                    "logit_bias",
-                    "top_logprobs",
-                ),
+                ("verbosity", *_CACHE_FIELDS, "moderation", "logprobs", "logit_bias", "top_logprobs"),
                 _GROQ_TYPES,
             ),
         },
+        judge="groq",
     ),
     _vendor(
         "cerebras",
@@ -163,41 +171,86 @@ CHAT: tuple[Vendor, ...] = (
             "reasoning_key": Fact("reasoning", _CEREBRAS_REASONING),
             "efforts": Fact(("none", "low", "medium", "high"), _CEREBRAS_TYPES),
             "service_tiers": Fact(("auto", "default", "flex", "priority"), _CEREBRAS_TYPES),
-            "refused_fields": Fact(
-                (
-                    "verbosity",
-                    "metadata",
-                    "prompt_cache_options",
-                    "prompt_cache_retention",
-                    "moderation",
-                    "store",
-                ),
-                _CEREBRAS_TYPES,
-            ),
+            "refused_fields": Fact(("verbosity", "metadata", *_CACHE_OPTIONS, "moderation", "store"), _CEREBRAS_TYPES),
         },
+        judge="cerebras-cloud-sdk",
     ),
     _vendor(
         "mistral",
         "Mistral",
         _MISTRAL,
         {
-            "reasoning_replay": Fact(False, _MISTRAL_TYPES),
+            "reasoning_key": Fact("thinking", _MISTRAL_TYPES),
             "call_id_max": Fact(9, _MISTRAL_IDS),
             "stream_usage": Fact(False, _MISTRAL_USAGE),
             "service_tiers": Fact(("auto",), _MISTRAL_TYPES),
             "refused_fields": Fact(
+                ("user", "verbosity", *_CACHE_OPTIONS, "moderation", "store", "seed", "logit_bias"), _MISTRAL_TYPES
+            ),
+        },
+        judge="mistralai",
+    ),
+    _vendor(
+        "cohere",
+        "Cohere",
+        _COHERE,
+        {
+            "efforts": Fact(("none", "high"), _COHERE),
+            "parallel_tool_calls": Fact(False, _COHERE),
+            "service_tiers": Fact((), _COHERE),
+            "strict_tools": Fact(False, _COHERE_UNKNOWN),
+            "reasoning_replay": Fact(False, _COHERE_UNKNOWN),
+            "refused_fields": Fact(
+                ("store", "metadata", "logit_bias", "top_logprobs", "verbosity", *_CACHE_FIELDS, "moderation"), _COHERE
+            ),
+        },
+    ),
+    _vendor(
+        "fireworks",
+        "Fireworks",
+        _FIREWORKS,
+        {
+            "efforts": Fact(("none", "low", "medium", "high"), _FIREWORKS_TYPES),
+            "stream_usage": Fact(False, _FIREWORKS_TYPES),
+            "service_tiers": Fact(("auto", "default", "flex", "priority"), _FIREWORKS_TYPES),
+            "refused_fields": Fact(("verbosity", *_CACHE_OPTIONS, "moderation", "store"), _FIREWORKS_TYPES),
+        },
+        judge="fireworks-ai",
+    ),
+    _vendor(
+        "together",
+        "Together",
+        _TOGETHER,
+        {
+            "efforts": Fact(("low", "medium", "high"), _TOGETHER_TYPES),
+            "stream_usage": Fact(False, _TOGETHER_TYPES),
+            "service_tiers": Fact((), _TOGETHER_TYPES),
+            "parallel_tool_calls": Fact(False, _TOGETHER_TYPES),
+            "strict_tools": Fact(False, _TOGETHER_TYPES),
+            "top_k": Fact(True, _TOGETHER_TYPES),
+            "refused_fields": Fact(
                 (
-                    "user",
                     "verbosity",
-                    "prompt_cache_options",
-                    "prompt_cache_retention",
+                    "user",
+                    "metadata",
+                    *_CACHE_FIELDS,
                     "moderation",
                     "store",
-                    "seed",
-                    "logit_bias",
+                    "logprobs",
+                    "top_logprobs",
                 ),
-                _MISTRAL_TYPES,
+                _TOGETHER_TYPES,
             ),
+        },
+        judge="together",
+    ),
+    _vendor(
+        "nvidia",
+        "NVIDIA (API catalogue)",
+        _NVIDIA,
+        {
+            "service_tiers": Fact((), _VLLM_FIELDS),
+            "refused_fields": Fact((*_CACHE_FIELDS, "verbosity", "metadata", "moderation", "store"), _NVIDIA_CACHE),
         },
     ),
     _vendor(

@@ -67,6 +67,13 @@ also from https://github.com/Effect-TS/effect/pull/7129, and of Claude 3 from th
 """
 
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
+_DEEPSEEK_ADVISOR = "https://github.com/SaladDay/cc-switch-cli/issues/468"
+_FIREWORKS = "https://docs.fireworks.ai/tools-sdks/anthropic-compatibility"
+_FIREWORKS_TYPES = "https://github.com/fw-ai-external/python-sdk/blob/main/src/fireworks/types/message_create_params.py"
+_OPENROUTER = "https://openrouter.ai/docs/api/api-reference/anthropic-messages/create-messages"
+_OPENROUTER_TYPES = (
+    "https://github.com/OpenRouterTeam/python-sdk/blob/main/src/openrouter/components/messagesrequest.py"
+)
 _GLM = "https://docs.z.ai/guides/capabilities/thinking-mode"
 _MINIMAX = "https://platform.minimax.io/docs/api-reference/text-anthropic-api"
 _OLLAMA = "https://docs.ollama.com/api/anthropic-compatibility"
@@ -86,6 +93,7 @@ MESSAGES: tuple[Vendor, ...] = (
         "DeepSeek",
         _DEEPSEEK,
         {
+            "rewrite": Fact(True, _DEEPSEEK_ADVISOR),
             "max_temperature": Fact(2.0, _DEEPSEEK),
             "thinking": Fact("budget_and_effort", _DEEPSEEK),
             "thinking_replay": Fact("own_required", _DIALECT_PAGE),
@@ -131,6 +139,31 @@ MESSAGES: tuple[Vendor, ...] = (
         _DIALECT_PAGE,
         {"rewrite": Fact(True, _COPILOT)},
         base="anthropic",
+    ),
+    _vendor(
+        "fireworks",
+        "Fireworks",
+        _FIREWORKS,
+        {
+            "rewrite": Fact(True, _FIREWORKS_TYPES),
+            "efforts": Fact(("low", "medium", "high", "max"), _FIREWORKS_TYPES),
+            "thinking": Fact("budget_and_effort", _FIREWORKS_TYPES),
+            "thinking_display": Fact(False, _FIREWORKS_TYPES),
+            "pdf": Fact(True, _FIREWORKS_TYPES),
+        },
+        judge="fireworks-ai",
+    ),
+    _vendor(
+        "openrouter",
+        "OpenRouter",
+        _OPENROUTER,
+        {
+            "thinking": Fact("adaptive", _OPENROUTER_TYPES),
+            "thinking_replay": Fact("verify", _OPENROUTER_TYPES),
+            "explicit_cache": Fact(True, _OPENROUTER_TYPES),
+            "pdf": Fact(True, _OPENROUTER_TYPES),
+        },
+        judge="openrouter",
     ),
     _vendor("azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic"),
 )

@@ -18,7 +18,8 @@ class Fact(NamedTuple):
 class Vendor:
     """One third party in one dialect: `facts` are the flags that differ from the built-in profile `base`.
 
-    `source` is the page that states that the vendor serves the dialect.
+    `source` is the page that states that the vendor serves the dialect. `judge` is the Python package of the vendor's
+    SDK whose types a request must fit; without one, the flags are known from pages and reports only.
     """
 
     dialect: str
@@ -27,6 +28,7 @@ class Vendor:
     source: str
     facts: Mapping[str, Fact] = field(default_factory=dict)
     base: str = "compatible"
+    judge: str = ""
 
     def flags(self) -> dict[str, Any]:
         """The values alone, for `Profile.with_flags`."""

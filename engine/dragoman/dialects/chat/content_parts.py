@@ -11,7 +11,7 @@ from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
 
 _PARTS: dict[str, BlockKind] = {"text": "text", "refusal": "refusal", "thinking": "reasoning"}
-_KEYS = frozenset(("type", "text", "refusal", "thinking"))
+_KEYS = frozenset(("type", "text", "refusal", "thinking", "closed"))
 _REASONING_KEYS = frozenset(("type", "text"))
 
 

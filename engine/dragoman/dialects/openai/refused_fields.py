@@ -6,6 +6,7 @@ from dragoman.canonical.request import Json
 from dragoman.dialects.openai.prompt_cache_fields import CACHE_KEYS
 from dragoman.errors import Path
 from dragoman.losses import LossCode, Losses
+from dragoman.wire.json_edit import edit_members
 
 _CODES: dict[str, LossCode] = {
     **dict.fromkeys(("user", "user_id", "safety_identifier", "metadata"), LossCode.METADATA),
@@ -40,6 +41,14 @@ def leave_out(body: Json, refused: tuple[str, ...], origin: str, losses: Losses)
     for name in refused:
         if name in body:
             note(name, body.pop(name), origin, losses)
+
+
+def without_refused(body: bytes, payload: Json, refused: tuple[str, ...], dialect: str, losses: Losses) -> bytes:
+    """Return a body of the upstream's own dialect without these fields. The bytes of all others stay as they are."""
+    edited = edit_members(body, {}, refused)
+    for name in edited.omitted:
+        note(name, payload[name], dialect, losses)
+    return edited.data
 
 
 def note(name: str, value: object, origin: str, losses: Losses) -> None:

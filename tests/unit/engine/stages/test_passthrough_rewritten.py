@@ -101,7 +101,7 @@ def test_its_own_thinking_comes_back_to_it() -> None:
 
 def test_what_passes_is_as_before() -> None:
     body = samples.dump(samples.request(MESSAGES, context_management={"edits": []}))
-    passed = translate(direction("messages", "messages"), body, profile=builtin_profile("messages", "deepseek"))
+    passed = translate(direction("messages", "messages"), body, profile=builtin_profile("messages", "glm"))
     assert (passed.body, passed.passthrough, passed.rewritten) == (body, True, False)
 
 

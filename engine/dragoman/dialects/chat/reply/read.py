@@ -89,7 +89,7 @@ def read_reply(body: Any, context: ReplyContext) -> Reply:
     if not _STANDARD.issuperset(message):
         _read_reasoning(parts, message, context)
         record_unsigned(message, _MESSAGE, losses)
-    _read_content(parts, message.get("content"), losses)
+    _read_content(parts, message.get("content"), context)
     if logprobs := choice.get("logprobs"):
         _read_logprobs(parts, read_logprobs(logprobs, context), losses)
     _read_annotations(parts, message.get("annotations"), sources, losses)
@@ -223,14 +223,15 @@ def _insert_signatures(parts: list[Part], signatures: Json, cut: frozenset[int])
     return placed, frozenset(moved)
 
 
-def _read_content(parts: list[Part], content: Any, losses: Losses) -> None:
+def _read_content(parts: list[Part], content: Any, context: ReplyContext) -> None:
     at = (*_MESSAGE, "content")
     if type(content) is str:
         if content:
             parts.append(Text(content, at))
     elif type(content) is list:
-        losses.add(LossCode.REPLY_REPAIRED, at, "content was an array of parts")
-        for kind, text in read_content_parts(content, _MESSAGE, losses):
+        if context.profile.reasoning_key != "thinking":
+            context.losses.add(LossCode.REPLY_REPAIRED, at, "content was an array of parts")
+        for kind, text in read_content_parts(content, _MESSAGE, context.losses):
             if not text:
                 continue
             if kind == "refusal":

@@ -190,6 +190,11 @@ class AssistantWriter:
 
     def _set_reasoning(self, message: Json, reasoning: str) -> None:
         key = self._key
+        if key == "thinking":  # a part of the content, before the text (Mistral)
+            content: str | list[Json] = message["content"] or []
+            texts = [text_part(content)] if isinstance(content, str) else content
+            message["content"] = [{"type": key, key: [text_part(reasoning)]}, *texts]
+            return
         message[key] = [{"type": "reasoning.text", "text": reasoning}] if key == "reasoning_details" else reasoning
 
     def _mark_text(self, text: str, marked: Text) -> str | list[Json]:

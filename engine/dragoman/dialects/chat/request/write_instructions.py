@@ -19,7 +19,7 @@ def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses
     if mode == "auto":
         mode = "inline" if profile.system_inline else "hoist"
     if mode == "inline":
-        return turns
+        return turns if profile.text_parts else _join_first(turns, losses)
     instructions: list[Turn] = []
     rest: list[Turn] = []
     for turn in turns:
@@ -33,14 +33,33 @@ def place_instructions(turns: list[Turn], profile: Profile, knobs: Knobs, losses
                 code = LossCode.SYSTEM_MOVED if rest else LossCode.TURNS_MERGED
                 losses.add(code, turn.at, "joined the first instructions")
             instructions.append(turn)
-    if not instructions:
-        return rest
+    return [_joined(instructions), *rest] if instructions else rest
+
+
+def _join_first(turns: list[Turn], losses: Losses) -> list[Turn]:
+    """Return the turns with the instructions at their beginning as one turn.
+
+    Templates of such servers take one system message only, as the text of one message is one string.
+    """
+    count = 0
+    for turn in turns:
+        if turn.role != "instruction" or turn.name is not None:
+            break
+        count += 1
+    if count < 2:
+        return turns
+    for turn in turns[1:count]:
+        losses.add(LossCode.TURNS_MERGED, turn.at, "joined the first instructions")
+    return [_joined(turns[:count]), *turns[count:]]
+
+
+def _joined(instructions: list[Turn]) -> Turn:
+    """Return one turn with the parts of all."""
     first = instructions[0]
-    if len(instructions) > 1:
-        parts = [part for turn in instructions for part in turn.parts]
-        if len(parts) != len(first.parts):
-            first = Turn("instruction", parts, first.at, first.original, False, first.name)
-    return [first, *rest]
+    parts = [part for turn in instructions for part in turn.parts]
+    if len(parts) == len(first.parts):
+        return first
+    return Turn("instruction", parts, first.at, first.original, False, first.name)
 
 
 def _as_user_text(part: Part) -> Part:

@@ -86,7 +86,8 @@ class TextAssembler:
     def add_parts(self, content: list[Any], out: list[Event]) -> None:
         """Add `content` that is an array. Mistral's servers send their reasoning in it."""
         losses = self._context.losses
-        losses.add_once(LossCode.REPLY_REPAIRED, _DELTA, "content was an array of parts")
+        if self._context.profile.reasoning_key != "thinking":
+            losses.add_once(LossCode.REPLY_REPAIRED, _DELTA, "content was an array of parts")
         for kind, text in read_content_parts(content, _DELTA, losses):
             if text:
                 self.add(kind, text, out)

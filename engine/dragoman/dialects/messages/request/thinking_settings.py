@@ -84,8 +84,9 @@ def write_thinking(
     if display is None and request.origin == "chat" and profile.thinking == "adaptive":
         # Current models send no text of their thinking by default. Chat has no setting for it.
         display = None if knobs.reasoning_field == "off" else "summarized"
-    if display == "updates" and profile.rewrite:  # it needs a beta header, which such upstreams do not receive
-        losses.add(LossCode.REASONING_MODE, ("thinking", "display"))
+    if display is not None and (not profile.thinking_display or (display == "updates" and profile.rewrite)):
+        # `updates` needs a beta header, which such upstreams do not receive.
+        losses.add(LossCode.REASONING_MODE, ("thinking", "display") if wanted.display else ("reasoning", "summary"))
         display = None
     if effort is None:
         # No effort was requested: send the field only for its display, or if the client sent it.

@@ -70,7 +70,8 @@ _SORTS: Final[dict[str, ItemKind]] = {
     "message": "message",
     "reasoning": "reasoning",
 }
-_REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content")
+_REASONING_KEYS: Final = ("type", "id", "summary", "content", "encrypted_content", "format", "signature")
+"""Fields of a reasoning item that a later request must contain; the last two are OpenRouter's."""
 
 
 def item_kind(item: Json, context: ReplyContext) -> ItemKind:

@@ -126,7 +126,8 @@ def _write_text(body: Json, request: Request, profile: Profile) -> None:
 
 def _write_include(body: Json, request: Request, profile: Profile) -> None:
     include: list[str] = []
-    if profile.encrypted_reasoning and profile.efforts and request.origin != _NO_ENVELOPES:
+    encrypts = profile.encrypted_reasoning or profile.encrypts_on_request
+    if encrypts and profile.efforts and request.origin != _NO_ENVELOPES:
         # Clients send it back, in an envelope if their dialect is another one (mapping §5.2).
         include.append("reasoning.encrypted_content")
     if request.logprobs:

@@ -7,6 +7,7 @@ written without ids: the upstream accepts only ids that it created itself, and t
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, Final
 
 from dragoman.canonical.parts import Json, Native, Reasoning, Refusal, Text, ToolCall
@@ -21,6 +22,7 @@ from dragoman.losses import LossCode, Losses
 from dragoman.profiles.profile import Profile
 from dragoman.reasoning.replay import Fate, ReasoningRules
 from dragoman.tools.names import NameTable, sanitize_call_id
+from dragoman.wire.json_codec import dumps
 
 _OPENAI: Final = frozenset({"chat", "responses"})
 
@@ -214,7 +216,8 @@ class AssistantWriter:
             fate = self._rules.leave_out(fields, LossCode.REASONING_UNSIGNED)
             return _message(fields[0]) if fate == "plain" else None
         item_id = item.get("id")
-        if not item_id or type(item_id) is not str or type(item.get("summary")) is not list or item.get("content"):
+        summary, content, rewrite = item.get("summary"), item.get("content"), self._profile.rewrite
+        if not item_id or type(item_id) is not str or type(summary) is not list or content or rewrite:
             item = self._replayable(item)
             item_id = item.get("id")
         # Clients repeat blocks, and the API rejects a request that repeats an id.
@@ -228,16 +231,17 @@ class AssistantWriter:
         return None
 
     def _replayable(self, block: Json) -> Json:
-        """Return the item as the API accepts it: with a summary, without an empty id, its text encrypted or plain."""
-        plain = bool(block.get("content")) and self._encrypts
-        without_id = "id" in block and not (type(block["id"]) is str and block["id"])
-        if not plain and not without_id and type(block.get("summary")) is list:
-            return block
-        item = dict(block)
-        if plain:
-            del item["content"]
-        if without_id:
-            del item["id"]
+        """Return the item as the API accepts it: with a summary, without an empty id, its text encrypted or plain.
+
+        Upstreams that reject what they do not know reject a null as well, and an item without an id.
+        """
+        item, rewrite = dict(block), self._profile.rewrite
+        if (item.get("content") and self._encrypts) or (rewrite and item.get("content") is None):
+            item.pop("content", None)
+        if not (type(item.get("id")) is str and item.get("id")):
+            item.pop("id", None)
+            if rewrite:
+                item["id"] = f"rs_{sha256(dumps(item)).hexdigest()[:24]}"
         if type(item.get("summary")) is not list:
             item["summary"] = []
         return item

@@ -149,7 +149,7 @@ class ToolsWriter:
         return written
 
     def _options(self, tool: Tool, written: Json) -> None:
-        if tool.origin == DIALECT:
+        if tool.origin == DIALECT and not self._profile.rewrite:
             written.update(tool.options)
             return
         kept: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class ToolsWriter:
         return written
 
     def _other(self, tool: Tool) -> Json | None:
-        if tool.origin == DIALECT and tool.native:
+        if tool.origin == DIALECT and tool.native and (self._profile.vendor_tools or tool.kind != "hosted"):
             return tool.native
         if tool.kind == "search":
             written: Json = {"type": TOOL_SEARCH, "execution": "client"}

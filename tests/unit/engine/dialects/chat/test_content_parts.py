@@ -43,3 +43,12 @@ def test_unknown_keys_of_reasoning_are_rows() -> None:
         "message.content.thinking.zz",
         "message.content.thinking.reference_ids",
     ]
+
+
+def test_a_part_that_is_closed_loses_nothing() -> None:
+    losses = Losses()
+    part = {"type": "thinking", "thinking": [{"type": "text", "text": "h"}], "closed": True}
+    assert read_content_parts([part], ("message",), losses) == [("reasoning", "h")]
+    assert not losses
+    read_content_parts([{**part, "signature": "s"}], ("message",), losses)
+    assert [row.path for row in losses.rows] == ["message.content.signature"]

@@ -42,3 +42,14 @@ def test_several_leading_instructions_become_one_message() -> None:
     body, counts = ask_of(RESPONSES, CHAT, "compatible", flags={"system_inline": False}, input=leading)
     assert body["messages"][0] == {"role": "system", "content": "a\n\nb"}
     assert counts == {LossCode.TURNS_MERGED: 1}
+
+
+@pytest.mark.parametrize("text_parts", [False, True])
+def test_instructions_at_the_beginning_are_one_message_where_its_text_is_a_string(text_parts: bool) -> None:
+    late = {"role": "developer", "content": "c"}
+    given = [*({"role": "developer", "content": text} for text in "ab"), USER, late, USER]
+    body, counts = ask_of(RESPONSES, CHAT, "compatible", flags={"text_parts": text_parts}, input=given)
+    written = [(message["role"], message["content"]) for message in body["messages"]]
+    first = [("system", "a"), ("system", "b")] if text_parts else [("system", "a\n\nb")]
+    assert written == [*first, ("user", "Hi"), ("system", "c"), ("user", "Hi")]
+    assert counts == ({} if text_parts else {LossCode.TURNS_MERGED: 1})
