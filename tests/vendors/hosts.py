@@ -96,10 +96,14 @@ _OPENAI_CHAT = f"openai.{_CHAT_PARAMS}"
 _OPENAI_RESPONSES = "openai.types.responses.response_create_params:ResponseCreateParams"
 _GROQ = "https://console.groq.com/docs/openai"
 _DEEPSEEK = "https://api-docs.deepseek.com/guides/anthropic_api"
+_XAI = (
+    "https://github.com/langchain-ai/langchainjs/blob/main/"
+    "libs/providers/langchain-xai/src/chat_models/responses-types.ts"
+)
 _TOGETHER = "https://docs.together.ai/docs/function-calling"
 _COHERE = "https://github.com/OpenRouterTeam/openrouter-examples/issues/71"
 _NVIDIA = "https://build.nvidia.com"
-_OPENROUTER = "https://openrouter.ai/docs/api-reference/parameters"
+_OPENROUTER = "https://openrouter.ai/docs/api_reference/parameters"
 _LEFT_OUT = {
     "input[].content[].type": "https://platform.openai.com/docs/guides/conversation-state",
     "tools[].strict": "https://platform.openai.com/docs/guides/function-calling",
@@ -241,6 +245,7 @@ HOSTS: tuple[Host, ...] = (
         "previous_response_id prompt_cache_key reasoning search_parameters service_tier store stream temperature text "
         "tool_choice tools top_logprobs top_p truncation user",
         also=_LEFT_OUT,
+        never={"text.verbosity": _XAI},
         check=xai_responses,
         error="xai",
         encrypts=True,

@@ -46,6 +46,8 @@ class StrictHost:
 
     host: Host
     arrived: list[Arrived] = field(default_factory=list)
+    replies: list[str] = field(default_factory=list)
+    """Its streams, in order."""
     encrypted: set[str] = field(default_factory=set)
     """The reasoning that it encrypted."""
     url: str = ""
@@ -78,6 +80,7 @@ class StrictHost:
             frames, whole = responses_replies.frames(host, scenario, reply), responses_replies.whole_reply
             self.encrypted.update(responses_replies.encrypted([orjson.loads(_data(frame)) for frame in frames]))
         if body.get("stream"):
+            self.replies.append(b"".join(frames).decode())
             return web.Response(body=b"".join(frames), content_type="text/event-stream")
         return web.json_response(whole(host, scenario, reply))
 

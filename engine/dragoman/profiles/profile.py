@@ -140,7 +140,7 @@ class Profile:
     service_tiers: tuple[str, ...] = _list_flag(r"[a-z_]+", "flex", OPENAI_TIERS)
     """OpenAI dialects: the service tiers that it takes."""
     refused_fields: tuple[str, ...] = _list_flag(r"[a-z_]+", "verbosity")
-    """OpenAI dialects: top-level fields that it rejects; they are left out."""
+    """OpenAI dialects: top-level fields that it rejects, and `verbosity`, which Responses nests; they are left out."""
     user_field: Literal["safety_identifier", "user", "user_id"] = "safety_identifier"
     """OpenAI dialects: where the end user's id goes."""
     structured_output: bool = True

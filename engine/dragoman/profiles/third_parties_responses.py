@@ -41,7 +41,7 @@ RESPONSES: tuple[Vendor, ...] = (
             "efforts": Fact(("low", "medium", "high"), _XAI_FIELDS),
             "service_tiers": Fact((), _XAI_FIELDS),
             "user_field": Fact("user", _XAI_FIELDS),
-            "refused_fields": Fact((*_CACHE_OPTIONS, "moderation", "max_tool_calls"), _XAI_FIELDS),
+            "refused_fields": Fact((*_CACHE_OPTIONS, "moderation", "max_tool_calls", "verbosity"), _XAI_FIELDS),
         },
     ),
     _vendor(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.canonical.request import Json, Request, Thinking
-from dragoman.dialects.openai.refused_fields import leave_out
+from dragoman.dialects.openai.refused_fields import leave_out, note
 from dragoman.dialects.openai.request_settings import (
     add_tools,
     fit_effort,
@@ -28,6 +28,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.tools.names import NameTable
 
 _LEAST_CAP: Final = 16
+_VERBOSITY: Final = "verbosity"
 _NO_ENVELOPES: Final = "chat"
 """The dialect whose clients do not send encrypted reasoning back."""
 
@@ -68,7 +69,7 @@ def write_request(
     if request.thinking is not None:
         _write_reasoning(body, request.thinking, profile, losses)
     if request.format is not None or request.verbosity is not None:
-        _write_text(body, request, profile)
+        _write_text(body, request, profile, losses)
     _write_include(body, request, profile)
     write_service(body, request, DIALECT, profile, losses)
     if request.stream:
@@ -111,7 +112,7 @@ def _write_reasoning(body: Json, thinking: Thinking, profile: Profile, losses: L
         body["reasoning"] = reasoning
 
 
-def _write_text(body: Json, request: Request, profile: Profile) -> None:
+def _write_text(body: Json, request: Request, profile: Profile, losses: Losses) -> None:
     text: Json = {}
     if (form := request.format) is not None:
         text["format"] = {"type": form.kind}
@@ -119,9 +120,13 @@ def _write_text(body: Json, request: Request, profile: Profile) -> None:
             text["format"] |= schema_fields(form, request.origin, profile)
             if form.schema is None:
                 raise Unsupported(form.at, "a Responses upstream needs a schema for structured output")
-    if request.verbosity is not None:
-        text["verbosity"] = request.verbosity
-    body["text"] = text
+    if (verbosity := request.verbosity) is not None:
+        if _VERBOSITY in profile.refused_fields:
+            note(_VERBOSITY, verbosity, request.origin, losses)
+        else:
+            text[_VERBOSITY] = verbosity
+    if text:
+        body["text"] = text
 
 
 def _write_include(body: Json, request: Request, profile: Profile) -> None:

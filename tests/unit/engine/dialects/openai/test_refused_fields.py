@@ -66,3 +66,16 @@ def test_a_tier_that_the_host_does_not_have_is_not_sent(upstream: Dialect) -> No
     body, counts = ask_of(client, upstream, "openai", flags=flags, service_tier="priority")
     assert "service_tier" not in body
     assert counts[LossCode.SERVICE_TIER] == 1
+
+
+def test_verbosity_is_left_out_where_it_is_nested() -> None:
+    for refused, lost in (((), {}), (("verbosity",), {LossCode.VERBOSITY: 1})):
+        body, counts = ask_of(CHAT, RESPONSES, "openai", flags={"refused_fields": refused}, verbosity="low")
+        assert body.get("text") == (None if refused else {"verbosity": "low"})
+        assert counts == lost
+
+
+def test_a_rewritten_request_has_the_name_of_the_cap_that_the_host_knows() -> None:
+    body, _ = ask_of(CHAT, CHAT, "mistral", flags={"rewrite": True}, max_completion_tokens=9)
+    assert body["max_tokens"] == 9
+    assert "max_completion_tokens" not in body
