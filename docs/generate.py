@@ -7,6 +7,7 @@ generated: they are in configuration.md, which a test compares with the code.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +24,8 @@ from dragoman.reply_context import ReplyContext
 from dragoman.stages.base import ReplyPipeline
 from dragoman.tools.bridge import OriginalTool
 from dragoman.translate_request import Translation
-from dragoman_server.config.host_profiles import HOSTS, PATTERNS
+from dragoman_server.config.host_doors import BEDROCK, DOORS, HostDoor
+from dragoman_server.config.host_profiles import HOSTS, OF_MESSAGES, PATTERNS
 from dragoman_server.config.json_schema import schema_text
 from dragoman_server.observability.metric_families import FAMILIES, SECONDS, SHORT, Kind
 from dragoman_server.observability.metrics import CLIENT_KEY, REASON_KINDS
@@ -145,6 +147,13 @@ real host was involved.
 
 {judges}
 
+## Hosts with an addressing of their own
+
+The defaults of [`auth_header`, `path` and their like](configuration.md#providersname) at these hosts. A key or a token
+is sent as the default says, and a token of a `credential` always as `Authorization: Bearer`.
+
+{doors}
+
 ## Clients
 
 A client is known by its user agent, or by another header where that was changed on the way. It gets the knobs that it
@@ -240,6 +249,7 @@ def profiles() -> str:
     hosts: dict[str, list[str]] = {}
     for host, name in (*HOSTS.items(), *PATTERNS.items()):
         hosts.setdefault(name, []).append(f"`{host}`")
+    hosts |= {other: hosts[name] for name, other in OF_MESSAGES.items()}
     rows: dict[str, list[str]] = {
         "openai": ["OpenAI", "chat, responses", "–"],
         "anthropic": ["Anthropic", "messages", "–"],
@@ -280,11 +290,29 @@ def profiles() -> str:
     ]
     return _PROFILES.format(
         made=_MADE,
+        doors=_table(("base URL", "dialect", "default", "source"), [_door(door) for door in (*DOORS, BEDROCK)]),
         upstreams=_table(("profile", "who", "dialects", "base", "default for"), upstreams),
         facts=_table(("profile", "dialect", "flag", "value", "source"), facts),
         judges=_table(("profile", "dialect", "judged by"), judges),
         clients=_table(("client", "profile", "known by", "knobs", "why"), clients),
     )
+
+
+def _door(door: HostDoor) -> tuple[str, ...]:
+    """Return the row of hosts that have defaults."""
+    settings = {key: list(value) if isinstance(value, tuple) else value for key, value in door.settings.items()}
+    shown = [f"`{key} = {_toml(value)}`" for key, value in settings.items()]
+    if door.key:
+        shown.insert(0, f'`auth_header = "{door.key}"`')
+    elif door.token:
+        shown.insert(0, f'`auth_header = "{door.token}"` with a `credential`')
+    return f"`{door.shown}`", ", ".join(door.dialects), ", ".join(shown), _linked(door.source)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {json.dumps(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)
 
 
 def _signs(client: ClientProfile) -> str:

@@ -67,7 +67,7 @@ SERVER_LAYERS = (
     ("dragoman_server.observability",),
     ("dragoman_server.accounts",),
     ("dragoman_server.workers.drain", "dragoman_server.workers.peer_workers"),
-    ("dragoman_server.proxy.error_response", "dragoman_server.proxy.limits"),
+    ("dragoman_server.proxy.betas", "dragoman_server.proxy.error_response", "dragoman_server.proxy.limits"),
     ("dragoman_server.proxy.auth", "dragoman_server.proxy.cors", "dragoman_server.proxy.request_form"),
     ("dragoman_server.proxy.web_origins",),
     ("dragoman_server.proxy.loaded_config",),

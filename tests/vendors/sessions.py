@@ -68,7 +68,7 @@ async def play(session: Session, gate: Gate) -> Played:
 
 
 def _events(stream: str) -> list[Json]:
-    return [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    return [json.loads(line[6:]) for line in stream.split("\n") if line.startswith("data: {")]
 
 
 def _claude_kept(stream: str) -> list[Json]:

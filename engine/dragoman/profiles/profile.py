@@ -66,6 +66,8 @@ class Profile:
     """Largest temperature taken."""
     anthropic_version: Literal["2023-06-01", "2026-10-21"] = "2023-06-01"
     """Anthropic-version header sent."""
+    betas: tuple[str, ...] = _list_flag(r"\S+", "context-management-*")
+    """Messages: the names in anthropic-beta that it takes, as patterns; `A=B` sends A as B; empty = all."""
     system_inline: bool = False
     """Takes `system` messages in mid-conversation (Responses: always)."""
     mid_system_models: tuple[str, ...] = _list_flag(r"\S+", "*claude-opus-5*")
@@ -198,6 +200,16 @@ class Profile:
     def takes_prefill(self, model: str) -> bool:
         """True if a Messages upstream continues a final assistant message with this model."""
         return _listed(self.prefill_models, model)
+
+    def beta_as(self, name: str) -> str | None:
+        """The name under which a Messages upstream gets a beta, or None if it does not take it."""
+        if not self.betas:
+            return name
+        for entry in self.betas:
+            pattern, _, other = entry.partition("=")
+            if fnmatchcase(name, pattern):
+                return other or name
+        return None
 
     def default_output(self, model: str) -> int:
         """The output limit to send to a Messages upstream if the client sets none, in tokens."""

@@ -297,10 +297,17 @@ CHAT: tuple[Vendor, ...] = (
         {"parallel_tool_calls": Fact(False, _OLLAMA), "reasoning_key": Fact("reasoning", _DIALECT_PAGE)},
     ),
     _vendor(
+        "copilot",
+        "GitHub Copilot",
+        "https://github.com/pydantic/pydantic-ai/pull/8059",
+        {"reasoning_replay": Fact(False, "no source says that it is taken")},
+    ),
+    _vendor(
         "azure",
         "Azure OpenAI",
         "chat §7.3",
         {"stream_obfuscation": Fact(False, "no source says that it is taken")},
         base="openai",
+        judge="openai",
     ),
 )

@@ -81,9 +81,31 @@ _LLAMA = "https://huggingface.co/blog/ggml-org/anthropic-messages-api-in-llamacp
 _LATE_LLAMA = "https://github.com/ggml-org/llama.cpp/issues/27367"
 _LATE_VLLM = "https://github.com/vllm-project/vllm/issues/44000"
 _COPILOT = "https://github.com/ericc-ch/copilot-api/issues/217"
-_BEDROCK = "https://github.com/anthropics/claude-code/issues/49548"
+_BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/inference-messages-api.html"
+_INVOKE = "https://github.com/anthropics/claude-code/issues/49548"
+_VERTEX = "https://github.com/anthropics/anthropic-sdk-python/blob/main/src/anthropic/lib/vertex/_client.py"
+_BETAS = "https://github.com/BerriAI/litellm/blob/main/litellm/anthropic_beta_headers_config.json"
 _DIALECT_PAGE = "messages §12"
 _SAME_CHECKS = "messages §5.2"
+
+_CLOUD_BETAS: Final = (
+    "compact-*",
+    "computer-use-2025-*",
+    "context-management-2025-06-27",
+    "dangerous-tool-use-2026-09-03",
+    "interleaved-thinking-2025-05-14",
+    "per-turn-control-2026-07-01",
+    "thinking-binding-controls-2026-08-01",
+    "thinking-display-updates-2026-08-18",
+    "tool-search-tool-2025-10-19",
+    "advanced-tool-use-2025-11-20=tool-search-tool-2025-10-19",
+    "web-search-2025-03-05",
+)
+"""Betas that Bedrock and Vertex AI take. Both refuse a request that names another one, also if it does nothing.
+
+Reports: https://github.com/anthropics/claude-code/issues/12429, https://github.com/BerriAI/litellm/issues/19984,
+https://github.com/BerriAI/litellm/pull/41203.
+"""
 
 _vendor = partial(Vendor, "messages")
 
@@ -127,11 +149,43 @@ MESSAGES: tuple[Vendor, ...] = (
     _vendor("llama.cpp", "llama.cpp (llama-server)", _LLAMA, {"rewrite": Fact(True, _LATE_LLAMA)}),
     _vendor("vllm", "vLLM", _LATE_VLLM, {"rewrite": Fact(True, _LATE_VLLM)}),
     _vendor(
-        "bedrock",
-        "Claude behind Bedrock InvokeModel",
-        _SAME_CHECKS,
-        {"rewrite": Fact(True, _BEDROCK)},
+        "amazon-bedrock",
+        "Amazon Bedrock (its APIs of OpenAI and Anthropic)",
+        _BEDROCK,
+        {
+            "betas": Fact(
+                (
+                    *_CLOUD_BETAS,
+                    "claude-code-20250219",
+                    "context-1m-2025-08-07",
+                    "effort-2025-11-24",
+                    "fine-grained-tool-streaming-2025-05-14",
+                    "mid-conversation-*-2026-07-01",
+                    "output-128k-2025-02-19",
+                    "structured-outputs-2025-11-13",
+                    "token-efficient-tools-2025-02-19",
+                    "tool-examples-2025-10-29",
+                ),
+                _BETAS,
+            )
+        },
         base="anthropic",
+        judge="anthropic",
+    ),
+    _vendor(
+        "bedrock-invoke",
+        "Claude behind a gateway that calls Bedrock InvokeModel",
+        _SAME_CHECKS,
+        {"rewrite": Fact(True, _INVOKE)},
+        base="anthropic",
+    ),
+    _vendor(
+        "vertex",
+        "Claude at Vertex AI",
+        _VERTEX,
+        {"betas": Fact(_CLOUD_BETAS, _BETAS)},
+        base="anthropic",
+        judge="anthropic",
     ),
     _vendor(
         "copilot",
@@ -165,5 +219,5 @@ MESSAGES: tuple[Vendor, ...] = (
         },
         judge="openrouter",
     ),
-    _vendor("azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic"),
+    _vendor("azure", "Claude at Microsoft Foundry", _SAME_CHECKS, base="anthropic", judge="anthropic"),
 )

@@ -20,6 +20,9 @@ _OPENROUTER_TYPES = (
     "https://github.com/OpenRouterTeam/python-sdk/blob/main/src/openrouter/components/responsesrequest.py"
 )
 _CACHE_OPTIONS = ("prompt_cache_options", "prompt_cache_retention")
+_BEDROCK = "https://developers.openai.com/codex/amazon-bedrock"
+
+_CHATGPT = "https://github.com/askalf/dario/issues/1009"
 
 _vendor = partial(Vendor, "responses")
 
@@ -72,10 +75,20 @@ RESPONSES: tuple[Vendor, ...] = (
         judge="openrouter",
     ),
     _vendor(
+        "amazon-bedrock",
+        "Amazon Bedrock (its APIs of OpenAI and Anthropic)",
+        _BEDROCK,
+        {"stream_obfuscation": Fact(False, "no source says that it is taken")},
+        base="openai",
+        judge="openai",
+    ),
+    _vendor(
         "azure",
         "Azure OpenAI",
         "chat §7.3",
         {"stream_obfuscation": Fact(False, "no source says that it is taken")},
         base="openai",
+        judge="openai",
     ),
+    _vendor("chatgpt", "Codex by a plan of ChatGPT", _CHATGPT, {"sampling": Fact("none", _CHATGPT)}, base="openai"),
 )

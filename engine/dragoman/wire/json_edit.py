@@ -156,7 +156,7 @@ def edit_members(data: bytes, values: Mapping[str, bytes], omit: Collection[str]
     `values` are JSON. They replace members of the same name, or become the last ones. The bytes of all other members
     stay as they are, so a number keeps all its digits. `data` must be a complete object.
     """
-    opened = _OPEN.match(data)
+    opened = _OPEN.match(data) if values or omit else None
     if opened is None:
         return EditedObject(data, [], [])
     found = [(key, data.rindex(key, 0, start), start) for key, start, _ in _members(data, opened.end())]

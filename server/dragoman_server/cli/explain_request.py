@@ -68,7 +68,7 @@ def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dia
         knobs=target.knobs_for(args.client if config.server.client_profiles else None),
         limits=config.server.limits,
     )
-    translation = with_fields(job, provider) if provider.door.changes_body else job()
+    translation = with_fields(job, provider) if provider.changes_requests else job()
     return explanation(translation, provider, target.warning, client_profile=args.client)
 
 

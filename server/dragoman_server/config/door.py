@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from string import Formatter
 from typing import Any
@@ -18,6 +18,7 @@ from dragoman_server.config.shown_url import shown_url
 from dragoman_server.config.toml_reader import Problem, join
 
 AUTH_HEADERS = ("bearer", "x-api-key", "api-key", "x-goog-api-key")
+BETAS = ("header", "body", "both")
 PROXY_SCHEMES = ("http", "socks5", "socks5h")
 _CREDENTIALS = frozenset(
     ("api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-dragoman-key", "x-goog-api-key")
@@ -27,6 +28,8 @@ _PROXY_TEXT = 255
 """Most bytes of the user and of the password of a proxy (RFC 1929)."""
 _PATH = re.compile(r"[!-~]*")
 _MODEL = "model"
+_ADDRESS = frozenset(("path", "stream_path", "count_path", "omit"))
+"""Settings that belong to a path: a field that is left out may be in it."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,29 @@ class Door:
     """Top-level fields that are left out of every JSON body. Each that a request had is a loss."""
     forward_headers: tuple[str, ...] = setting((), getter="texts")
     """Headers of the client that are passed on if it has the provider's dialect, such as chatgpt-account-id."""
+    betas: str | None = setting(None, Words(BETAS, "place"))
+    """messages: where a client's betas are sent: in the header anthropic-beta, in the field anthropic_beta, or both."""
     proxy: str = setting("", getter="secret", shown=False)
     """Proxy to this provider: http://USER:PASSWORD@HOST:PORT (by CONNECT), or socks5://HOST:PORT."""
+
+    def with_defaults(self, settings: Mapping[str, Any]) -> Door:
+        """Return this door with the settings of its host.
+
+        A setting of the door goes before that of the host; `body` and `omit` have the fields of both. With a path of
+        its own, the door gets no paths of the host and no `omit`.
+        """
+        changed: dict[str, Any] = {}
+        for name, value in settings.items():
+            own = getattr(self, name)
+            if self.path and name in _ADDRESS:
+                continue
+            if name == "body":
+                changed[name] = {**value, **own}
+            elif name == "omit":
+                changed[name] = (*(each for each in value if each not in self.body and each not in own), *own)
+            elif not own and value:
+                changed[name] = value
+        return replace(self, **changed) if changed else self
 
     @cached_property
     def changes_body(self) -> bool:
@@ -92,6 +116,8 @@ class Door:
             yield f"{at}.stream_path", "has {model} and path does not, or the reverse: write it in both or in none"
         if self.count_path and dialect is Dialect.CHAT:
             yield f"{at}.count_path", "has no effect: Chat Completions has no endpoint that counts tokens"
+        if self.betas and dialect is not Dialect.MESSAGES:
+            yield f"{at}.betas", "has no effect: only clients of Messages send betas to upstreams of Messages"
         for name in self.body:
             if name in self.omit:
                 yield join(f"{at}.body", name), "is in omit as well: remove one of the two"

@@ -9,9 +9,16 @@ from urllib.parse import urlsplit
 
 from dragoman import Dialect
 from dragoman.gateway import BUILTIN_PROFILES, VENDOR_PROFILES
+from dragoman_server.config.aws_host import aws_host, bedrock_endpoint
 
 COMPATIBLE = "compatible"
 """The profile of an upstream whose host is unknown."""
+
+RENAMED = {
+    "bedrock": 'it is now "bedrock-invoke", for Claude behind a gateway that calls InvokeModel; a provider at'
+    " Bedrock itself needs no profile"
+}
+"""Earlier names of profiles → the hint."""
 
 HOSTS = {
     "api.openai.com": "openai",
@@ -41,8 +48,12 @@ HOSTS = {
     "generativelanguage.googleapis.com": "gemini",
     "aiplatform.googleapis.com": "gemini",
     "api.githubcopilot.com": "copilot",
+    "chatgpt.com": "chatgpt",
+    "claude.googleapis.com": "anthropic",
 }
 """Host → profile. It applies if the provider's dialect has a profile of that name."""
+
+_VENDOR_HOSTS = frozenset(("api.openai.com", "api.anthropic.com"))
 
 _ENDINGS = {
     ".openai.azure.com": "azure",
@@ -50,13 +61,20 @@ _ENDINGS = {
     ".cognitiveservices.azure.com": "azure",
     "-aiplatform.googleapis.com": "gemini",
     ".rep.googleapis.com": "gemini",
+    ".githubcopilot.com": "copilot",
 }
+OF_MESSAGES = {"gemini": "vertex"}
+"""Profile of a host → its profile for Messages, where that has another name: Vertex AI has Gemini and Claude."""
+_CLAUDE_ON_AWS = "aws-external-anthropic"
+"""The service of Anthropic's own API at AWS."""
 _OLLAMA_PORT = 11434
 """Ollama's default port, on any host: Ollama usually runs on a host of the user's own."""
 
 PATTERNS = {
     **{f"*{ending}": name for ending, name in _ENDINGS.items()},
-    "bedrock-runtime.*.amazonaws.com": "bedrock",
+    "bedrock-runtime.*.amazonaws.com": "amazon-bedrock",
+    "bedrock-mantle.*.api.aws": "amazon-bedrock",
+    "aws-external-anthropic.*.api.aws": "anthropic",
     f"*:{_OLLAMA_PORT}": "ollama",
 }
 """Host pattern → profile, for the documentation; `_profile_of_host` matches them."""
@@ -65,6 +83,8 @@ PATTERNS = {
 def default_profile(dialect: Dialect, base_url: str) -> str:
     """Return the name of the profile for the URL's host, or `compatible` if none is known for this dialect."""
     name = _profile_of_host(base_url)
+    if dialect is Dialect.MESSAGES:
+        name = OF_MESSAGES.get(name, name)
     return name if (dialect, name) in BUILTIN_PROFILES else COMPATIBLE
 
 
@@ -73,7 +93,10 @@ def is_vendor(dialect: Dialect, base_url: str) -> bool:
 
     A vendor's key from the environment is sent to no other host.
     """
-    return default_profile(dialect, base_url) == VENDOR_PROFILES[dialect]
+    if default_profile(dialect, base_url) != VENDOR_PROFILES[dialect]:
+        return False
+    # Anthropic's API at AWS and at Google Cloud has its profile and not its keys.
+    return urlsplit(base_url).hostname in _VENDOR_HOSTS
 
 
 def _profile_of_host(base_url: str) -> str:
@@ -84,8 +107,10 @@ def _profile_of_host(base_url: str) -> str:
         return COMPATIBLE
     if port == _OLLAMA_PORT:
         return "ollama"
-    if host.startswith("bedrock-runtime.") and host.endswith(".amazonaws.com"):
-        return "bedrock"
+    if bedrock_endpoint(base_url):
+        return "amazon-bedrock"
+    if aws_host(base_url).service == _CLAUDE_ON_AWS:
+        return "anthropic"
     for ending, name in _ENDINGS.items():
         if host.endswith(ending):
             return name

@@ -19,7 +19,7 @@ from dragoman_server.config.accounts_tables import read_keys, read_store, read_u
 from dragoman_server.config.door import Door
 from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import other_format, without_common_mistakes
-from dragoman_server.config.host_profiles import default_profile
+from dragoman_server.config.host_profiles import RENAMED, default_profile
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_tables import read_targets
 from dragoman_server.config.schema import SIMULATED, Config, Models, Route, Server
@@ -126,7 +126,7 @@ def _provider(name: str, table: Table) -> Provider:
     dialect = given["dialect"]
     # Without a valid dialect, accept the profiles of all dialects.
     names = dict.fromkeys(profile for each, profile in BUILTIN_PROFILES if word in (None, each))
-    chosen = table.word("profile", names)
+    chosen = table.word("profile", names, hints=RENAMED)
     if not word or not chosen:
         chosen = default_profile(dialect, given["base_url"])
     flags = table.values("profile_flags", Profile)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from dragoman_server.config.credential_options import AWS, AZURE, GOOGLE, Creden
 from dragoman_server.config.door import PLAIN, Door, credential_header
 from dragoman_server.config.forwarded_endpoints import FORWARDED, GROUPS, default_groups
 from dragoman_server.config.hints import DIALECTS
+from dragoman_server.config.host_doors import WITHOUT_VERSION, base_url_problem, host_door
 from dragoman_server.config.host_profiles import default_profile
 from dragoman_server.config.setting import Above, Each, Range, Words, described, setting, setting_problems
 from dragoman_server.config.shown_url import shown_url
@@ -142,6 +144,10 @@ class Provider:
             fill(self, "profile", builtin_profile(self.dialect, self.profile_name))
         if not self.profile.family:
             fill(self, "profile", replace(self.profile, family=self.name))
+        if (host := host_door(self.dialect, self.base_url)) is not None:
+            signed = self.credential is not None and self.credential.kind == AWS
+            word = "" if signed else host.key if self.credential is None else host.token
+            fill(self, "door", self.door.with_defaults({**host.settings, "auth_header": word}))
 
     def variants(self) -> list[tuple[str, Provider]]:
         """Return a name for each of several keys, and the provider with this key only; empty if there is one key."""
@@ -175,6 +181,12 @@ class Provider:
             return "bearer"
         return "x-api-key" if self.dialect is Dialect.MESSAGES else "bearer"
 
+    @cached_property
+    def changes_requests(self) -> bool:
+        """True if bodies get fields or lose some, or if betas of clients are changed."""
+        door = self.door
+        return door.changes_body or (self.dialect is Dialect.MESSAGES and bool(door.betas or self.profile.betas))
+
     @property
     def has_own_way(self) -> bool:
         """True if its requests are sent by a proxy of its own, or get a credential when they are sent."""
@@ -197,17 +209,23 @@ class Provider:
         OpenAI base with another path (`/v1beta/openai`, `/api/paas/v4`) is used unchanged. The query of the base URL
         is kept, and `query` (without `?`) is appended to it.
         """
-        base = self.base_url.partition("?")[0].rstrip("/")
+        return self._below(path if self._is_versioned else f"v1/{path.lstrip('/')}", query)
+
+    @cached_property
+    def _is_versioned(self) -> bool:
+        """True if the base URL has all that comes before an endpoint's path."""
+        base = self.base_url.partition("?")[0].rstrip("/").partition("://")[2]
         if self.dialect is Dialect.MESSAGES:
-            versioned = base.endswith("/v1")
-        else:
-            versioned = "/" in base.partition("://")[2]
-        return self._below(path if versioned else f"v1/{path.lstrip('/')}", query)
+            return base.endswith("/v1")
+        return "/" in base or base in WITHOUT_VERSION
 
     def main_endpoint(self, model: str, *, stream: bool, query: str = "") -> str:
-        """Return the full URL of the endpoint of its dialect, for a model. Raises ClientRequestError."""
+        """Return the full URL of the endpoint of its dialect, for a model. Raises ClientRequestError.
+
+        `query` belongs to the dialect's own path, so a path of the configuration does not get it.
+        """
         if path := self.door.path_of(model, stream=stream):
-            return self._below(path, query)
+            return self._below(path, "")
         return self.endpoint(self.dialect.path, query)
 
     def count_endpoint(self, path: str, model: str, query: str = "") -> str | None:
@@ -216,7 +234,7 @@ class Provider:
         `path` is that of the dialect.
         """
         if own := self.door.count_path_of(model):
-            return self._below(own, query)
+            return self._below(own, "")
         return None if self.door.path else self.endpoint(path, query)
 
     def _below(self, path: str, query: str) -> str:
@@ -233,7 +251,10 @@ class Provider:
         """Yield the problems of this provider; `at` is its path in the configuration."""
         if not _NAME.match(self.name):
             yield at, "a provider's name may have only letters, digits, '.', '_' and '-'"
-        if wrong := _url_problem(self.base_url):
+        wrong = _url_problem(self.base_url)
+        if not wrong and not self.door.path:
+            wrong = base_url_problem(self.dialect, self.base_url)
+        if wrong:
             yield f"{at}.base_url", f'{wrong}; got "{shown_url(self.base_url)}"'
         if self.api_key and not _VALUE.match(self.api_key.reveal()):
             yield f"{at}.api_key", "has characters that are not allowed in a header (perhaps a line break)"

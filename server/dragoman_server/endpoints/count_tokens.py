@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -31,6 +31,7 @@ from dragoman_server.observability.metric_families import COUNTS
 from dragoman_server.pipeline import counted as counted_steps
 from dragoman_server.pipeline import run_steps
 from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.betas import NONE, betas_of
 from dragoman_server.proxy.configured_fields import count_body
 from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.error_response import OWN_ID, client_failure, web_response
@@ -192,7 +193,7 @@ class TokenCounts:
     async def _forwarded(self, request: web.Request, wanted: _CountRequest) -> _Counted:
         """Return the upstream's count. Raises UpstreamError."""
         translation = wanted.translation
-        job = partial(_question, translation, wanted.provider)
+        job = partial(_question, translation, wanted.provider, request.headers)
         body, digest = await compute(len(translation.body), job, wanted.owner, request)
         call = self._call(request, wanted, body)
         key = _key(digest, call, translation.direction)
@@ -278,13 +279,14 @@ def _count_url(provider: Provider, model: str, query: str = "") -> str | None:
     return None if endpoint is None else provider.count_endpoint(endpoint.path, model, query)
 
 
-def _question(translation: Translation, provider: Provider) -> tuple[bytes, blake2b]:
+def _question(translation: Translation, provider: Provider, headers: Mapping[str, str]) -> tuple[bytes, blake2b]:
     """Return the body of the request for an upstream's count, and its digest."""
     body = translation.body
     if not translation.same_body:
         body = json_dumps(COUNT_ENDPOINTS[provider.dialect].question(json_loads(body)))
-    if provider.door.changes_body:
-        body = count_body(body, provider, translation.upstream_model)
+    if provider.changes_requests:
+        betas = betas_of(provider, headers) if translation.same_body else NONE
+        body = count_body(body, provider, translation.upstream_model, betas)
     return body, blake2b(body, digest_size=16)
 
 

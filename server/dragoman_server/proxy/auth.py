@@ -20,6 +20,7 @@ from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.credentials.credential import key_header
 from dragoman_server.observability.exchange_record import Principal
+from dragoman_server.proxy.betas import HEADER, betas_of, header_of
 from dragoman_server.proxy.error_response import client_failure
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ GATEWAY_KEY: Final = "x-dragoman-key"
 _OAUTH: Final = ("sk-ant-oat", "ya29.")
 """The beginnings of OAuth's tokens: of Anthropic, and of Google."""
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+\Z")
+VERSION_FIELD: Final = "anthropic_version"
+"""The field of a body that replaces the header of the version."""
 _SENDABLE = re.compile(r"[\t\x20-\x7e]+\Z")
 
 
@@ -236,6 +239,12 @@ def outbound_headers(
         # The fields of a beta stay in the body, and upstreams reject a body with them and without the header (T-44).
         for name in _SAME_DIALECT[provider.dialect]:
             _forward(out, client_headers, name)
+        if HEADER in out and provider.changes_requests:
+            out[HEADER] = header_of(provider, betas_of(provider, client_headers))
+            if not out[HEADER]:
+                del out[HEADER]
+    if messages and VERSION_FIELD in provider.door.body:
+        out.pop("anthropic-version")
     if same_dialect:
         for name in provider.door.forward_headers:
             _forward(out, client_headers, name.lower())

@@ -8,6 +8,7 @@ from dragoman import ClientRequestError, Dialect, translate
 from dragoman.gateway import DIRECTIONS, ReplyOptions, conversation_digest
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import owner_at
+from dragoman_server.proxy.betas import NONE, betas_of
 from dragoman_server.proxy.configured_fields import with_fields
 from dragoman_server.proxy.long_bodies import LONG_BODY, compute
 from dragoman_server.proxy.request_body import apply_header_overrides
@@ -123,8 +124,9 @@ async def translate_for(scope: RequestScope, draft: Draft, target: RoutedTarget)
             stored=turn.reply if turn is not None else None,
         ),
     )
-    if provider.door.changes_body:
-        job = partial(with_fields, job, provider)
+    if provider.changes_requests:
+        betas = betas_of(provider, request.headers) if receipt.client is Dialect.MESSAGES else NONE
+        job = partial(with_fields, job, provider, betas)
     try:
         if len(body) <= LONG_BODY:
             receipt.translation = job()

@@ -86,7 +86,7 @@ def test_no_mark_of_an_hour_stands_behind_a_shorter_one(client: str, ttls: tuple
 @given(
     ttls=st.dictionaries(st.sampled_from(PLACES), st.sampled_from([None, "5m", "1h"])),
     own=st.sampled_from([None, "5m", "1h", "absent"]),
-    profile=st.sampled_from(["anthropic", "bedrock", "copilot"]),
+    profile=st.sampled_from(["anthropic", "bedrock-invoke", "copilot"]),
 )
 def test_the_mark_of_the_request_itself_counts_as_the_last(
     ttls: dict[str, str | None], own: str | None, profile: str
@@ -120,7 +120,7 @@ def test_routers_to_claude_get_no_mark_of_an_hour_behind_a_shorter_one(profile: 
 def test_late_instructions_move_in_front_of_marks() -> None:
     body = request("messages", {"first": "1h", "last": "1h"})
     body["messages"].insert(1, {"role": "system", "content": [text("late", "5m", True)]})
-    sent, _ = translated("messages", "messages", body, profile="bedrock", mid_system="hoist")
+    sent, _ = translated("messages", "messages", body, profile="bedrock-invoke", mid_system="hoist")
     assert marks(sent) == ["5m", "5m", "5m"]
 
 
@@ -136,7 +136,7 @@ def test_marks_inside_results_and_documents_have_their_place() -> None:
             {"role": "user", "content": [result]},
         ],
     }
-    sent, _ = translated("messages", "messages", body, profile="bedrock")
+    sent, _ = translated("messages", "messages", body, profile="bedrock-invoke")
     assert marks(sent) == ["5m", "5m", "5m"]
 
 

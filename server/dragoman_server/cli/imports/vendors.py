@@ -56,11 +56,11 @@ VENDORS = {
 }
 
 REFUSED = {
-    "bedrock": "requests to Bedrock are signed by AWS's rules, which this gateway does not do",
-    "bedrock_converse": "requests to Bedrock are signed by AWS's rules, which this gateway does not do",
+    "bedrock": "Bedrock is reached by its other APIs: write it by hand (docs/howto/vendors/bedrock.md)",
+    "bedrock_converse": "Bedrock is reached by its other APIs: write it by hand (docs/howto/vendors/bedrock.md)",
     "sagemaker": "requests to SageMaker are signed by AWS's rules, which this gateway does not do",
-    "vertex_ai": "Vertex AI takes short-lived tokens of Google Cloud, which this gateway does not fetch",
-    "vertex_ai_beta": "Vertex AI takes short-lived tokens of Google Cloud, which this gateway does not fetch",
+    "vertex_ai": "Vertex AI needs a project and a login: write it by hand (docs/howto/vendors/vertex.md)",
+    "vertex_ai_beta": "Vertex AI needs a project and a login: write it by hand (docs/howto/vendors/vertex.md)",
     "azure_ai": "is not one API: name the provider by hand, with the dialect and base URL of its endpoint",
 }
 """Prefix of a vendor that cannot be imported → why."""

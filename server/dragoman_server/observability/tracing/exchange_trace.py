@@ -24,7 +24,13 @@ CHAT = "chat"
 """The operation of all three dialects in the conventions."""
 _OPERATIONS = {"completions": "text_completion"}
 """Operations of forwarded endpoints in the conventions that differ from the first part of their paths."""
-_NAMES = {"azure": "azure.ai.openai", "bedrock": "aws.bedrock"}
+_NAMES = {
+    "azure": "azure.ai.openai",
+    "amazon-bedrock": "aws.bedrock",
+    "bedrock-invoke": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+}
 """Names of providers in the conventions that differ from those of our profiles."""
 _USAGE = (
     ("gen_ai.usage.input_tokens", "input_total"),

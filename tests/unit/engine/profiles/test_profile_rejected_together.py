@@ -33,7 +33,7 @@ def sent(
 
 
 @pytest.mark.parametrize(
-    ("profile", "top_p"), [("anthropic", None), ("bedrock", None), ("compatible", 0.9), ("deepseek", 0.9)]
+    ("profile", "top_p"), [("anthropic", None), ("bedrock-invoke", None), ("compatible", 0.9), ("deepseek", 0.9)]
 )
 @pytest.mark.parametrize("client", ["chat", "responses"])
 def test_top_p_is_not_sent_beside_temperature_where_that_is_refused(

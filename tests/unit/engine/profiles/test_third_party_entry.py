@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from dragoman import direction, translate
+from dragoman.dialects import Dialect
 from dragoman.profiles import THIRD_PARTIES, Vendor
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES, builtin_profile
 from dragoman.translate_request import Translation
 from dragoman_server.config.value_problems import value_problem
 from support.paths import FIXTURES
+from vendors.clouds import CLOUDS
 from vendors.hosts import HOSTS, Host
 from vendors.strict_host import refused
 
@@ -138,6 +140,10 @@ def gemini(body: Json) -> None:
     assert all(first["extra_content"]["google"]["thought_signature"] for first, *_ in calls)
 
 
+def no_reasoning(body: Json) -> None:
+    assert not any("reasoning_content" in message for message in body["messages"])
+
+
 def litellm(body: Json) -> None:
     assert not any("prompt_cache_breakpoint" in part for part in objects(body["messages"]))
 
@@ -176,6 +182,17 @@ def responses(body: Json) -> None:
     assert body.get("reasoning", {}).get("effort") in (None, "none", "low", "high", "max")
 
 
+def bedrock_responses(body: Json) -> None:
+    """Reasoning goes back encrypted, and it is requested so."""
+    assert all(item["encrypted_content"] for item in body["input"] if item.get("type") == "reasoning")
+    effort = body.get("reasoning", {}).get("effort", "none")
+    assert effort == "none" or "reasoning.encrypted_content" in body["include"]
+
+
+def chatgpt(body: Json) -> None:
+    assert not {"temperature", "top_p"} & body.keys()
+
+
 RULES: dict[tuple[str, str], Callable[[Json], None]] = {
     ("chat", "deepseek"): deepseek,
     ("chat", "kimi"): kimi,
@@ -189,6 +206,7 @@ RULES: dict[tuple[str, str], Callable[[Json], None]] = {
     ("chat", "sglang"): template,
     ("chat", "llama.cpp"): llama,
     ("chat", "ollama"): ollama,
+    ("chat", "copilot"): no_reasoning,
     ("chat", "azure"): azure,
     ("messages", "deepseek"): text_only,
     ("messages", "kimi"): system_first,
@@ -197,11 +215,15 @@ RULES: dict[tuple[str, str], Callable[[Json], None]] = {
     ("messages", "ollama"): anything,
     ("messages", "llama.cpp"): system_first,
     ("messages", "vllm"): system_first,
-    ("messages", "bedrock"): known_fields_only,
+    ("messages", "amazon-bedrock"): anything,
+    ("messages", "bedrock-invoke"): known_fields_only,
+    ("messages", "vertex"): anything,
     ("messages", "copilot"): known_fields_only,
     ("messages", "azure"): anything,
     ("responses", "deepseek"): responses,
+    ("responses", "amazon-bedrock"): bedrock_responses,
     ("responses", "azure"): lambda body: None,
+    ("responses", "chatgpt"): chatgpt,
 }
 
 
@@ -274,4 +296,9 @@ def test_the_judge_of_a_vendor_is_the_package_of_its_types(vendor: Vendor) -> No
     host = STRICT.get((vendor.dialect, vendor.name))
     package = host.types.partition(".")[0] if host is not None else ""
     own = packages_distributions()[package][0] if package not in ("", "anthropic", "openai") else ""
+    # Clouds have clients in Anthropic's and OpenAI's own SDKs.
+    clouds = {
+        (cloud.host.dialect, cloud.host.profile): cloud.host.types.partition(".")[0] for cloud in CLOUDS if cloud.by_sdk
+    }
+    own = clouds.get((Dialect(vendor.dialect), vendor.name), own)
     assert own.replace("_", "-") == vendor.judge

@@ -145,7 +145,7 @@ def test_their_calls_and_results_in_the_history_stay_calls(upstream: str, profil
     assert set(translation.losses.counts) == {LossCode.TYPED_TOOL}
 
 
-@pytest.mark.parametrize("name", ["anthropic", "bedrock", "copilot"])
+@pytest.mark.parametrize("name", ["anthropic", "bedrock-invoke", "copilot"])
 def test_claude_gets_them_as_they_are(name: str) -> None:
     profile = builtin_profile("messages", name).replace({"rewrite": True})
     body, translation = asked("messages", profile, BASH, EDITOR)

@@ -14,6 +14,7 @@ from dragoman_server.config.environment import config_from_environment
 from dragoman_server.config.host_profiles import HOSTS, default_profile, is_vendor
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.provider import Provider
+from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.endpoints.explain import as_text, explanation
 
 HOSTED = [
@@ -41,12 +42,22 @@ HOSTED = [
     ("chat", "https://aiplatform.googleapis.com/v1/projects/p/locations/global/endpoints/openapi", "gemini"),
     ("chat", "https://us-central1-aiplatform.googleapis.com/v1/projects/p/endpoints/openapi", "gemini"),
     ("chat", "https://aiplatform.eu.rep.googleapis.com/v1/projects/p/endpoints/openapi", "gemini"),
-    ("messages", "https://us-east5-aiplatform.googleapis.com/v1", "compatible"),
+    ("messages", "https://us-east5-aiplatform.googleapis.com/v1", "vertex"),
+    ("messages", "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/anthropic", "vertex"),
+    ("responses", "https://aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/openai/v1", "compatible"),
     ("chat", "https://aiplatform.googleapis.com.evil.example", "compatible"),
     ("chat", "https://mine.openai.azure.com/openai/v1", "azure"),
     ("responses", "https://mine.openai.azure.com/openai/v1", "azure"),
     ("messages", "https://mine.services.ai.azure.com/anthropic", "azure"),
-    ("messages", "https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock"),
+    ("messages", "https://bedrock-runtime.eu-west-1.amazonaws.com/anthropic", "amazon-bedrock"),
+    ("messages", "https://bedrock-mantle.us-east-1.api.aws/anthropic", "amazon-bedrock"),
+    ("responses", "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", "amazon-bedrock"),
+    ("chat", "https://bedrock-mantle.us-east-1.api.aws/v1", "compatible"),
+    ("messages", "https://aws-external-anthropic.us-east-1.api.aws", "anthropic"),
+    ("messages", "https://claude.googleapis.com/v1/projects/p/locations/global/workspaces/w/invoke", "anthropic"),
+    ("messages", "https://api.business.githubcopilot.com", "copilot"),
+    ("messages", "https://bedrock-runtime.eu-west-1.amazonaws.com.evil.example/anthropic", "compatible"),
+    ("responses", "https://chatgpt.com/backend-api/codex", "chatgpt"),
     ("chat", "http://192.168.1.5:11434/v1", "ollama"),
     ("responses", "http://192.168.1.5:11434/v1", "compatible"),
     ("chat", "https://api.deepseek.com.evil.example", "compatible"),
@@ -77,6 +88,9 @@ def test_a_configured_profile_goes_before_the_host() -> None:
 @pytest.mark.parametrize("url", ["https://api.deepseek.com", "http://127.0.0.1:11434/v1"])
 def test_a_vendors_key_goes_to_that_vendor_only(url: str) -> None:
     assert not is_vendor(Dialect.CHAT, url)
+    assert not is_vendor(Dialect.MESSAGES, "https://aws-external-anthropic.us-east-1.api.aws")
+    assert not is_vendor(Dialect.MESSAGES, "https://claude.googleapis.com")
+    assert is_vendor(Dialect.MESSAGES, "https://api.anthropic.com")
     config = config_from_environment({"OPENAI_API_KEY": "sk-secret"}, base_url=url)
     assert config.providers["upstream"].api_key is None
     own = config_from_environment({"OPENAI_API_KEY": "sk-secret"}, base_url="https://api.openai.com/v1")
@@ -96,3 +110,9 @@ def test_an_explanation_names_the_profile() -> None:
     noted = explanation(translate(direction("messages", "chat"), body, profile=provider.profile), provider)
     assert noted["profile"] == "deepseek"
     assert "provider ds, profile deepseek" in as_text(noted)
+
+
+def test_an_earlier_name_of_a_profile_is_an_error_with_the_new_one() -> None:
+    up = {"dialect": "messages", "base_url": "https://gateway.example", "profile": "bedrock"}
+    with pytest.raises(ConfigError, match=r'it is now "bedrock-invoke".*needs no profile'):
+        parse_config({"providers": {"up": up}}, {})

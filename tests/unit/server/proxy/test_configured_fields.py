@@ -12,6 +12,7 @@ from dragoman import Dialect, Knobs, LossCode, Translation, direction, translate
 from dragoman.errors import Unsupported
 from dragoman_server.config.door import Door
 from dragoman_server.config.provider import Provider
+from dragoman_server.proxy.betas import Betas
 from dragoman_server.proxy.configured_fields import count_body, with_fields
 from support.samples import request
 
@@ -66,3 +67,26 @@ def test_a_body_that_is_counted(count_path: str, sent: dict[str, Any]) -> None:
     at = provider(MESSAGES, path="{model}/x", count_path=count_path, omit=("model", "other"), body={"v": 1})
     for body in (b'{"messages":[]}', b'{"model":"m","messages":[],"other":1}'):
         assert json.loads(count_body(body, at, "claude")) == sent
+
+
+def test_betas_of_the_client() -> None:
+    """They are sent with the client's body only, and each that the provider does not take is a loss."""
+    at = provider(MESSAGES, betas="both")
+    betas, body = Betas(("a-1", "b-1"), ("c-1", "d-1")), json.dumps(request(MESSAGES)).encode()
+    translation = with_fields(partial(translate, direction(MESSAGES, MESSAGES), body), at, betas)
+    assert json.loads(translation.body)["anthropic_beta"] == ["a-1", "b-1"]
+    rows = [(row.path, row.done) for row in translation.losses.rows if row.code is LossCode.VENDOR_OPTION]
+    assert rows == [("anthropic-beta", "p does not take c-1"), ("anthropic-beta", "p does not take d-1")]
+    with pytest.raises(Unsupported, match="anthropic-beta: cannot be sent to this upstream"):
+        with_fields(partial(translate, direction(MESSAGES, MESSAGES), body, knobs=Knobs(on_loss="reject")), at, betas)
+    foreign = with_fields(partial(translate, direction(CHAT, MESSAGES), json.dumps(request(CHAT)).encode()), at, betas)
+    assert "anthropic_beta" not in json.loads(foreign.body)
+    assert not any(row.code is LossCode.VENDOR_OPTION for row in foreign.losses.rows)
+
+
+def test_betas_of_a_count() -> None:
+    at = provider(MESSAGES, betas="body")
+    assert json.loads(count_body(b'{"model":"m"}', at, "m", Betas(("a-1",)))) == {
+        "model": "m",
+        "anthropic_beta": ["a-1"],
+    }

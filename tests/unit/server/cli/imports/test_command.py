@@ -86,7 +86,7 @@ def test_a_file_without_a_usable_provider(tmp_path: Path, capsys: pytest.Capture
     assert main(["import", "litellm", str(path)]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "model_list[0] (m): requests to Bedrock are signed" in shown.err
+    assert "model_list[0] (m): Bedrock is reached by its other APIs" in shown.err
     assert "no provider of" in shown.err
 
 

@@ -138,7 +138,7 @@ def test_the_vendor_is_found(params: dict[str, Any], expected: tuple[str, str, s
         ({"model": 5}, "no litellm_params.model"),
         ({"model": "nowhere/x"}, "a provider that is not known here"),
         ({"model": "hosted_vllm/x"}, "has no api_base"),
-        ({"model": "vertex_ai/gemini-2.5-pro"}, "Vertex AI takes"),
+        ({"model": "vertex_ai/gemini-2.5-pro"}, "Vertex AI needs"),
     ],
 )
 def test_other_deployments_are_left_out(params: dict[str, Any], why: str) -> None:
