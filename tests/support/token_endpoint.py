@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 Reply = Callable[[str, bytes], tuple[int, Any]]
-"""Returns status and JSON for a request's path and body."""
+"""Returns the status and the response for a request's path and body: a value to send as JSON, or XML as a string."""
 
 
 class TokenEndpoint:
@@ -40,9 +40,11 @@ def token_endpoint(reply: Reply) -> Iterator[TokenEndpoint]:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             endpoint.gate.wait(30)
             status, found = (400, {"error": "canary-away"}) if endpoint.away else endpoint.reply(self.path, body)
-            data = json.dumps(found).encode()
+            data, kind = json.dumps(found).encode(), "application/json"
+            if isinstance(found, str):
+                data, kind = found.encode(), "text/xml"
             self.send_response(status)
-            self.send_header("content-type", "application/json")
+            self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

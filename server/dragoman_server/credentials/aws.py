@@ -36,12 +36,13 @@ class AwsSource:
     async def fetch(self, *, refused: bool) -> Grant[Any]:
         """Return botocore's `ReadOnlyCredentials`. Raises SourceError."""
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         if refused:
             self._credentials = None  # botocore must not return the keys that it keeps
         try:
             found = await self._thread.call(self._frozen)
-        except (BotoCoreError, ClientError) as error:
+        except (BotoCoreError, ClientError, ResponseParserError) as error:
             cure = "check the profile, the role and the network, with `aws sts get-caller-identity`"
             raise SourceError(f"botocore gave no keys ({type(error).__name__}): {cure}") from None
         if found is None:

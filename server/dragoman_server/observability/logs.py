@@ -22,6 +22,7 @@ process loses at most the lines of this time."""
 _MOST_PENDING = 256
 """Most lines of requests that wait to be written."""
 _ROOT, _LOG = logging.getLogger(), logging.getLogger("dragoman")
+_CREDENTIAL_LIBRARIES = ("azure", "botocore", "google", "msal")
 
 
 def configure(
@@ -42,6 +43,9 @@ def configure(
         return
     # Debug lines are the gateway's only: those of a library could show what it sends.
     _ROOT.setLevel(max(level, logging.INFO))
+    # Their warnings quote the responses of token endpoints. The gateway logs that a credential could not be fetched.
+    for name in _CREDENTIAL_LIBRARIES:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     formatter = JsonFormatter(worker) if form == "json" else TextFormatter(worker)
     handler = handler or LineHandler(formatter, stamped=stamped)
     handler.setFormatter(formatter)

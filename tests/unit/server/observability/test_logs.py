@@ -37,6 +37,8 @@ print_line("  said")
 for name in ("dragoman", "aiohttp.server"):
     for write in (logging.getLogger(name).debug, logging.getLogger(name).info):
         write("%s\\nof %s", write.__name__, name)
+for name in ("botocore.credentials", "azure.identity._internal", "google.auth.transport", "msal"):
+    logging.getLogger(name).error("a response of a token endpoint")
 """
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stderr
 
