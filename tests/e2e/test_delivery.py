@@ -7,6 +7,7 @@ import gzip
 import itertools
 import json
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from dragoman_server.config.schema import Server
 from dragoman_server.simulator import STREAMS
 from oracles.simulator import strict_simulator
 from support.gateways import ALL, CHAT, CROSS, MESSAGES, Gate, config_for, gate, raw_exchange, served, until
+from support.packing import packed_br, packed_zstd
 from support.samples import PATHS, TEXT, TOOL, dump, judge, read_error, reply, request, text_stream, tool_stream
 from support.sockets import (
     LAST_CHUNK,
@@ -57,6 +59,14 @@ async def test_T26_the_body_ends_with_the_terminal_event(client: Dialect, upstre
         else:
             assert judge(client, whole).finish is not None
         await asyncio.wait_for(server.hung_up.wait(), 30)  # a connection in an unknown state is not used again
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": packed_br,
+    "zstd": packed_zstd,
+}
 
 
 @DIRECTIONS
@@ -102,14 +112,14 @@ async def test_T73_each_event_arrives_as_it_is_made(client: Dialect, upstream: D
 
 
 @DIRECTIONS
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@pytest.mark.parametrize("coding", PACKERS)
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "whole"])
 async def test_T70_a_compressed_reply_is_understood(
     client: Dialect, upstream: Dialect, coding: str, streamed: bool
 ) -> None:
     """From an upstream that ignores `accept-encoding: identity`."""
     data = b"".join(_frames(client, upstream)) if streamed else dump(reply(upstream))
-    packed = gzip.compress(data) if coding == "gzip" else zlib.compress(data)
+    packed = PACKERS[coding](data)
     kind = "text/event-stream" if streamed else "application/json"
     script: list[Step] = [
         Send(head(200, [("content-type", kind), ("content-encoding", coding), ("transfer-encoding", "chunked")])),

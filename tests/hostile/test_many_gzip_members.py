@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.aio.upstream.http11 import decompress
+from dragoman.aio import decompress
 from support.raw_connections import bench
 
 EMPTY, SMALL = gzip.compress(b"", mtime=0), gzip.compress(bytes(2000), mtime=0)

@@ -10,13 +10,14 @@ import gzip
 import tracemalloc
 import zlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
 from aiohttp import compression_utils, web
 
+from dragoman.aio import Decompressor
 from dragoman_server.app import setup
 from dragoman_server.config.provider import Secret
 from dragoman_server.config.schema import Config
@@ -67,6 +68,14 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
         return result
 
     monkeypatch.setattr(compression_utils.ZLibDecompressor, "decompress_sync", decompress)
+    own = Decompressor.feed
+
+    def feed(self: Decompressor, data: bytes) -> Iterator[bytes]:
+        for piece in own(self, data):
+            counted.count(len(piece))
+            yield piece
+
+    monkeypatch.setattr(Decompressor, "feed", feed)
     return counted
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError
+from support.packing import flushed, packed_br, packed_zstd, without_extra
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import PLENTY, Client
 from support.wire_server import Peer, WireServer, replying
@@ -35,6 +36,9 @@ PACKED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "deflate": ("deflate", zlib.compress),
     "raw deflate": ("deflate", raw_deflate),
     "identity": ("identity", bytes),
+    "br": ("br", packed_br),
+    "zstd": ("zstd", packed_zstd),
+    "two": ("gzip, zstd", lambda data: packed_zstd(gzip.compress(data))),
 }
 PACKINGS = pytest.mark.parametrize(("encoding", "pack"), PACKED.values(), ids=PACKED)
 
@@ -72,19 +76,18 @@ async def test_a_compressed_stream_in_pieces_is_decoded(
         assert await client.body(server.url) == TEXT
 
 
-async def test_what_the_server_flushed_is_given_at_once(client: Client) -> None:
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+async def test_what_the_server_flushed_is_given_at_once(client: Client, encoding: str) -> None:
     """A stream that is compressed all the same still arrives event by event."""
     read = 0
 
     async def handler(peer: Peer) -> None:
-        packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
         await peer.request()
-        await peer.send(packed_head("gzip"))
-        for number in range(5):
-            flushed = packer.compress(b"data: %d\n\n" % number) + packer.flush(zlib.Z_SYNC_FLUSH)
-            await peer.send(chunk(flushed))
+        await peer.send(packed_head(encoding))
+        for packed in flushed(encoding, [b"data: %d\n\n" % number for number in range(5)]):
+            await peer.send(chunk(packed))
             await peer.exactly(0)
-        await peer.send(chunk(packer.flush()) + LAST_CHUNK)
+        await peer.send(LAST_CHUNK)
 
     async with WireServer(handler) as server, client.ask(server.url) as asked:
         for piece in await asked.pieces():
@@ -111,7 +114,14 @@ async def test_an_empty_body_may_be_called_compressed(
             assert await client.read(server.url) == b""
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_encodings_in_two_headers_are_one_list(client: Client) -> None:
+    data = packed_zstd(gzip.compress(TEXT))
+    lines = [("content-encoding", "gzip"), ("content-encoding", "zstd"), ("content-length", str(len(data)))]
+    async with WireServer(replying(head(200, lines) + data)) as server:
+        assert await client.read(server.url) == TEXT
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 @pytest.mark.parametrize("damage", ["at the start", "inside"])
 async def test_corrupt_data_is_an_error(client: Client, encoding: str, damage: str) -> None:
     data = bytearray(PACKED[encoding][1](TEXT))
@@ -128,7 +138,7 @@ async def test_corrupt_data_is_an_error(client: Client, encoding: str, damage: s
             await client.read(server.url)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw deflate"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw deflate", "br", "zstd", "two"])
 async def test_compressed_data_that_is_not_whole_is_an_error(client: Client, encoding: str) -> None:
     """The body is complete by its framing, but not by its compression."""
     token, pack = PACKED[encoding]
@@ -147,7 +157,7 @@ async def test_a_cut_inside_compressed_data_is_truncated(client: Client) -> None
             await client.body(server.url)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 async def test_a_bomb_stops_at_the_limit(client: Client, encoding: str) -> None:
     """20 MB in 20 kB: a whole reply is given up at the limit."""
     data = PACKED[encoding][1](bytes(20_000_000))
@@ -156,11 +166,12 @@ async def test_a_bomb_stops_at_the_limit(client: Client, encoding: str) -> None:
             await client.read(server.url, limit=1_000_000)
 
 
-async def test_a_bomb_in_a_stream_comes_in_bounded_batches(client: Client) -> None:
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+async def test_a_bomb_in_a_stream_comes_in_bounded_batches(client: Client, encoding: str) -> None:
     """Each batch is for the SSE parser's limits to judge; none may be a hundred times what was read."""
-    data = gzip.compress(bytes(20_000_000))
+    data = PACKED[encoding][1](bytes(20_000_000))
     total, largest = 0, 0
-    async with WireServer(replying(packed_head("gzip", len(data)) + data)) as server:
+    async with WireServer(replying(packed_head(encoding, len(data)) + data)) as server:
         try:
             async with client.ask(server.url) as asked:
                 async for batch in asked.answer.batches():
@@ -173,10 +184,28 @@ async def test_a_bomb_in_a_stream_comes_in_bounded_batches(client: Client) -> No
     assert largest <= 2 * 1024 * 1024
 
 
-@pytest.mark.parametrize("encoding", ["zstd", "compress", "br-42"])
+@pytest.mark.parametrize("encoding", ["compress", "br-42", "gzip, compress"])
 async def test_an_unknown_encoding_is_named(client: Client, encoding: str) -> None:
     async with WireServer(replying(packed_head(encoding, 5) + b"\x01\x02\x03\x04\x05")) as server:
         with pytest.raises(UpstreamError, match=encoding):
+            await client.read(server.url, limit=PLENTY)
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd"])
+async def test_without_the_extra_the_error_has_the_cure(
+    client: Client, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_extra(monkeypatch)
+    data = PACKED[encoding][1](TEXT)
+    async with WireServer(replying(packed_head(encoding, len(data)) + data)) as server:
+        with pytest.raises(UpstreamError, match=r"compression off, or pip install 'dragoman\[compression\]'"):
+            await client.read(server.url, limit=PLENTY)
+
+
+async def test_a_window_above_the_limit_is_an_error(client: Client) -> None:
+    data = packed_zstd(TEXT, window_log=27)
+    async with WireServer(replying(packed_head("zstd", len(data)) + data)) as server:
+        with pytest.raises(StreamTruncated, match="upstream's zstd body has a window above 8 MiB"):
             await client.read(server.url, limit=PLENTY)
 
 

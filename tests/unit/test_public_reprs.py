@@ -49,6 +49,7 @@ from dragoman.aio import (
     CallObserver,
     ClientGone,
     ConnectionLimits,
+    CorruptBody,
     Decompressor,
     DownstreamResponse,
     EventLog,
@@ -72,6 +73,7 @@ from dragoman.aio import (
     Timeouts,
     TooManyConnections,
     TranslatedStream,
+    UnsupportedEncoding,
     Upload,
     UpstreamRequest,
     WebSocketStream,
@@ -321,7 +323,8 @@ BUILDERS: dict[type, Callable[[], object]] = {
     CallObserver: CallObserver,
     ClientGone: ClientGone,
     ConnectionLimits: lambda: ConnectionLimits(1.0, 1.0, 1.0, 1, 1),
-    Decompressor: lambda: Decompressor("gzip"),
+    CorruptBody: lambda: CorruptBody("gzip", "is corrupt"),
+    Decompressor: lambda: Decompressor(("gzip",)),
     DownstreamResponse: lambda: DownstreamResponse(
         a_request(), EventStream(headers=HEADERS), StreamTimers(Timeouts()), BODY
     ),
@@ -346,6 +349,7 @@ BUILDERS: dict[type, Callable[[], object]] = {
     Timeouts: lambda: Timeouts(*[1.5] * 10),
     TooManyConnections: lambda: TooManyConnections("max_connections"),
     TranslatedStream: lambda: stream(translation(), URL, HEADERS),
+    UnsupportedEncoding: lambda: UnsupportedEncoding("compress", "gzip", ""),
     Upload: lambda: Upload(nothing(), 7),
     UpstreamRequest: lambda: UpstreamRequest(URL, HEADERS, BODY, True, Timeouts()),
     WebSocketStream: lambda: WebSocketStream(

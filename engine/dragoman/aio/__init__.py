@@ -32,6 +32,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.aio.batch_slices import write_slices
+from dragoman.aio.decompress import CorruptBody, Decompressor, UnsupportedEncoding, decompressor
 from dragoman.aio.keep_reply import keep_reply
 from dragoman.aio.long_jobs import LongJobs, off_loop
 from dragoman.aio.long_work import next_turn
@@ -54,7 +55,6 @@ from dragoman.aio.upstream.observed_transport import CallObserver, ObservedTrans
 
 if TYPE_CHECKING:
     from dragoman.aio.downstream.aiohttp_internals import (
-        Decompressor,
         MaskedWebSocketResponse,
         abandon_body,
         detached_request,
@@ -89,6 +89,7 @@ __all__ = (
     "CallObserver",
     "ClientGone",
     "ConnectionLimits",
+    "CorruptBody",
     "Decompressor",
     "Downstream",
     "DownstreamResponse",
@@ -116,11 +117,13 @@ __all__ = (
     "TooManyConnections",
     "TranslatedStream",
     "Transport",
+    "UnsupportedEncoding",
     "Upload",
     "UpstreamRequest",
     "UpstreamResponse",
     "WebSocketStream",
     "abandon_body",
+    "decompressor",
     "detached_request",
     "first_failure",
     "is_decompressed",
@@ -143,7 +146,6 @@ _NEED_AIOHTTP: Final = {
     "AsgiServer": "downstream.asgi_server",
     "BadVersion": "downstream.request_handler",
     "ConnectionLimits": "downstream.connection_limits",
-    "Decompressor": "downstream.aiohttp_internals",
     "DownstreamResponse": "downstream.response",
     "EventLog": "downstream.event_log",
     "EventStream": "downstream.response",

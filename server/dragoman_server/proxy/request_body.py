@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpVersion11
-from aiohttp.http_exceptions import ContentEncodingError
 
 from dragoman import ClientRequestError, DragomanError, Failure, Knobs
-from dragoman.aio import STOPPING, Decompressor, abandon_body, is_decompressed, next_turn, send_continue
+from dragoman.aio import (
+    STOPPING,
+    CorruptBody,
+    Decompressor,
+    UnsupportedEncoding,
+    abandon_body,
+    decompressor,
+    is_decompressed,
+    next_turn,
+    send_continue,
+)
 from dragoman.errors import FailureKind, LimitExceeded
 from dragoman.gateway import KNOBS
 from dragoman.wire import Json
@@ -29,9 +38,7 @@ from dragoman_server.proxy.error_response import (
 
 ON_LOSS = "x-dragoman-on-loss"
 """Header that overrides the knob `on_loss` for one request."""
-_CODINGS = ("gzip", "deflate", "br", "zstd")
-"""The codings that can be read; br and zstd only if their packages are installed."""
-_BROKEN = (web.RequestPayloadError, ContentEncodingError)
+_BROKEN = (web.RequestPayloadError, CorruptBody)
 PIECE = 1 << 16
 """Bytes of a body that must arrive within `timeouts.body`. A slow connection may thus send a long body, but a client
 that sends single bytes is cut off."""
@@ -61,9 +68,9 @@ class RequestBodies:
         """Return the body. Raises LimitExceeded as soon as it is known to be too long, and other DragomanErrors."""
         content = request.content
         limit, seconds = self._limit, self._seconds  # `configure` does not change them for this body
-        coding = request.headers.get("content-encoding")
-        arrived = content.is_eof() and coding is None
-        decompressor = None if coding is None else _decompressor(request, coding)
+        coded = "content-encoding" in request.headers
+        arrived = content.is_eof() and not coded
+        expander = _decompressor(request, limit) if coded else None
         if not arrived:  # else the length is that of the body
             length = request.content_length
             if length is not None and length > limit:
@@ -72,7 +79,7 @@ class RequestBodies:
             if arrived:
                 body = content.read_nowait()
             else:
-                body = await self._arriving(content, limit, seconds, decompressor, coded=coding is not None)
+                body = await self._arriving(content, limit, seconds, expander, coded=coded)
         except _BROKEN as error:
             raise _closing(request, _unreadable(error)) from None
         except TimeoutError:
@@ -88,11 +95,11 @@ class RequestBodies:
         """
         content, seconds = request.content, self._seconds
         clock = asyncio.get_running_loop().time
-        coding = request.headers.get("content-encoding")
-        decompressor = None if coding is None else _decompressor(request, coding)
+        coded = "content-encoding" in request.headers
+        expander = _decompressor(request, limit) if coded else None
         if (request.content_length or 0) > limit:
             raise LimitExceeded("upload", limit, upstream=False)
-        size, due, left = 0, PIECE, seconds
+        size, received, due, left = 0, 0, PIECE, seconds
         while True:
             begun = clock()
             try:
@@ -102,18 +109,23 @@ class RequestBodies:
             except TimeoutError:
                 raise _closing(request, self._late(seconds)) from None
             left -= clock() - begun
-            if not piece:
-                return
             try:
-                for part in (piece,) if decompressor is None else decompressor.feed(piece):
+                if not piece:
+                    if expander is not None:
+                        expander.finish()
+                    return
+                received += len(piece)
+                if received > limit:
+                    raise LimitExceeded("upload", limit, upstream=False)
+                for part in (piece,) if expander is None else expander.feed(piece):
                     size += len(part)
                     if size > limit:
                         raise LimitExceeded("upload", limit, upstream=False)
                     if part:
                         yield part
-                    if coding is not None:
+                    if coded:
                         await next_turn()
-            except ContentEncodingError as error:
+            except CorruptBody as error:
                 raise _closing(request, _unreadable(error)) from None
             if size >= due:
                 due, left = size + PIECE, seconds
@@ -136,7 +148,7 @@ class RequestBodies:
                 self._timers.discard(timer)
 
     async def _arriving(
-        self, content: StreamReader, limit: int, seconds: float, decompressor: Decompressor | None, *, coded: bool
+        self, content: StreamReader, limit: int, seconds: float, expander: Decompressor | None, *, coded: bool
     ) -> bytes:
         """Read the body as it arrives. Raises TimeoutError if it arrives too slowly, or if the gateway stops.
 
@@ -148,18 +160,20 @@ class RequestBodies:
         async with self._timed(seconds) as timer:
             while piece := await content.readany():
                 received += len(piece)
-                for part in (piece,) if decompressor is None else decompressor.feed(piece):
+                if received > limit:  # a compressed body may expand to nothing
+                    raise _too_long(limit)
+                for part in (piece,) if expander is None else expander.feed(piece):
                     body.write(part)
                     size = body.tell()
-                    if size > limit or received > limit:
+                    if size > limit:
                         raise _too_long(limit)
                     if size >= due:
                         due = size + PIECE
                         timer.reschedule(clock() + seconds)
                     if coded:
                         await next_turn()
-        if decompressor is not None:
-            decompressor.finish()
+        if expander is not None:
+            expander.finish()
         return body.getvalue()
 
     def _late(self, seconds: float) -> Failure:
@@ -169,20 +183,27 @@ class RequestBodies:
         return _invalid(408, f"the body came too slowly, or not at all: {missed}; send it again, without a pause")
 
 
-def _decompressor(request: web.Request, coding: str) -> Decompressor | None:
-    """Return what decompresses the body, or None. Raises DragomanError (415) for a coding that cannot be read."""
-    name = coding.strip().lower()
-    if name in ("", "identity"):
-        return None
-    if name in _CODINGS:
-        with suppress(ContentEncodingError):
-            return None if is_decompressed(request) else Decompressor(name)
-    message = f"the content-encoding {coding[:100]!a} cannot be read: send gzip or deflate, or no content-encoding"
-    raise DragomanError(unsupported(message))
+def _decompressor(request: web.Request, limit: int) -> Decompressor | None:
+    """Return what decompresses the body, or None. Raises DragomanError (415) for an encoding that cannot be read."""
+    encoding = ", ".join(request.headers.getall("content-encoding"))
+    try:
+        found = decompressor(encoding, limit)
+    except UnsupportedEncoding as error:
+        raise DragomanError(_unsupported(error)) from None
+    return None if is_decompressed(request) else found
+
+
+def _unsupported(error: UnsupportedEncoding) -> Failure:
+    """Return the 415, which has the encodings that can be read in `accept-encoding` (RFC 9110 §15.5.16)."""
+    *others, last = error.readable.split(", ")
+    advice = f"send {', '.join(others)} or {last}, or no content-encoding"
+    cure = f"; the gateway reads it after {error.cure}" if error.cure else ""
+    failure = unsupported(f"the content-encoding {str(error)[:100]!a} cannot be read: {advice}{cure}")
+    return replace(failure, headers={**failure.headers, "accept-encoding": error.readable})
 
 
 def _unreadable(error: BaseException) -> Failure:
-    error = error.__cause__ or error
+    error = error.__cause__ or error if isinstance(error, web.RequestPayloadError) else error
     return _invalid(400, f"the body cannot be read: {getattr(error, 'message', error)}")
 
 

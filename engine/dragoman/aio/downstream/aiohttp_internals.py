@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage, StreamWriter
-from aiohttp.http_parser import DeflateBuffer
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from dragoman.aio.downstream.masked_frames import MaskedFrames
@@ -156,45 +155,6 @@ def is_decompressed(request: web.BaseRequest) -> bool:
     Assumes that only a body that is decompressed has a number as `total_compressed_bytes`.
     """
     return getattr(request.content, "total_compressed_bytes", None) is not None
-
-
-class Decompressor:
-    """Decompresses a body that aiohttp did not, in pieces of at most `PIECE` bytes, with br of up to twice as many.
-
-    `coding` is the content-encoding. Raises ContentEncodingError (of aiohttp) for one that cannot be read: br and zstd
-    need their packages.
-
-    Assumes that `DeflateBuffer` passes the result of each step to `feed_data` of its output, whose `_low_water` and
-    `max_decompress_size` limit it; that it returns True if a further step has more; and that a step reads at most 1024
-    members of gzip.
-    """
-
-    PIECE = 1 << 18
-    """Most bytes that one step expands to: a quarter of a millisecond's work."""
-    _low_water = 0
-
-    def __init__(self, coding: str) -> None:
-        self._piece = b""
-        self._buffer = DeflateBuffer(cast("StreamReader", self), coding, max_decompress_size=self.PIECE)
-
-    def feed_data(self, data: bytes, size: int = 0) -> None:
-        """Take the result of one step: `DeflateBuffer` calls it."""
-        self._piece = data
-
-    def feed_eof(self) -> None:
-        """Return at once: `DeflateBuffer` calls it at the end."""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the expansion of `data`, one piece for each step; some are empty. Raises ContentEncodingError."""
-        more = True
-        while more:
-            more, data = self._buffer.feed_data(data, len(data)), b""
-            piece, self._piece = self._piece, b""
-            yield piece
-
-    def finish(self) -> None:
-        """End the body. Raises ContentEncodingError if a body in deflate is incomplete."""
-        self._buffer.feed_eof()
 
 
 async def send_continue(request: web.BaseRequest) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from aiohappyeyeballs import AddrInfoType
 
-from dragoman.aio.upstream.http11.decompress import ACCEPTED
+from dragoman.aio.decompress import ACCEPTED
 from dragoman.errors import UpstreamUnreachable
 
 _PORTS = {"http": 80, "https": 443}

@@ -9,11 +9,11 @@ from functools import partial
 from io import BytesIO
 from typing import cast
 
-from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end, slices
+from dragoman.aio.batch_slices import LONG_BODY, SMALL, slice_end
 from dragoman.aio.long_work import next_turn
 from dragoman.aio.stream_timers import StreamTimers
+from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.http11.connection import Connection
-from dragoman.aio.upstream.http11.decompress import PIECE, ReplyDecompressor, decompressor
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.aio.upstream.interface import CloseOnExit
 from dragoman.errors import LimitExceeded, StreamTruncated
@@ -28,8 +28,6 @@ class _Parking:
 
 
 _PARKED = cast("Awaitable[None]", _Parking())
-_PIECE_COST = PIECE // 64
-"""The cost of beginning a piece or a member of gzip, in decompressed bytes."""
 
 
 class Http11Response(CloseOnExit):
@@ -46,6 +44,8 @@ class Http11Response(CloseOnExit):
         self.headers: Mapping[str, str] = parser.headers
         # The caller may drop `headers` once they were read, so that a long stream does not keep them.
         self._encoding = parser.headers.get("content-encoding")
+        if self._encoding is not None:
+            self._encoding = ", ".join(parser.headers.getall("content-encoding"))
         parser.headers = NO_HEADERS
 
     def on_arrival(self, resume: Callable[[], None] | None, /) -> None:
@@ -60,7 +60,7 @@ class Http11Response(CloseOnExit):
         """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
         body = BytesIO()  # a list of pieces of two bytes would take 24 times as much memory
         size = 0
-        async with aclosing(self._body(sliced=False)) as batches:
+        async with aclosing(self._body(sliced=False, limit=limit)) as batches:
             async for piece in batches:
                 size += len(piece)
                 if size > limit:
@@ -75,30 +75,11 @@ class Http11Response(CloseOnExit):
         """Yield the decompressed body, one batch per network read; a long read is yielded in slices."""
         return self._body(sliced=True)
 
-    def _body(self, sliced: bool) -> AsyncGenerator[bytes, None]:
-        return self._received(sliced) if self._encoding is None else self._decompressed(self._encoding, sliced)
-
-    async def _decompressed(self, encoding: str, sliced: bool) -> AsyncGenerator[bytes, None]:
-        expander: ReplyDecompressor | None = decompressor(encoding)
-        cost = 0
-        async with aclosing(self._received(sliced)) as received:
-            async for data in received:
-                if expander is None:
-                    yield data
-                    continue
-                for piece in expander.feed(data):
-                    cost += len(piece) + _PIECE_COST
-                    if cost > PIECE:  # decompressing does not wait for the network: let other tasks run
-                        cost = 0
-                        await next_turn()
-                    if piece and not (sliced and len(piece) > SMALL):
-                        yield piece
-                        continue
-                    for part in slices(piece):
-                        yield part
-                        await next_turn()
-        if expander is not None:
-            expander.finish()
+    def _body(self, sliced: bool, limit: int | None = None) -> AsyncGenerator[bytes, None]:
+        received = self._received(sliced)
+        if self._encoding is None:
+            return received
+        return decompressed(received, self._encoding, sliced=sliced, limit=limit)
 
     async def _received(self, sliced: bool) -> AsyncGenerator[bytes, None]:
         connection, timers = self._connection, self._timers

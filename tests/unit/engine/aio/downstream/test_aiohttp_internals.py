@@ -9,16 +9,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from typing import Any, cast
 
 import pytest
 from aiohttp import HttpVersion10, HttpVersion11, web, web_response
 from aiohttp.http import HttpProcessingError, HttpVersion, StreamWriter
-from aiohttp.http_exceptions import ContentEncodingError
 from aiohttp.streams import StreamReader
 from aiohttp.test_utils import make_mocked_request
 
@@ -295,44 +292,8 @@ async def test_is_decompressed_and_abandon_body_ends_it(decompresses: bool) -> N
         await until(lambda: transport.closed)
     (before, size), after = found
     assert before is decompresses
-    assert size == (3 * internals.Decompressor.PIECE if decompresses else len(sent))
+    assert size == (3 << 18 if decompresses else len(sent)), "aiohttp fills its buffer"
     assert after == (before, size)
-
-
-CODED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "gzip": (gzip.compress, "gzip"),
-    "members": (lambda data: gzip.compress(data[:99]) + gzip.compress(b"") + gzip.compress(data[99:]), "gzip"),
-    "deflate": (zlib.compress, "deflate"),
-    "raw deflate": (lambda data: zlib.compress(data)[2:-4], "deflate"),
-}
-
-
-@pytest.mark.parametrize("case", CODED)
-@pytest.mark.parametrize("read", [1, 1 << 20])
-def test_a_decompressor_yields_pieces_of_limited_size(case: str, read: int) -> None:
-    code, name = CODED[case]
-    data = b"some text" + bytes(3 << 20)
-    coded, decompressor, pieces = code(data), internals.Decompressor(name), list[bytes]()
-    for at in range(0, len(coded), read):
-        pieces += decompressor.feed(coded[at : at + read])
-    decompressor.finish()
-    assert b"".join(pieces) == data
-    assert max(map(len, pieces)) <= decompressor.PIECE
-
-
-def test_a_decompressor_refuses_what_it_cannot_read() -> None:
-    with pytest.raises(ContentEncodingError):
-        list(internals.Decompressor("gzip").feed(b"no gzip"))
-    with pytest.raises(ContentEncodingError):  # each member costs time, and may hold nothing
-        list(internals.Decompressor("gzip").feed(gzip.compress(b"") * 1025))
-    cut = internals.Decompressor("deflate")
-    list(cut.feed(zlib.compress(b"text")[:-6]))
-    with pytest.raises(ContentEncodingError):
-        cut.finish()
-    for name, package in (("br", "brotli"), ("zstd", "backports.zstd")):
-        if find_spec(package.partition(".")[0]) is None:
-            with pytest.raises(ContentEncodingError):
-                internals.Decompressor(name)
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -63,7 +63,7 @@ def test_a_whole_head() -> None:
 
 
 def test_whole_replies_may_be_compressed() -> None:
-    assert b"\r\naccept-encoding: gzip, deflate\r\n" in request_head(START, {}, 0, stream=False)
+    assert b"\r\naccept-encoding: gzip, deflate, br, zstd\r\n" in request_head(START, {}, 0, stream=False)
 
 
 def test_the_callers_headers_replace_the_defaults() -> None:
