@@ -8,6 +8,7 @@
     token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
                    AUDIO_TOKENS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
+                   ModelSizes documented_sizes
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event Violation ValidationSample
     forwarding     ForwardedEvents FormField boundary_of
@@ -36,6 +37,7 @@ from dragoman.dialects.shared.model_lists import (
 from dragoman.dialects.shared.token_count_endpoints import COUNT_ENDPOINTS, CountEndpoint
 from dragoman.knobs import DEFAULT_KNOBS, KNOBS
 from dragoman.limits import DEFAULT_LIMITS
+from dragoman.profiles.model_sizes import ModelSizes, documented_sizes
 from dragoman.profiles.profile import BUILTIN_PROFILES, PROFILE_FIELDS, VENDOR_PROFILES
 from dragoman.reply_context import ReplyOptions, StoredReply
 from dragoman.short_repr import changed_fields, short_repr
@@ -88,6 +90,7 @@ __all__ = (
     "ForwardedEvents",
     "ListedModel",
     "ModelPage",
+    "ModelSizes",
     "OutputItems",
     "PromptAgreement",
     "PromptDigest",
@@ -102,6 +105,7 @@ __all__ = (
     "boundary_of",
     "changed_fields",
     "conversation_digest",
+    "documented_sizes",
     "edit_members",
     "error_frame",
     "forward",

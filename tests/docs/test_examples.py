@@ -149,9 +149,11 @@ CODEX = DOCS / "howto/codex.md"
 
 async def test_what_the_page_lets_codex_send_is_served() -> None:
     """The base URL, key and model of Codex's own configuration, with a request that it sent, to the page's gateway."""
-    (ours, theirs) = _blocks(CODEX, "toml")
+    (ours, theirs, listing) = _blocks(CODEX, "toml")
     assert theirs.startswith(_CODEX)
+    assert listing.startswith(_CODEX)
     codex = tomllib.loads(theirs)
+    catalogue = tomllib.loads(listing)["model_providers"]["dragoman"]["model_catalog_url"]
     provider = codex["model_providers"][codex["model_provider"]]
     at = urlsplit(provider["base_url"])
     assert (at.port, provider["wire_api"]) == (Server().port, "responses")
@@ -172,6 +174,8 @@ async def test_what_the_page_lets_codex_send_is_served() -> None:
             request_id = response.headers["x-dragoman-request-id"]
         async with session.get(f"{url}/v1/dragoman/receipts/{request_id}") as response:
             receipt = await response.json()
+        async with session.get(f"{url}{urlsplit(catalogue).path}?client_version=0.171.0") as response:
+            assert codex["model"] in [model["slug"] for model in (await response.json())["models"]]
     done = [
         json.loads(data)["item"]
         for data in re.findall(r"^event: response.output_item.done\ndata: (.*)", streamed, re.M)

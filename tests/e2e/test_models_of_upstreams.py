@@ -40,6 +40,48 @@ async def names(entrance: Any, headers: dict[str, str] | None = None, query: str
         return [model["id"] for model in (await got.json())["data"]]
 
 
+async def test_the_sizes_of_models_are_in_each_form() -> None:
+    """Those of the configuration, of the upstream's list, and of the vendor's documentation."""
+    up = Provider("up", CHAT, "")
+    routes = [Route("mine", "up", "qwen3"), Route("opus", "up", "claude-opus-5"), Route("*", "up")]
+    models = Models(context_windows=(("min*", 20_000),))
+    async with served(model_server("qwen3", "plain", max_model_len=40_960, max_output_tokens=8192)) as (url, _):
+        config = Config({"up": replace(up, base_url=f"{url}/v1")}, routes, models)
+        async with gate(config) as entrance:
+            async with openai.AsyncOpenAI(base_url=f"{entrance.url}/v1", api_key="x", max_retries=0) as client:
+                listed: Any = {model.id: model async for model in client.models.list()}
+                assert [*listed] == ["mine", "opus", "qwen3", "plain"]
+                windows = {name: model.context_window for name, model in listed.items()}
+                assert windows == {"mine": 20_000, "opus": 1_000_000, "qwen3": 40_960, "plain": 40_960}
+                outputs = {name: model.max_output_tokens for name, model in listed.items()}
+                assert outputs == {"mine": 8192, "opus": 128_000, "qwen3": 8192, "plain": 8192}
+                one: Any = await client.models.retrieve("mine")
+                assert (one.context_window, one.max_output_tokens) == (20_000, 8192)
+            async with anthropic.AsyncAnthropic(base_url=entrance.url, api_key="x", max_retries=0) as other:
+                paged = {model.id: (model.max_input_tokens, model.max_tokens) async for model in other.models.list()}
+                assert paged == {name: (windows[name], outputs[name]) for name in listed}
+            async with entrance.session.get(f"{entrance.url}/v1/models?client_version=0.171.0") as got:
+                entries = (await got.json())["models"]
+            assert {each["slug"]: each["context_window"] for each in entries} == windows
+
+
+async def test_a_key_lists_its_own_models_to_codex() -> None:
+    key, record = made("ada", models=("a*",))
+    async with served(model_server("a", "b")) as (url, _):
+        config = with_keys(config_for(f"{url}/v1", CHAT), record)
+        async with gate(config) as entrance:
+            where = f"{entrance.url}/v1/models?client_version=0.171.0"
+            async with entrance.session.get(where, headers={"authorization": f"Bearer {key}"}) as got:
+                assert [each["slug"] for each in (await got.json())["models"]] == ["a"]
+            async with entrance.session.get(where) as got:
+                assert got.status == 401
+
+
+async def test_codex_keeps_its_own_catalogue_with_a_chatgpt_login() -> None:
+    async with served(model_server("gpt-5.5")) as (url, _), gate(config_for(f"{url}/v1", CHAT)) as entrance:
+        assert await names(entrance, {"chatgpt-account-id": "a"}, "?client_version=0.171.0") == ["gpt-5.5"]
+
+
 @pytest.mark.parametrize("dialect", list(Dialect))
 async def test_the_sdks_list_what_a_base_url_serves(dialect: Dialect) -> None:
     async with served(strict_simulator()) as (upstream, _):

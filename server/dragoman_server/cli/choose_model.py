@@ -12,6 +12,7 @@ from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.list_models import UpstreamList
 from dragoman_server.observability.logs import print_line
 from dragoman_server.routing.model_names import ModelNames
+from dragoman_server.routing.model_sizes import model_sizes
 from dragoman_server.routing.router import Router
 
 SHOWN_MAX = 40
@@ -83,24 +84,26 @@ def choose(agent: Agent, names: Sequence[str], command: str) -> str:
         print_line(f'there is no model "{quote(word)}"')
 
 
-def listed_windows(
-    router: Router, lists: Sequence[UpstreamList], names: Iterable[str], client: Dialect
+def context_windows(
+    router: Router, lists: Sequence[UpstreamList], names: Iterable[str], agent: Agent
 ) -> Mapping[str, int]:
-    """Return the context windows in tokens of models by their names for a client, where they are known.
+    """Return the context windows in tokens of models by their names for an agent, where they are known.
 
-    The flag `context_window` of a provider takes precedence over the list of its models.
+    An agent knows its own models better than the vendor's documentation, so their windows are left out unless the
+    configuration or the upstream's list states them.
     """
     by_provider = {each.provider.name: each for each in lists}
     windows = {}
     for name in names:
         try:
-            target = router.resolve(name, client)
+            target = router.resolve(name, agent.dialect)
         except DragomanError:
             continue
-        window = target.provider.profile.context_window
-        if not window and (there := by_provider.get(target.provider.name)) is not None:
-            model = there.find(target.upstream_model)
-            window = model.context_window if model is not None else 0
-        if window:
-            windows[name] = window
+        provider, model = target.provider, target.upstream_model
+        there = by_provider.get(provider.name)
+        own = bool(agent.family) and model.startswith(agent.family)
+        listed = there.find(model) if there is not None else None
+        sizes = model_sizes(router.config.models, name, provider, "" if own else model, listed)
+        if sizes.context_window:
+            windows[name] = sizes.context_window
     return windows

@@ -24,7 +24,7 @@ from functools import partial
 from dragoman import Dialect, DragomanError
 from dragoman.gateway import quote
 from dragoman_server.cli.agents import AGENTS, Access, Agent
-from dragoman_server.cli.choose_model import choices, choose, known_names, listed_windows
+from dragoman_server.cli.choose_model import choices, choose, context_windows, known_names
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import served_config
 from dragoman_server.cli.describe_config import describe
@@ -208,7 +208,7 @@ def _access(
         raise _no_model(agent)
     name = model or (models[0] if models else None)
     requested = model or agent.example
-    windows = listed_windows(router, lists, dict.fromkeys([requested, *models]), agent.dialect)
+    windows = context_windows(router, lists, dict.fromkeys([requested, *models]), agent)
     dialect = _dialect(router, name) if name else Dialect.CHAT
     return Access(url, key, model, models, dialect, windows, windows.get(requested, 0))
 

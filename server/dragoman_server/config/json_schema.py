@@ -39,6 +39,7 @@ _TEXTS = {
     "providers.NAME.prices.NAME": "Prices per million tokens of a model; `*` and `?` match.",
     "routes.providers": "Several providers in place of provider, tried in this order: names or tables.",
     "models.listed": "Additional names for GET /v1/models.",
+    "models.context_windows.NAME": "The context window of these models in tokens.",
     "state.compaction.context_windows.NAME": "The context window of these models in tokens.",
 }
 """Paths of the keys that are no field of a dataclass → their texts, with NAME for the operator's names."""

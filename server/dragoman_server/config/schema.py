@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from dragoman import Dialect, Knobs, Limits
@@ -200,6 +201,18 @@ class Models:
     """Policy for a name that nothing matches."""
     discover: bool = setting(True)
     """Include the models that upstreams list in GET /v1/models."""
+    context_windows: tuple[tuple[str, int], ...] = setting((), getter="named_integers")
+    """Context windows in tokens, by a pattern of the models' names, as clients send them; `*` and `?` match."""
+
+    def context_window(self, name: str) -> int:
+        """Return the context window that is configured for a model by its name for clients, in tokens; 0 for none."""
+        return next((tokens for pattern, tokens in self.context_windows if fnmatchcase(name, pattern)), 0)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the problems of the context windows."""
+        for pattern, tokens in self.context_windows:
+            if tokens < 1:
+                yield join("models.context_windows", pattern), f"expected 1 or more; got {tokens}"
 
     @property
     def policy(self) -> str:
@@ -414,6 +427,7 @@ class Config:
     def _model_problems(self) -> Iterator[Problem]:
         models = self.models
         yield from setting_problems("models", models)
+        yield from models.problems()
         if models.unknown == "small" and not (models.big or models.small):
             yield "models.unknown", '"small" needs models.small or models.big'
         if models.unknown == "pass" and not self.providers:

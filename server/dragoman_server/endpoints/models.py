@@ -15,8 +15,9 @@ PAGE_MAX = 1000
 
 
 def openai_model(model: KnownModel) -> Json:
-    """Return a model in OpenAI's form."""
-    return {"id": model.name, "object": "model", "created": model.created, "owned_by": model.owner}
+    """Return a model in OpenAI's form, which has no sizes: their names are those of Groq and Copilot."""
+    found: Json = {"id": model.name, "object": "model", "created": model.created, "owned_by": model.owner}
+    return found | _sizes(model, "context_window", "max_output_tokens")
 
 
 def openai_models(models: Sequence[KnownModel]) -> Json:
@@ -27,13 +28,19 @@ def openai_models(models: Sequence[KnownModel]) -> Json:
 def anthropic_model(model: KnownModel) -> Json:
     """Return a model in Anthropic's form. The SDKs' types require `lifecycle`; an unknown date is the Unix epoch."""
     created = datetime.fromtimestamp(model.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
+    found: Json = {
         "type": "model",
         "id": model.name,
         "display_name": model.title or model.name,
         "created_at": created,
         "lifecycle": "active",
     }
+    return found | _sizes(model, "max_input_tokens", "max_tokens")
+
+
+def _sizes(model: KnownModel, window: str, output: str) -> Json:
+    """Return the sizes that are known, by these names."""
+    return {name: size for name, size in ((window, model.sizes[0]), (output, model.sizes[1])) if size}
 
 
 def anthropic_models(models: Sequence[KnownModel], query: Mapping[str, str]) -> Json:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 
-from dragoman import Dialect
+from dragoman import Dialect, DragomanError
 from dragoman.gateway import ListedModel
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.config.provider import Auth, Provider
 from dragoman_server.proxy.auth import client_login
 from dragoman_server.proxy.loaded_config import LoadedConfig
 from dragoman_server.routing.model_names import KnownModel
+from dragoman_server.routing.model_sizes import model_sizes
+from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.routing.upstream_models import UpstreamModels
 
 THREAD_FROM = 300
@@ -76,10 +79,8 @@ class KnownModels:
         listed: tuple[ListedModel, ...] = ()
         if provider in _listing_providers(loaded, headers):
             listed = self._upstreams.known(provider, self._headers(provider, headers, client))
-        for model in listed:
-            if model.name == target.upstream_model:
-                return _known_model(name, provider.name, model)
-        return KnownModel(name, provider.name)
+        found = next((model for model in listed if model.name == target.upstream_model), None)
+        return _known_model(loaded, name, provider, target.upstream_model, found)
 
 
 def _listing_providers(loaded: LoadedConfig, headers: Mapping[str, str]) -> list[Provider]:
@@ -108,16 +109,33 @@ def _merge(
     }
     found = {}
     for name, owner in loaded.router.known_models():
-        found[name] = _known_model(name, owner, listed.get((owner, name)))
+        target = _target(loaded, name, clients)
+        if target is None:
+            found[name] = KnownModel(name, owner)
+            continue
+        provider, upstream_model = target.provider, target.upstream_model
+        model = listed.get((provider.name, upstream_model))
+        found[name] = _known_model(loaded, name, provider, upstream_model, model)._replace(owner=owner)
     for provider, models in zip(providers, lists, strict=True):
         for model in models:
             for name in loaded.model_names.of(provider, model.name, clients):
-                found.setdefault(name, _known_model(name, provider.name, model))
+                if name not in found:
+                    found[name] = _known_model(loaded, name, provider, model.name, model)
     return list(found.values())
 
 
-def _known_model(name: str, owner: str, model: ListedModel | None) -> KnownModel:
+def _target(loaded: LoadedConfig, name: str, clients: Sequence[Dialect]) -> RoutedTarget | None:
+    for client in clients:
+        with suppress(DragomanError):
+            return loaded.router.resolve(name, client)
+    return None
+
+
+def _known_model(
+    loaded: LoadedConfig, name: str, provider: Provider, upstream_model: str, model: ListedModel | None
+) -> KnownModel:
+    sizes = model_sizes(loaded.config.models, name, provider, upstream_model, model)
     if model is None:
-        return KnownModel(name, owner)
+        return KnownModel(name, provider.name, sizes=sizes)
     # A title paraphrases the upstream's name, so it does not fit a model with another name here.
-    return KnownModel(name, owner, model.created, model.title if name == model.name else "")
+    return KnownModel(name, provider.name, model.created, model.title if name == model.name else "", sizes)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dragoman import Dialect
+from dragoman.gateway import ModelSizes
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Route
 from dragoman_server.routing.router import Router
@@ -18,6 +19,7 @@ class KnownModel(NamedTuple):
     owner: str
     created: int = 0
     title: str = ""
+    sizes: ModelSizes = ModelSizes()
 
 
 class ModelNames:

@@ -1,7 +1,8 @@
 """`GET /models` of an upstream: how each dialect asks for it, and how its answer is read.
 
 OpenAI's list comes whole, Anthropic's in pages of at most 1,000 models. Servers that imitate one of them mix the two,
-leave `data` null, or send a bare array, so one reader takes all of these.
+leave `data` null, or send a bare array, so one reader takes all of these. Neither vendor's list is the only one that
+states sizes: each vendor has names of its own for them.
 """
 
 from __future__ import annotations
@@ -23,12 +24,23 @@ _LATEST = 253_402_300_799
 """The last second of the year 9999: RFC 3339 has no later one."""
 
 
-_WINDOWS = ("max_model_len", "context_window", "max_input_tokens", "context_length", "max_context_length")
-"""Names of the context window: vLLM and SGLang, Groq, Anthropic, OpenRouter and Kimi, LM Studio and Mistral."""
+_LISTS = ("data", "models")
+"""Names of the list: OpenAI and Anthropic; Codex's catalogue and others."""
+_NAMES = ("id", "slug", "name")
+"""Names of a model's name: OpenAI and Anthropic; Codex's catalogue; others."""
+_WINDOWS = (
+    *("max_model_len", "context_window", "max_input_tokens", "context_length", "max_context_length"),
+    *("inputTokenLimit", "max_prompt_tokens", "max_context_window_tokens", "context_size", "max_context_tokens"),
+)
+"""Names of the context window: vLLM and SGLang; Groq, Vercel and Codex's catalogue; Anthropic; OpenRouter, Kimi and
+others; LM Studio and Mistral; Gemini; Copilot, which rejects longer prompts though its window is larger; others."""
 _WINDOWS_OF_META = ("n_ctx", "n_ctx_train")
 """Its names in llama.cpp's `meta`: the one that the server was started with, and that of the model."""
-_OUTPUTS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
-"""Names of the largest output limit: Anthropic; Copilot and others; Groq, and OpenRouter in `top_provider`."""
+_OUTPUTS = ("max_tokens", "max_output_tokens", "max_completion_tokens", "outputTokenLimit", "max_output_length")
+"""Names of the largest output limit: Anthropic and Vercel; Copilot and others; Groq and Cerebras; Gemini; others."""
+_TABLES = ("limits", "top_provider", "metadata", "model_info", "capabilities")
+"""Tables of an entry that may have these names: GitHub Models and Cerebras; OpenRouter; DeepInfra; LiteLLM; Copilot,
+which has `limits` in it."""
 _WINDOW_MAX = 1_000_000_000
 
 
@@ -74,8 +86,9 @@ def model_list_query(dialect: Dialect, after: str | None = None) -> str:
 def read_model_list(answer: object) -> ModelPage:
     """The models in an answer; entries without a usable name are left out. Raises ValueError if it is no list."""
     data = answer
-    if isinstance(answer, dict) and "data" in answer:
-        data = answer["data"] or []
+    if isinstance(answer, dict):
+        key = next((name for name in _LISTS if name in answer), "")
+        data = (answer[key] or []) if key else answer
     if not isinstance(data, list):
         raise ValueError("not a list of models")
     models = [model for entry in data if (model := _model(entry)) is not None]
@@ -89,25 +102,30 @@ def read_model_list(answer: object) -> ModelPage:
 def _model(entry: object) -> ListedModel | None:
     if not isinstance(entry, dict):
         return None
-    name, title = entry.get("id"), entry.get("display_name")
-    if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or not name.isprintable():
+    name = next((value for key in _NAMES if isinstance(value := entry.get(key), str)), None)
+    title = entry.get("display_name", entry.get("displayName"))
+    if name is None or not 0 < len(name) <= NAME_MAX or not name.isprintable():
         return None
     shown = title[:_TITLE_MAX] if isinstance(title, str) and title.isprintable() else ""
-    return ListedModel(name, _created(entry), shown, _context_window(entry), _max_output(entry))
+    tables = _tables(entry)
+    return ListedModel(name, _created(entry), shown, _context_window(tables), _max_output(tables))
 
 
-def _context_window(entry: dict[str, object]) -> int:
-    meta = entry.get("meta")
-    values = [entry.get(name) for name in _WINDOWS]
+def _tables(entry: dict[str, object]) -> list[dict[str, object]]:
+    """Return an entry and the tables in it, those that are nearer first."""
+    inner = [table for name in _TABLES if isinstance(table := entry.get(name), dict)]
+    return [entry, *inner, *(limits for table in inner if isinstance(limits := table.get("limits"), dict))]
+
+
+def _context_window(tables: list[dict[str, object]]) -> int:
+    values = [table.get(name) for table in tables for name in _WINDOWS]
+    meta = tables[0].get("meta")
     values += [meta.get(name) for name in _WINDOWS_OF_META] if isinstance(meta, dict) else []
     return _first_size(values)
 
 
-def _max_output(entry: dict[str, object]) -> int:
-    provider = entry.get("top_provider")
-    values = [entry.get(name) for name in _OUTPUTS]
-    values += [provider.get(name) for name in _OUTPUTS] if isinstance(provider, dict) else []
-    return _first_size(values)
+def _max_output(tables: list[dict[str, object]]) -> int:
+    return _first_size([table.get(name) for table in tables for name in _OUTPUTS])
 
 
 def _first_size(values: list[object]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
 from dragoman.gateway import ListedModel
 from dragoman_server.cli.agents import AGENTS, Agent
-from dragoman_server.cli.choose_model import SHOWN_MAX, choices, choose, known_names, listed_windows
+from dragoman_server.cli.choose_model import SHOWN_MAX, choices, choose, context_windows, known_names
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.list_models import UpstreamList
 from dragoman_server.config.environment import config_from_environment
@@ -71,7 +72,9 @@ def test_names_and_windows_are_those_of_clients() -> None:
     router = Router(config)
     lists = there(config, "qwen3", "qwen-8b", window=4096)
     assert known_names(router, lists) == ["small", "upstream/qwen3", "my-8b"]
-    windows = listed_windows(router, lists, ["small", "my-8b", "nothing", "upstream/qwen3", "upstream/other"], CHAT)
+    windows = context_windows(
+        router, lists, ["small", "my-8b", "nothing", "upstream/qwen3", "upstream/other"], OPENCODE
+    )
     assert windows == {"small": 4096, "my-8b": 4096, "upstream/qwen3": 4096}
 
 
@@ -79,8 +82,20 @@ def test_the_window_of_the_configuration_precedes_that_of_the_list() -> None:
     provider = Provider("upstream", CHAT, UP.base_url)
     provider = Provider("upstream", CHAT, UP.base_url, profile=provider.profile.replace({"context_window": 1000}))
     config = Config({"upstream": provider}, [Route("*", "upstream")])
-    windows = listed_windows(Router(config), there(config, "a", window=4096), ["a", "b"], CHAT)
+    windows = context_windows(Router(config), there(config, "a", window=4096), ["a", "b"], OPENCODE)
     assert windows == {"a": 1000, "b": 1000}
+    config = replace(config, models=Models(context_windows=(("b*", 500), ("z*", 9))))
+    windows = context_windows(Router(config), there(config, "a", window=4096), ["a", "b"], OPENCODE)
+    assert windows == {"a": 1000, "b": 500}
+
+
+@pytest.mark.parametrize(("agent", "names"), [(CLAUDE, ["mine"]), (OPENCODE, ["claude-opus-5", "mine"])])
+def test_a_documented_window_is_not_for_the_agents_own_model(agent: Agent, names: list[str]) -> None:
+    config = Config({"upstream": UP}, [Route("mine", "upstream", "gemini-3.5-flash"), Route("*", "upstream")])
+    windows = context_windows(Router(config), there(config), ["claude-opus-5", "mine"], agent)
+    assert sorted(windows) == names
+    listed = context_windows(Router(config), there(config, "claude-opus-5", window=9000), ["claude-opus-5"], agent)
+    assert listed == {"claude-opus-5": 9000}
 
 
 class Terminal(io.StringIO):

@@ -87,7 +87,7 @@ async def test_a_key_that_is_missing_or_wrong(status: int) -> None:
         (404, b"{}", "does not list its models (404)"),
         (500, b"{}", "does not list its models (500)"),
         (200, b"<html>", "cannot be read"),
-        (200, b'{"models": []}', "cannot be read: not a list of models"),
+        (200, b'{"items": []}', "cannot be read: not a list of models"),
         (200, b'{"data": []}', "lists no models"),
     ],
 )

@@ -88,6 +88,18 @@ def test_a_big_model_of_no_known_provider_is_a_problem() -> None:
     assert parse_config(data, {}).models.big == "gpt-x"
 
 
+def test_context_windows_are_read_by_the_names_of_clients() -> None:
+    data = {**provider(), "models": {"context_windows": {"qwen3*": 32_768, "*": 8192}}}
+    models = parse_config(data, {}).models
+    assert [models.context_window(name) for name in ("qwen3:8b", "llama")] == [32_768, 8192]
+    assert parse_config(provider(), {}).models.context_window("llama") == 0
+    data["models"] = {"context_windows": {"q.*": 0, "m": "1"}}
+    assert problems(data) == {
+        'models.context_windows."q.*"': "expected 1 or more; got 0",
+        "models.context_windows.m": 'expected an integer; got "1"',
+    }
+
+
 def test_a_configuration_made_in_python_is_judged_alike() -> None:
     local = Provider("local", Dialect.CHAT, "http://127.0.0.1:9000/v1")
     Config(providers={"local": local}, routes=[Route("a", "local")]).check()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ClientRequestError
+from dragoman.gateway import ModelSizes
 from dragoman_server.endpoints.models import anthropic_models, openai_models
 from dragoman_server.routing.model_names import KnownModel
 
@@ -31,6 +32,17 @@ def test_what_a_model_is_in_both_forms() -> None:
     first, second = anthropic_models(models, {})["data"]
     assert (first["display_name"], first["created_at"]) == ("Model A", "2026-09-21T00:00:00Z")
     assert (second["display_name"], second["created_at"]) == ("b", "1970-01-01T00:00:00Z")
+
+
+def test_the_sizes_that_are_known_have_the_names_of_each_form() -> None:
+    models = [KnownModel("a", "up", sizes=ModelSizes(200_000, 64_000)), KnownModel("b", "up", sizes=ModelSizes(4096))]
+    first, second = openai_models(models)["data"]
+    assert (first["context_window"], first["max_output_tokens"]) == (200_000, 64_000)
+    assert second == {"id": "b", "object": "model", "created": 0, "owned_by": "up", "context_window": 4096}
+    first, second = anthropic_models(models, {})["data"]
+    assert (first["max_input_tokens"], first["max_tokens"]) == (200_000, 64_000)
+    assert second["max_input_tokens"] == 4096
+    assert "max_tokens" not in second
 
 
 @pytest.mark.parametrize(

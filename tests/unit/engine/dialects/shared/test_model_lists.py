@@ -33,6 +33,20 @@ def test_lists_without_models(answer: object) -> None:
     assert read_model_list(answer) == ([], None)
 
 
+def test_other_names_of_the_list_and_of_the_model() -> None:
+    """Codex's catalogue, and Gemini's own list."""
+    assert read_model_list({"models": [{"slug": "gpt-5.5", "display_name": "GPT", "context_window": 272_000}]}) == (
+        [ListedModel("gpt-5.5", 0, "GPT", 272_000)],
+        None,
+    )
+    gemini = {"name": "models/gemini-x", "displayName": "Gemini X", "inputTokenLimit": 9, "outputTokenLimit": 7}
+    assert read_model_list({"models": [gemini], "nextPageToken": "x"}).models == [
+        ListedModel("models/gemini-x", 0, "Gemini X", 9, 7)
+    ]
+    assert read_model_list({"data": [{"id": "a", "slug": "b", "name": "c"}], "models": 7}).models == [ListedModel("a")]
+    assert read_model_list({"models": None}).models == []
+
+
 def test_a_bare_array_is_a_list() -> None:
     assert read_model_list([{"id": "a"}, {"id": "b"}]).models == [ListedModel("a"), ListedModel("b")]
 
@@ -83,7 +97,10 @@ _JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(["id", "data", "has_more", "last_id", "created", "created_at", "display_name"]), inner
+            st.sampled_from(
+                ["id", "data", "models", "limits", "has_more", "last_id", "created", "created_at", "display_name"]
+            ),
+            inner,
         )
     ),
     max_leaves=20,
@@ -109,6 +126,16 @@ def test_any_json_is_a_list_or_a_value_error(answer: object) -> None:
         ({"max_context_length": 4096}, 4096),
         ({"meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, 8192),
         ({"meta": {"n_ctx_train": 131072}}, 131072),
+        ({"inputTokenLimit": 1_048_576, "outputTokenLimit": 65_536}, 1_048_576),
+        ({"limits": {"max_context_length": 8192, "max_completion_tokens": 4096}}, 8192),
+        ({"limits": {"max_input_tokens": 9000, "max_output_tokens": 4096}}, 9000),
+        ({"metadata": {"context_length": 163_840, "max_tokens": 16_384}}, 163_840),
+        ({"model_info": {"max_input_tokens": 7000, "max_output_tokens": 4096}}, 7000),
+        ({"top_provider": {"context_length": 32_768}}, 32_768),
+        ({"capabilities": {"limits": {"max_context_window_tokens": 200_000, "max_prompt_tokens": 128_000}}}, 128_000),
+        ({"capabilities": {"limits": {"max_context_window_tokens": 16_384}}}, 16_384),
+        ({"context_size": 131_072}, 131_072),
+        ({"capabilities": {"limits": [1]}, "limits": 4, "metadata": "x"}, 0),
         ({"meta": None}, 0),
         ({"max_model_len": None, "context_length": "4096"}, 0),
         ({"max_model_len": True}, 0),
@@ -128,6 +155,9 @@ def test_context_windows(fields: dict[str, Any], window: int) -> None:
         ({"max_output_tokens": 128_000}, 128_000, 128_000),
         ({"max_completion_tokens": 32_768, "context_window": 131_072}, 32_768, 32_768),
         ({"context_length": 9, "top_provider": {"max_completion_tokens": 7}}, 7, 7),
+        ({"inputTokenLimit": 1_048_576, "outputTokenLimit": 65_536}, 65_536, 65_536),
+        ({"capabilities": {"limits": {"max_output_tokens": 4096}}}, 4096, 4096),
+        ({"limits": {"max_completion_tokens": 5000}}, 5000, 5000),
         ({"max_model_len": 32_768}, 0, 16_384),
         ({"max_model_len": 1_000_000}, 0, 64_000),
         ({"max_tokens": None, "top_provider": None}, 0, 0),
