@@ -8,10 +8,14 @@ from dragoman.wire import json_dumps
 from dragoman_server.accounts.store.options import CLOSED
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.load_shedding import RETRY_AFTER
+from dragoman_server.routing.refused_keys import NO_CREDIT, UNAUTHORIZED
 
 DRAINING, STORE, STATE = "draining", "store_unavailable", "state_unavailable"
 CREDENTIAL = "credential_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
+SOME_PAUSED, ALL_PAUSED = "some_providers_paused", "all_providers_paused"
+ROUTE_PAUSED = "route_without_provider"
+_REFUSED = ((NO_CREDIT, "provider_without_credit"), (UNAUTHORIZED, "provider_key_refused"))
 _STRICT = frozenset((STORE, STATE, ALL_DOWN))
 """Warnings that are reasons with `?strict`."""
 
@@ -68,4 +72,16 @@ class Readiness:
             warnings.append(CREDENTIAL)
         if down := gateway.services.instruments.provider_health.down() & config.providers.keys():
             warnings.append(ALL_DOWN if len(down) == len(config.providers) else SOME_DOWN)
+        warnings += self._pauses()
         return reasons, warnings
+
+    def _pauses(self) -> list[str]:
+        """Return the warnings of providers that get no requests, or only few, because they failed or refuse a key."""
+        config, routing = self._gateway.config, self._gateway.services.routing
+        warnings = []
+        if paused := routing.paused() & config.providers.keys():
+            warnings.append(ALL_PAUSED if len(paused) == len(config.providers) else SOME_PAUSED)
+            if any(paused.issuperset(route.provider_names) for route in config.routes):
+                warnings.append(ROUTE_PAUSED)
+        refused = routing.refused.words(config.providers)
+        return warnings + [warning for word, warning in _REFUSED if word in refused]

@@ -28,6 +28,7 @@ from dragoman_server.routing.circuit_breaker import CircuitBreaker
 from dragoman_server.routing.client_pauses import ClientPauses, Party
 from dragoman_server.routing.outcomes import ANSWERED, AttemptOutcome, Blame
 from dragoman_server.routing.plan import Candidate, Plan
+from dragoman_server.routing.refused_keys import RefusedKeys
 from dragoman_server.routing.response_issuers import ResponseIssuers
 from dragoman_server.routing.retry_budget import RetryBudget
 from dragoman_server.routing.slots import Slots
@@ -80,6 +81,7 @@ class RoutingState:
         self.totals = totals
         self.share: Share | None = None
         self.issuers = ResponseIssuers()
+        self.refused = RefusedKeys()
         self._options: RetryOptions = config.retries
         self._config = config
         self._providers: dict[str, ProviderState] = {}
@@ -108,6 +110,7 @@ class RoutingState:
                 if _place(provider) != _place(before.providers.get(name)):
                     # The operator has changed what failed.
                     state.cooled.clear()
+                    self.refused.forget(name)
                     state.clients = None
                     state.breaker.succeeded()
                     self._report_breaker(name, state)
@@ -192,6 +195,10 @@ class RoutingState:
         """True if a provider has not failed since its last success."""
         return self.of(candidate.provider).breaker.failures == 0
 
+    def paused(self) -> frozenset[str]:
+        """Return the names of the providers that have failed, and pause for all clients or are tested."""
+        return frozenset(name for name, state in self._providers.items() if state.breaker.open)
+
     def unavailable(self, ranking: Sequence[Candidate], party: Party = ()) -> DragomanError:
         """Return the error for a request of a party that no candidate can take now."""
         pauses = [self.remaining(candidate, party) for candidate in ranking]
@@ -225,6 +232,8 @@ class RoutingState:
         self.totals.add(ATTEMPTS, (name, outcome.word))
         if outcome is ANSWERED or outcome.word in ("refused", "too_long"):
             closed = state.breaker.succeeded()
+            if self.refused.found:
+                self.refused.accept(name, candidate.key)
             if state.clients is not None:
                 closed |= state.clients.succeeded(party)
                 if not len(state.clients):
@@ -243,6 +252,8 @@ class RoutingState:
         elif outcome.blame is Blame.KEY:
             # The provider answered, but nothing is known of its other requests.
             self._abandon(state, party)
+            if not outcome.by_content:
+                self.refused.refuse(name, candidate.key, outcome.word)
             requested = outcome.after is not None and outcome.status == 429
             seconds = self._options.cooldown if outcome.after is None else outcome.after
             self._cool(candidate, state, seconds, requested=requested, party=party)

@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
-from dragoman import DragomanError
+from dragoman import DragomanError, Failure
+from dragoman.errors import FailureKind
 from dragoman.threads import StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.overload import Overload
 from dragoman_server.config.provider import Provider, Secret
+from dragoman_server.config.routing_options import RouteTarget
+from dragoman_server.config.schema import Route
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.endpoints.readiness import Readiness
 from dragoman_server.observability.metric_families import REQUESTS, UPSTREAM_ERRORS
+from dragoman_server.routing.outcomes import ANSWERED, AttemptOutcome, outcome_of_error, outcome_of_status
+from dragoman_server.routing.plan import Candidate
 from support.exposed import read_exposition, total
 from support.fleet import fleet
 from support.gateways import CHAT, Gate, config_for, gate, until
@@ -159,6 +164,48 @@ async def test_providers_that_are_down_are_warnings() -> None:
         totals.add(REQUESTS, ("chat", "up", "*", "completed", "2xx"))
         health.compare(health._clock())
         assert Readiness(gateway).state() == ([], ["some_providers_down"])
+
+
+OUT_OF_CREDIT = Failure(FailureKind.BILLING, "the account is empty", 400)
+
+
+async def test_providers_that_pause_are_warnings() -> None:
+    """It stays ready, also if a route has no provider left: another gateway would have the same ones."""
+    other = Provider("secret-name", CHAT, "http://127.0.0.1:9/v1")
+    routes = [Route("a", "up"), Route("*", targets=(RouteTarget("up"), RouteTarget("secret-name")))]
+    async with gate(replace(CONFIG, providers={**CONFIG.providers, "secret-name": other}, routes=routes)) as entrance:
+        routing, providers = entrance.gateway.services.routing, entrance.gateway.config.providers
+
+        def end(name: str, outcome: AttemptOutcome, times: int = 1) -> None:
+            candidate = Candidate(providers[name], "m")
+            for _ in range(times):
+                routing.begin(candidate)
+                routing.end(candidate, outcome)
+
+        async def expect(*warnings: str) -> None:
+            for query in ("", "?strict"):
+                assert (await asked(entrance, query))[:2] == (200, {**READY, "warnings": list(warnings)})
+
+        end("secret-name", outcome_of_status(500), 5)
+        await expect("some_providers_paused")
+        end("secret-name", ANSWERED)
+        await expect()
+        end("up", outcome_of_status(500), 5)
+        await expect("some_providers_paused", "route_without_provider")
+        end("secret-name", outcome_of_status(500), 5)
+        await expect("all_providers_paused", "route_without_provider")
+        end("up", ANSWERED)
+        end("secret-name", ANSWERED)
+        end("up", outcome_of_error(OUT_OF_CREDIT))
+        await expect("provider_without_credit")
+        end("secret-name", outcome_of_status(401))
+        await expect("provider_without_credit", "provider_key_refused")
+        end("up", outcome_of_status(400))
+        await expect("provider_key_refused")
+        end("secret-name", outcome_of_status(429))
+        await expect("provider_key_refused")
+        end("secret-name", ANSWERED)
+        await expect()
 
 
 async def test_errors_that_one_client_may_cause_are_no_reason() -> None:

@@ -279,3 +279,32 @@ def test_failures_of_requests_from_before_a_pause_hold_no_one() -> None:
     scene.state.end(scene.other, CONTENT, CLIENT)
     scene.clock.advance(1)
     assert scene.state.usable([scene.other], CLIENT) == [scene.other]
+
+
+def test_a_refused_key_is_known_until_it_works_or_is_replaced() -> None:
+    """A 403 may be about what was sent, and a key of the client's own is no key of the gateway."""
+    scene = Scene()
+    for outcome in (outcome_of_status(403), outcome_of_status(401, own_key=False), limited(), outcome_of_status(500)):
+        scene.attempt(scene.first, outcome)
+        assert not scene.state.refused.found
+    scene.attempt(scene.first, outcome_of_status(401))
+    scene.attempt(scene.other, outcome_of_status(401))
+    scene.attempt(scene.second, ANSWERED)
+    assert scene.state.refused.words({"one"}) == {"unauthorized"}
+    scene.attempt(scene.first, outcome_of_status(400))
+    assert scene.state.refused.words({"one"}) == frozenset()
+    replaced = replace(scene.config.providers["two"], api_key=Secret("another-key"))
+    scene.state.configure(replace(scene.config, providers={**scene.config.providers, "two": replaced}))
+    assert not scene.state.refused.found
+
+
+def test_a_provider_pauses_until_it_works() -> None:
+    scene = Scene()
+    scene.attempt(scene.other, outcome_of_status(500))
+    assert scene.state.paused() == frozenset()
+    scene.attempt(scene.other, outcome_of_status(500))
+    assert scene.state.paused() == {"two"}
+    scene.clock.advance(10)
+    assert scene.state.paused() == {"two"}, "it is tested"
+    scene.attempt(scene.other, ANSWERED)
+    assert scene.state.paused() == frozenset()
