@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import urlsafe_b64encode
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from real_clients.contract import KEY, Client, Finished, Outcome, Session
 from real_clients.errand import (
@@ -43,6 +46,14 @@ name = "gateway"
 base_url = "{base_url}/v1"
 env_key = "GATEWAY_KEY"
 wire_api = "responses"
+"""
+_CHATGPT = f"""\
+model = "{MODEL}"
+check_for_update_on_startup = false
+openai_base_url = "{{base_url}}/v1"
+chatgpt_base_url = "{{base_url}}/backend-api"
+[analytics]
+enabled = false
 """
 _WEBSOCKET = "supports_websockets = true\n"
 _IMPATIENT = "stream_idle_timeout_ms = 1500\nrequest_max_retries = 0\nstream_max_retries = 0\n"
@@ -90,6 +101,39 @@ def _provider_option(model: str, option: str, session: Session) -> Outcome:
     errand = Errand.in_folder(session.work)
     finished, text = _run(session, model, errand.prompt(_SHELL), config=option)
     return errand.judge(finished, text)
+
+
+def _listed(session: Session) -> Outcome:
+    """It takes the gateway's list of models for its catalogue."""
+    option = f'model_catalog_url = "{session.base_url}/v1/models"\n'
+    outcome = _provider_option(MODEL, option, session)
+    kept = session.home / ".codex" / "models_cache.json"
+    entries = json.loads(kept.read_text("utf-8"))["models"] if kept.is_file() else []
+    if MODEL not in [entry["slug"] for entry in entries]:
+        return replace(outcome, ok=False, note=f"{MODEL} is not in its catalogue of {len(entries)} models")
+    return outcome
+
+
+def _compressed(session: Session) -> Outcome:
+    """With a login of ChatGPT, here a made one, it compresses its requests with zstd."""
+    errand = Errand.in_folder(session.work)
+    home, last = session.home / ".codex", session.home / "last.txt"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(_CHATGPT.format(base_url=session.base_url))
+    (home / "auth.json").write_text(json.dumps(_login()))
+    options = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-o", last)
+    finished = session.run(["codex", "exec", *options, "-"], _surroundings(home), stdin=errand.prompt(_SHELL))
+    return errand.judge(finished, last.read_text() if last.is_file() else finished.stdout)
+
+
+def _login() -> dict[str, Any]:
+    """A login that ends in the year 2100, of no account."""
+    account = {"chatgpt_account_id": "account", "chatgpt_user_id": "user", "chatgpt_plan_type": "pro"}
+    claims = {"exp": 4_102_444_800, "sub": "user", "https://api.openai.com/auth": account}
+    parts = ({"alg": "none", "typ": "JWT"}, claims, "signature")
+    token = ".".join(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    tokens = {"id_token": token, "access_token": token, "refresh_token": "none", "account_id": "account"}
+    return {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": tokens, "last_refresh": "2099-12-31T00:00:00Z"}
 
 
 def _failing(option: str, session: Session) -> Outcome:
@@ -202,6 +246,8 @@ CLIENTS = [
         partial(_provider_option, SILENT_MODEL, _WEBSOCKET + _IMPATIENT),
         heartbeat=_HEARTBEAT,
     ),
+    Client("Codex: the gateway's list of models", "responses", "agent", "node", _PACKAGES, _listed),
+    Client("Codex: a ChatGPT login, compressed", "responses", "agent", "node", _PACKAGES, _compressed, websocket=False),
     Client("Codex: sub-agents", "responses", "agent", "node", _PACKAGES, _sub_agents),
     Client("Codex: app server, a scheduled task", "responses", "agent", "node", _PACKAGES, _app_server),
     Client("Codex: picture, MCP tool, second prompt", "responses", "agent", "node", _PACKAGES, _more),

@@ -130,6 +130,8 @@ class Client:
     """True if its first request is one that the gateway refuses, and it continues without."""
     heartbeat: float | None = None
     """Seconds between the gateway's heartbeats; None for the default."""
+    websocket: bool = True
+    """False if the gateway offers no WebSocket."""
 
 
 def _kill_group(leader: int) -> None:

@@ -18,6 +18,7 @@ from dragoman.dialects import Dialect
 from dragoman.profiles.profile import builtin_profile
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config, Route, Server
+from dragoman_server.config.websocket import WebSocketOptions
 from dragoman_server.simulator.error_replies import RequestRejected
 from oracles.requests import check
 from real_clients.contract import Client, Outcome, Session
@@ -43,7 +44,7 @@ class Round:
 
 async def play(client: Client, upstream: str, prefix: Path) -> Round:
     """Run the client's session through a gateway to a simulated upstream of the dialect."""
-    async with serving(_config(upstream, client.heartbeat), verify=True, pause=SILENCE) as served:
+    async with serving(_config(upstream, client), verify=True, pause=SILENCE) as served:
         with tempfile.TemporaryDirectory(prefix="dragoman-client-", ignore_cleanup_errors=True) as folder:
             work, home = Path(folder) / "work", Path(folder) / "home"
             work.mkdir()
@@ -66,10 +67,11 @@ async def play(client: Client, upstream: str, prefix: Path) -> Round:
     return Round(outcome, wrong, len(served.requests), {code: losses[code] for code in sorted(losses)}, seconds)
 
 
-def _config(upstream: str, heartbeat: float | None) -> Config:
+def _config(upstream: str, client: Client) -> Config:
     provider = Provider("simulated", Dialect(upstream), "http://simulator.invalid", profile=builtin_profile(upstream))
     own = Route("sim-*", "simulated")
-    server = Server() if heartbeat is None else Server(timeouts=Timeouts(heartbeat=heartbeat))
+    timeouts = Timeouts() if client.heartbeat is None else Timeouts(heartbeat=client.heartbeat)
+    server = Server(timeouts=timeouts, websocket=WebSocketOptions(enabled=client.websocket))
     routes = (own, Route("*", "simulated", upstream_model=MODEL))
     return Config({"simulated": provider}, routes, server=server)
 

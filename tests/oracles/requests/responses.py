@@ -48,6 +48,8 @@ _KEYS: dict[str, frozenset[str]] = {
     "custom_tool_call": frozenset({"type", "id", "call_id", "name", "input", "status", "namespace", "caller"}),
     "custom_tool_call_output": frozenset({"type", "id", "call_id", "output", "status", "name", "namespace", "caller"}),
 }
+_OF_CODEX = "internal_chat_message_metadata_passthrough"
+"""A field that Codex 0.171 adds to items with its own provider of OpenAI, also with an API key."""
 _OTHER_ITEMS = rule.words(
     "additional_tools agent_message apply_patch_call apply_patch_call_output code_interpreter_call compaction "
     "compaction_trigger computer_call computer_call_output configuration_update file_search_call "
@@ -192,7 +194,7 @@ def _item(item: Json, at: str) -> None:
                 _tool(rule.object_(tool, f"{at}.tools[{n}]"), f"{at}.tools[{n}]")
         return
     rule.word(kind, frozenset(_KEYS), f"{at}.type")
-    rule.known_keys(item, _KEYS[kind], at)
+    rule.known_keys(item, _KEYS[kind] | {_OF_CODEX}, at)
     if "id" in item and item["id"] is not None:
         _item_id(rule.string(item["id"], f"{at}.id", 64), kind, item, at)
     match kind:
