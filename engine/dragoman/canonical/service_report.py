@@ -15,6 +15,8 @@ class ServiceReport:
 
     tier: str | None = None
     """The service tier that served, in OpenAI's words: `default`, `priority`, `flex`. A vendor may have others."""
+    speed: str | None = None
+    """The speed that served, in Messages' words: `standard`, `fast`."""
     cost: float | None = None
     """The vendor's price of the reply, in US dollars."""
     searches: int | None = None

@@ -44,6 +44,8 @@ _CITATION: Final = frozenset((
 ))
 # fmt: on
 _CHANGES: Final = frozenset(("context_management", "input_transformations"))
+_READ_USAGE: Final = _USAGE | STATED | {"speed"}
+_ONLY_STATED: Final = (STATED | {"speed"}) - {"server_tool_use"}
 _USAGE_DETAILS: Final = (
     ("output_tokens_details", frozenset(("thinking_tokens",))),
     ("cache_creation", frozenset(("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"))),
@@ -108,22 +110,22 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
     if tier := usage.get("service_tier"):
         note_tier(context, tier)
     if not _USAGE.issuperset(usage):
-        _note_speed(usage, context)
-        note_billing(context, usage)
-        record_stated(usage, STATED - {"server_tool_use"}, at, losses)
+        _note_extras(usage, context)
+        record_stated(usage, _ONLY_STATED, at, losses)
         if type(searches := usage.get("server_tool_use")) is dict:
             record_unknown(searches, _SEARCHES, (*at, "server_tool_use"), losses)
-        record_unknown(usage, _USAGE | STATED, at, losses)
+        record_unknown(usage, _READ_USAGE, at, losses)
     for key, known in _USAGE_DETAILS:
         details = usage.get(key)
         if type(details) is dict and not known.issuperset(details):
             record_unknown(details, known, (*at, key), losses)
 
 
-def _note_speed(usage: Json, holder: ReportHolder) -> None:
-    """Note the fast mode, which is charged as a tier of its own (`BetaUsage.speed`)."""
-    if usage.get("speed") == "fast":
-        note_tier(holder, "fast")
+def _note_extras(usage: Json, holder: ReportHolder) -> None:
+    """Note the speed (`BetaUsage.speed`), the price and the searches of a usage."""
+    if (speed := usage.get("speed")) == "fast" or speed == "standard":
+        report_of(holder).speed = speed
+    note_billing(holder, usage)
 
 
 def note_service(message: Json, holder: ReportHolder) -> Usage | None:
@@ -139,8 +141,7 @@ def note_message(message: Json, holder: ReportHolder) -> None:
         if tier := usage.get("service_tier"):
             note_tier(holder, tier)
         if not _USAGE.issuperset(usage):
-            _note_speed(usage, holder)
-            note_billing(holder, usage)
+            _note_extras(usage, holder)
 
 
 def record_unknown_details(details: Any, at: Path, losses: Losses) -> None:

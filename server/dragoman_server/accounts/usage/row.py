@@ -67,6 +67,8 @@ class UsageRow:
     """The upstream's own price, in US dollars, if it stated one."""
     searches: int | None = None
     """The paid web searches, if the upstream counted them."""
+    speed: str | None = None
+    """The speed that served, if the upstream stated it: `standard`, `fast`."""
 
 
 def row_of(exchange: EndedExchange) -> UsageRow:
@@ -109,6 +111,7 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         service.tier if service is not None else None,
         service.cost if service is not None else None,
         service.searches if service is not None else None,
+        service.speed if service is not None else None,
     )
 
 

@@ -11,8 +11,8 @@ from dataclasses import fields
 
 from dragoman_server.accounts.usage.row import COUNTS, UsageRow, cost_units
 
-VERSION = 3
-"""2 added `cache_write_1h`, 3 `service_tier`, `stated_cost` and `searches`."""
+VERSION = 4
+"""2 added `cache_write_1h`, 3 `service_tier`, `stated_cost` and `searches`, 4 `speed`."""
 _DAY = 86_400
 _TIMEOUT = 10.0
 """Longest wait for another process's transaction, in seconds."""

@@ -19,6 +19,7 @@ USAGE = {
     "input_tokens": 5,
     "output_tokens": 3,
     "service_tier": "priority",
+    "speed": "fast",
     "server_tool_use": {"web_search_requests": 2},
 }
 MESSAGE: Json = {
@@ -56,17 +57,18 @@ def played(row: Direction, *, whole: bool) -> tuple[Translation, bytes]:
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_tier_searches_edits_and_transformations_are_noted(row: Direction, whole: bool) -> None:
+def test_tier_speed_searches_edits_and_transformations_are_noted(row: Direction, whole: bool) -> None:
     made, out = played(row, whole=whole)
     report = made.context.service
     assert report is not None
-    assert (report.tier, report.searches, report.input_transformations) == ("priority", 2, REMOVED)
+    assert (report.tier, report.speed, report.searches) == ("priority", "fast", 2)
+    assert report.input_transformations == REMOVED
     assert report.applied_edits == [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 2}]
     assert made.failure is None
     if row.client.dialect != "messages":
         assert b'"service_tier":"priority"' in out
         paths = {loss.path.rpartition(".")[2] for loss in made.losses.rows if loss.code is LossCode.UNKNOWN_FIELD}
-        assert paths == {"context_management", "input_transformations"}
+        assert paths == {"context_management", "input_transformations", "speed"}
 
 
 def test_a_block_that_is_passed_on_keeps_its_unknown_keys() -> None:

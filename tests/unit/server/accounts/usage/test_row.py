@@ -47,6 +47,7 @@ def test_a_row_has_the_facts_of_its_exchange(booked: Callable[..., Any]) -> None
         "service_tier": None,
         "stated_cost": None,
         "searches": None,
+        "speed": None,
     }
 
 
