@@ -9,6 +9,7 @@
                    AUDIO_TOKENS
     model lists    ListedModel ModelPage MODEL_LIST_PATH model_list_query read_model_list
                    ModelSizes documented_sizes
+    service        ServiceReport
     prompt caches  PromptDigest PromptAgreement conversation_digest
     stages         Stage ReplyPipeline Event Violation ValidationSample
     forwarding     ForwardedEvents FormField boundary_of
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.canonical.events import Event
 from dragoman.canonical.request import EFFORTS
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.directions import DIRECTIONS
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import read_error
@@ -96,6 +98,7 @@ __all__ = (
     "PromptDigest",
     "ReplyOptions",
     "ReplyPipeline",
+    "ServiceReport",
     "Stage",
     "StoredReply",
     "TokenCounter",

@@ -10,6 +10,7 @@ from dragoman.canonical.events import TEXTS, Error, Event, Usage, expand_runs
 from dragoman.canonical.reply import Reply
 from dragoman.canonical.reply_events import events_of, reply_of
 from dragoman.canonical.request import Json
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects import Dialect
 from dragoman.dialects.directions import Direction
 from dragoman.dialects.errors import headers as error_headers
@@ -24,7 +25,7 @@ from dragoman.dialects.errors.read import (
 )
 from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
-from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
+from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_audio_tokens, read_endpoint_usage
 from dragoman.dialects.shared.service_report import tier_of
 from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
@@ -330,6 +331,7 @@ class Translation:
             payload = loads(body)
         except ValueError:
             return redact(body.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
+        note_endpoint_service(payload, self.context)
         self.context.usage = usage = read_endpoint_usage(payload)
         if usage is None and (tokens := read_audio_tokens(payload)) is not None:
             self.context.input_estimate = tokens
@@ -365,9 +367,9 @@ class Translation:
         if for_client(failure, self.context.own_key) is not failure:
             raise UpstreamStatusError(failure)
 
-    def record_usage(self, usage: Usage | None, written: int) -> None:
-        """Set the token counts that were read from a stream which is not translated, and the length of its texts."""
-        self.context.usage, self.context.output_text = usage, written
+    def record_usage(self, usage: Usage | None, written: int, service: ServiceReport | None) -> None:
+        """Set what was read from a stream that is not translated: token counts, length of its texts, service."""
+        self.context.usage, self.context.output_text, self.context.service = usage, written, service
 
     def replay(self, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
         """Return a complete reply as the client's whole event stream.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dragoman import Dialect, Failure, Losses, Translation, Usage
 from dragoman.errors import FailureOrigin
-from dragoman.gateway import Violation, quote, redact, short_repr
+from dragoman.gateway import ServiceReport, Violation, quote, redact, short_repr
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.observability.exchange_record import Principal
@@ -85,8 +85,8 @@ class Facts:
     usage: Usage | None
     estimated: tuple[str, ...]
     rest: Json | None
-    service: Any = None
-    """The statements of the upstream about its service (`dragoman.canonical.service_report`)."""
+    service: ServiceReport | None = None
+    """The statements of the upstream about its service."""
     losses: Losses | None = None
     secrets: Sequence[str] = ()
     """Masked in the texts of the losses."""
@@ -272,7 +272,7 @@ def _counts(usage: Usage, estimated: tuple[str, ...]) -> Json:
     counts: Json = asdict(usage)
     del counts["other_models"]
     if others := usage.other_models:
-        counts["other_models"] = [{"model": model[:TEXT_MAX], **_counts(part, ())} for model, part in others]
+        counts["other_models"] = [{"model": model[:TEXT_MAX] or None, **_counts(part, ())} for model, part in others]
     if estimated:
         counts["estimated"] = estimated
     return counts

@@ -13,6 +13,7 @@ import pytest
 
 from dragoman import Usage
 from dragoman.dialects import Dialect
+from dragoman.gateway import ServiceReport
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.config.routing_options import RouteTarget
@@ -246,7 +247,9 @@ async def test_a_client_that_disconnects_before_the_reply_releases_its_request()
 class FlatPrices:
     """A token of input costs 1, one of output 2; the model `free` has no price."""
 
-    def cost(self, usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
+    def cost(
+        self, usage: Usage, model: str, provider: str | None = None, service: ServiceReport | None = None
+    ) -> Decimal | None:
         if model == "unknown":
             return None
         return Decimal(usage.input_total or 0) + 2 * Decimal(usage.output_total or 0)

@@ -50,6 +50,8 @@ SERVER_LAYERS = (
     ("dragoman_server.config.secret_file", "dragoman_server.config.value_problems"),
     ("dragoman_server.config.toml_reader",),
     ("dragoman_server.config.setting",),
+    ("dragoman_server.accounts.usage.price_parts",),
+    ("dragoman_server.accounts.usage.rates",),
     (
         "dragoman_server.accounts.limits",
         "dragoman_server.accounts.store.options",

@@ -108,6 +108,7 @@ from dragoman.gateway import (
     PromptDigest,
     ReplyOptions,
     ReplyPipeline,
+    ServiceReport,
     StoredReply,
     TokenCounter,
     TokenEstimate,
@@ -300,6 +301,9 @@ BUILDERS: dict[type, Callable[[], object]] = {
     PromptDigest: lambda: PromptDigest(Dialect.CHAT, TEXT, (1, 2), (1, 2), array("I", range(500)), array("I", [1])),
     ReplyOptions: lambda: ReplyOptions(request_id="req_1", secrets=[KEY]),
     ReplyPipeline: lambda: translation().stages(),
+    ServiceReport: lambda: ServiceReport(
+        "t" * 32, "standard", 123456789.123, 10**10, {"code_interpreter": 10**10}, [{"a": TEXT}], [{"b": TEXT}]
+    ),
     StoredReply: lambda: StoredReply(JSON, None, BODY, losses(), TEXT, evicted=[(LossCode.TOP_K, (CANARY,), TEXT)]),
     TokenCounter: TokenCounter,
     TokenEstimate: lambda: TokenEstimate(7, "characters"),

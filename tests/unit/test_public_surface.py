@@ -129,6 +129,7 @@ GATEWAYS = (
     "PromptDigest",
     "ReplyOptions",
     "ReplyPipeline",
+    "ServiceReport",
     "Stage",
     "StoredReply",
     "TokenCounter",

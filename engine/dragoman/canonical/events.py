@@ -48,8 +48,9 @@ class Usage:
     """Token counts. None means that the upstream sent no count, which differs from 0 (mapping §9.4).
 
     `input_total` includes cache reads and writes; `output_total` includes reasoning. `cache_write_1h` is the part of
-    `cache_write` that is kept for an hour, which only Messages upstreams count. `other_models` are the parts of these
-    counts that other models than the requested one used, with their names: an advisor, or a fallback.
+    `cache_write` that is kept for an hour, which only Messages upstreams and LiteLLM count. `other_models` are the
+    parts of these counts that other models than the requested one used, with their names: an advisor, or a fallback.
+    A part without a name is a request of its own to the requested model: a compaction.
     """
 
     input_total: int | None = None

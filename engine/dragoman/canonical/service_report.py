@@ -21,6 +21,8 @@ class ServiceReport:
     """The vendor's price of the reply, in US dollars."""
     searches: int | None = None
     """The number of paid web searches."""
+    calls: dict[str, int] | None = None
+    """The calls of the upstream's other tools, by the tool: `web_fetch`, `file_search`, `code_interpreter`."""
     input_transformations: list[dict[str, Any]] | None = field(default=None, repr=False)
     """The parts of the request that the upstream removed: the type of each, the reason, the position."""
     applied_edits: list[dict[str, Any]] | None = field(default=None, repr=False)

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from dragoman import Dialect, DragomanError, Failure, Usage
 from dragoman.errors import FailureKind, FailureOrigin
+from dragoman.gateway import ServiceReport
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of
@@ -323,11 +324,20 @@ class Accounts:
             raise _unavailable("the limits of this API key cannot be checked at the moment; try again later")
         self._totals.add(STORE_UNCHECKED, ("admitted",))
 
-    def settle(self, claim: Claim, usage: Usage | None, model: str, *, sent: bool, provider: str | None = None) -> None:
+    def settle(
+        self,
+        claim: Claim,
+        usage: Usage | None,
+        model: str,
+        *,
+        sent: bool,
+        provider: str | None = None,
+        service: ServiceReport | None = None,
+    ) -> None:
         """Count what an admitted request used; called once for each, at its end.
 
-        Without `usage` the estimate stays if the request was `sent` to the upstream and accepted, else nothing is
-        counted.
+        `service` is what the upstream stated about its service, for the cost. Without `usage` the estimate stays if the
+        request was `sent` to the upstream and accepted, else nothing is counted.
         """
         self._leases.pop(claim.lease, None)
         tokens: int | None = None
@@ -337,7 +347,7 @@ class Accounts:
                 usage = replace(usage, input_total=claim.amounts[IN_TOKENS])
             tokens = tokens_of(usage)
             if claim.limits.has_cost:
-                cost = cost_units(self._prices, usage, model, provider)
+                cost = cost_units(self._prices, usage, model, provider, service)
         elif not sent:
             tokens = cost = 0
         if self._settle_now is not None:

@@ -31,11 +31,13 @@ Node = dict[str, Any]
 _SECRET = "Write ${VARIABLE} for a variable of the environment, or file:PATH for the content of a file."
 _TEXTS = {
     "telemetry.headers.NAME": "Value of the header.",
+    "prices.NAME.tiers.NAME": "Prices of a tier or a speed, such as flex, priority, batch or fast.",
     "prices.NAME": "Prices per million tokens of a model; `*` and `?` match.",
     "keys.NAME": "A key of a client; `dragoman keys add NAME --toml` prints the table.",
     "providers.NAME": "An upstream: its API, address and key.",
     "providers.NAME.profile_flags": "Single flags of the profile.",
     "providers.NAME.headers.NAME": "Value of the header.",
+    "providers.NAME.prices.NAME.tiers.NAME": "Prices of a tier or a speed, such as flex, priority, batch or fast.",
     "providers.NAME.prices.NAME": "Prices per million tokens of a model; `*` and `?` match.",
     "routes.providers": "Several providers in place of provider, tried in this order: names or tables.",
     "models.listed": "Additional names for GET /v1/models.",

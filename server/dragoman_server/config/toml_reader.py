@@ -388,12 +388,11 @@ class Table:
 
     def section(self, key: str, kind: type) -> Any:
         """Return a table as a dataclass of settings, or of values if it has no settings."""
-        table = self.table(key)
-        if any("getter" in spec.metadata for spec in fields(kind)):
-            found = table.settings(kind)
-            table.finish()
-            return kind(**found)
-        return kind(**table.values_of(kind))
+        return _instance(self.table(key), kind)
+
+    def section_list(self, key: str, kind: type) -> list[Any] | None:
+        """Return the members of an array of tables, each as a dataclass; None without any."""
+        return [_instance(table, kind) for table in self.tables(key)] or None
 
     def optional_section(self, key: str, kind: type) -> Any:
         """Return a table as a dataclass of settings, or None if it is absent."""
@@ -426,3 +425,12 @@ class Table:
                     else closest(key, sorted(self._known_keys))
                 )
                 self.report(key, f"unknown key{hint}")
+
+
+def _instance(table: Table, kind: type) -> Any:
+    """Return a table as the dataclass `kind`, of settings or else of values."""
+    if any("getter" in spec.metadata for spec in fields(kind)):
+        found = table.settings(kind)
+        table.finish()
+        return kind(**found)
+    return kind(**table.values_of(kind))

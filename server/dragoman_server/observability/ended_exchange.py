@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect, Failure, LossCode, Usage
-from dragoman.gateway import short_repr
+from dragoman.gateway import ServiceReport, short_repr
 from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
 from dragoman_server.receipt import Receipt
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-CostOf = Callable[[Usage, str, "str | None"], "Decimal | None"]
-"""A function that returns the cost of tokens at an upstream's model of a provider, if it is known."""
+CostOf = Callable[[Usage, str, "str | None", "ServiceReport | None"], "Decimal | None"]
+"""A function that returns the cost of tokens at an upstream's model of a provider, with its service, if it is known."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class EndedExchange:
         if (usage is None or usage.input_total is None) and context.input_estimate and receipt.reached_upstream:
             usage = replace(usage or Usage(), input_total=context.input_estimate)
             estimated = ("input_total", *estimated)
-        cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider)
+        cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider, facts.service)
         attempts = len(receipt.attempts) or int(receipt.ended != "rejected")
         return cls(receipt, failure or context.failure, usage, estimated, cost, duration, first_event, attempts)
 
@@ -100,4 +100,5 @@ class EndedExchange:
             attempts=self.attempts,
             cost=self.cost,
             endpoint=receipt.endpoint,
+            service=receipt.facts.service if receipt.facts is not None else None,
         )

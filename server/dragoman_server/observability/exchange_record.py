@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dragoman import Dialect, LossCode, Usage
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.gateway import short_repr
+from dragoman.gateway import ServiceReport, short_repr
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -91,6 +91,8 @@ class ExchangeRecord(Generic[User_co]):
     """The cost of `usage` by the price table; None if the model has no price there."""
     endpoint: str = ""
     """The path of an endpoint that is forwarded without translation, such as `embeddings`; else empty."""
+    service: ServiceReport | None = None
+    """Statements of the upstream about its service, such as the tier and its searches; None without any."""
 
     def __repr__(self) -> str:
         return short_repr(self, self.request_id, self.client, self.ended, self.status)

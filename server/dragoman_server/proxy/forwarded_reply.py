@@ -148,7 +148,7 @@ class ForwardedReply:
                     log.exception("%s failed by a defect", self._scope.receipt.request_id)
             finally:
                 if events is not None:
-                    translation.record_usage(events.usage, events.written)
+                    translation.record_usage(events.usage, events.written, events.service)
             if failure is not None:
                 return await _cut(translation, response, client, failure, events=events is not None)
         return Sent(response, "completed")

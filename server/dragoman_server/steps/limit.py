@@ -62,4 +62,6 @@ def _settle(accounts: Accounts, claim: Claim, receipt: Receipt, _: Failure | Non
     sent = usage is not None or receipt.reached_upstream
     if usage is None and sent and receipt.endpoint and (tokens := translation.context.input_estimate):
         usage = Usage(input_total=tokens)  # a form's size, or the length of its audio, is known at the end
-    accounts.settle(claim, usage, translation.upstream_model, sent=sent, provider=receipt.provider)
+    facts = receipt.facts
+    service = facts.service if facts is not None else None
+    accounts.settle(claim, usage, translation.upstream_model, sent=sent, provider=receipt.provider, service=service)

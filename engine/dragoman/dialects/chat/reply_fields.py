@@ -36,7 +36,9 @@ _USAGE: Final = frozenset((
     "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details",
     "prompt_cache_hit_tokens", "prompt_cache_miss_tokens", "cached_tokens",
 ))
-_PROMPT: Final = frozenset(("cached_tokens", "cache_write_tokens", "text_tokens"))
+_PROMPT: Final = frozenset((
+    "cached_tokens", "cache_write_tokens", "cache_creation_tokens", "cache_creation_token_details", "text_tokens",
+))
 _COMPLETION: Final = frozenset(("reasoning_tokens", "text_tokens"))
 # fmt: on
 _ANNOTATION: Final = frozenset(("type", "url_citation"))

@@ -9,7 +9,7 @@ from dragoman.canonical.events import Stop, StopReason, Usage
 from dragoman.canonical.request import Json
 from dragoman.dialects.openai.refusals import is_model_refusal
 from dragoman.dialects.openai.token_counts import inclusive_usage
-from dragoman.dialects.shared.json_fields import count_of
+from dragoman.dialects.shared.json_fields import count_of, read_count
 from dragoman.dialects.shared.stop_words import check_shown, read_stop_word
 from dragoman.errors import Path
 from dragoman.knobs import Knobs
@@ -135,15 +135,22 @@ _CACHE_READ = ("prompt_cache_hit_tokens", "cached_tokens")
 
 def read_usage(obj: Any) -> Usage | None:
     """Return the token counts, or None without any. Where a server counts cached tokens or reasoning apart from
-    `prompt_tokens` and `completion_tokens`, they are added (`token_counts`)."""
+    `prompt_tokens` and `completion_tokens`, they are added (`token_counts`).
+
+    LiteLLM's proxy states which of the tokens written to a cache are kept for an hour, and named those tokens otherwise
+    before (docs.litellm.ai, prompt caching)."""
     if type(obj) is not dict:
         return None
     given, made = count_of(obj.get("prompt_tokens")), count_of(obj.get("completion_tokens"))
     if given is None and made is None:
         return None
-    read = written = reasoning = None
+    read = written = reasoning = hour = None
     if type(details := obj.get("prompt_tokens_details")) is dict:
         read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
+        if written is None:
+            written = count_of(details.get("cache_creation_tokens"))
+        if written:
+            hour = read_count(details.get("cache_creation_token_details"), "ephemeral_1h_input_tokens")
     if read is None:
         read = _cache_read(obj)
     if type(details := obj.get("completion_tokens_details")) is dict:
@@ -151,8 +158,10 @@ def read_usage(obj: Any) -> Usage | None:
     if given is not None and made is not None:
         total = obj.get("total_tokens")
         if (total is None or total == given + made) and (reasoning or 0) <= made and (read or 0) <= given:
-            return Usage(given, read, written, made, reasoning)
-    return inclusive_usage(given, read, written, made, reasoning, count_of(obj.get("total_tokens")))
+            return Usage(given, read, written, made, reasoning, hour)
+    usage = inclusive_usage(given, read, written, made, reasoning, count_of(obj.get("total_tokens")))
+    usage.cache_write_1h = hour
+    return usage
 
 
 def _cache_read(obj: Json) -> int | None:

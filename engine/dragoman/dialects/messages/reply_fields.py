@@ -51,7 +51,7 @@ _USAGE_DETAILS: Final = (
     ("cache_creation", frozenset(("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"))),
 )
 _CALLER: Final = frozenset(("type",))
-_SEARCHES: Final = frozenset(("web_search_requests",))
+_TOOL_USE: Final = frozenset(("web_search_requests", "web_fetch_requests"))
 _STOP_DETAILS: Final = frozenset(("type", "category", "explanation"))
 STOP: Final = frozenset(("stop_reason", "stop_sequence", "stop_details"))
 """The keys of the delta of a `message_delta`."""
@@ -112,8 +112,8 @@ def note_usage(usage: Any, at: Path, context: ReplyContext) -> None:
     if not _USAGE.issuperset(usage):
         _note_extras(usage, context)
         record_stated(usage, _ONLY_STATED, at, losses)
-        if type(searches := usage.get("server_tool_use")) is dict:
-            record_unknown(searches, _SEARCHES, (*at, "server_tool_use"), losses)
+        if type(used := usage.get("server_tool_use")) is dict:
+            record_unknown(used, _TOOL_USE, (*at, "server_tool_use"), losses)
         record_unknown(usage, _READ_USAGE, at, losses)
     for key, known in _USAGE_DETAILS:
         details = usage.get(key)

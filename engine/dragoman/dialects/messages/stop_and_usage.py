@@ -148,10 +148,11 @@ def _add_iterations(usage: Usage, iterations: Any) -> Usage:
     """Return the usage with the iterations that its counts leave out: compactions, and what an advisor used.
 
     Other iterations are in the counts already, or were declined, which is not charged. The counts of a reply that a
-    fallback model made are that model's (`BetaUsage.iterations` of Anthropic's SDK).
+    fallback model made are that model's (`BetaUsage.iterations` of Anthropic's SDK). A compaction is a request of its
+    own, so its length is not that of the reply's.
     """
     served: tuple[tuple[str, Usage], ...] = ()
-    advised: list[tuple[str, Usage]] = []
+    apart: list[tuple[str, Usage]] = []
     main = usage
     for entry in iterations[:_ITERATIONS_MAX] if type(iterations) is list else ():
         if type(entry) is not dict:
@@ -163,8 +164,10 @@ def _add_iterations(usage: Usage, iterations: Any) -> Usage:
             counts = _read_counts(entry)
             usage = _sum(usage, counts)
             if kind == "advisor_message" and type(model) is str:
-                advised.append((model, counts))
-    usage.other_models = (*served, *advised)
+                apart.append((model, counts))
+            elif kind == "compaction" and counts.input_total is not None:
+                apart.append(("", counts))
+    usage.other_models = (*served, *apart)
     return usage
 
 
@@ -184,10 +187,10 @@ def _added(first: int | None, second: int | None) -> int | None:
     return second if first is None else first if second is None else count_of(first + second)
 
 
-def write_usage(usage: Usage, searches: int | None = None) -> Json:
+def write_usage(usage: Usage, service: ServiceReport | None = None) -> Json:
     """Return the usage of `message_delta`: `input_tokens` excludes the cache and is never negative (mapping §9.4).
 
-    Every key of the API's schema is there. `searches` is the number of paid web searches, if the upstream stated it.
+    Every key of the API's schema is there. `service` is what the upstream stated about its service, if anything.
     """
     fresh = (usage.input_total or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
     return {
@@ -196,13 +199,20 @@ def write_usage(usage: Usage, searches: int | None = None) -> Json:
         "cache_read_input_tokens": usage.cache_read or 0,
         "output_tokens": usage.output_total or 0,
         "output_tokens_details": None if usage.reasoning is None else {"thinking_tokens": usage.reasoning},
-        "server_tool_use": None if searches is None else {"web_fetch_requests": 0, "web_search_requests": searches},
+        "server_tool_use": None if service is None else _write_tool_use(service),
     }
+
+
+def _write_tool_use(service: ServiceReport) -> Json | None:
+    fetches = (service.calls or {}).get("web_fetch", 0)
+    if service.searches is None and not fetches:
+        return None
+    return {"web_fetch_requests": fetches, "web_search_requests": service.searches or 0}
 
 
 def write_full_usage(usage: Usage, service: ServiceReport | None) -> Json:
     """Return the usage of a message. `service` is what the upstream stated about its service, if anything."""
-    written = write_usage(usage, None if service is None else service.searches)
+    written = write_usage(usage, service)
     hour = usage.cache_write_1h
     if hour is None:
         written["cache_creation"] = None

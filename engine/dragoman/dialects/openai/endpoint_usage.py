@@ -12,6 +12,7 @@ from typing import Any
 from dragoman.canonical.events import Usage
 from dragoman.dialects.openai.token_counts import inclusive_usage
 from dragoman.dialects.shared.json_fields import read_count
+from dragoman.dialects.shared.service_report import ReportHolder, note_billing, note_tier
 
 AUDIO_TOKENS = 10
 """Tokens that a second of audio counts as, where an upstream counts seconds and no tokens."""
@@ -28,6 +29,14 @@ def read_endpoint_usage(payload: Any) -> Usage | None:
     if found is None and type(meta := payload.get("meta")) is dict:
         found = _counts(meta.get("tokens")) or _counts(meta.get("billed_units"))
     return found
+
+
+def note_endpoint_service(payload: Any, holder: ReportHolder) -> None:
+    """Note the tier and the price of a reply or of an event, as replies of Chat state them."""
+    if type(payload) is dict:
+        note_tier(holder, payload.get("service_tier"))
+        if type(usage := payload.get("usage")) is dict:
+            note_billing(holder, usage)
 
 
 def read_audio_tokens(payload: Any) -> int | None:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dragoman.canonical.events import Usage
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects import Dialect
 from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.read import read_error_payload
 from dragoman.dialects.errors.redact import redact
-from dragoman.dialects.openai.endpoint_usage import read_endpoint_usage
+from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_endpoint_usage
 from dragoman.errors import Failure
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.frame_scanner import FRAME, complete_frames, ended
@@ -29,7 +30,8 @@ _DONE: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
 class ForwardedEvents:
     """One event stream. Events are forwarded when they are complete, without other changes than masked secrets.
 
-    `usage` are the token counts of the last event with any, `written` is about the number of characters of the texts of
+    `usage` are the token counts of the last event with any, `service` is what the upstream stated about its service,
+    `written` is about the number of characters of the texts of
     `completions`: a client may leave before the counts. `done` is True once the stream has sent `[DONE]`, after
     which clients read nothing. An event that exceeds `limits.sse_frame` is not held back any longer.
 
@@ -37,7 +39,18 @@ class ForwardedEvents:
     `failure` is that error.
     """
 
-    __slots__ = ("_half_ended", "_held", "_limits", "_own_key", "_secrets", "done", "failure", "usage", "written")
+    __slots__ = (
+        "_half_ended",
+        "_held",
+        "_limits",
+        "_own_key",
+        "_secrets",
+        "done",
+        "failure",
+        "service",
+        "usage",
+        "written",
+    )
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, secrets: Sequence[str] = (), own_key: str = "") -> None:
         self._limits = limits
@@ -48,6 +61,7 @@ class ForwardedEvents:
         self._half_ended = False
         """True if the last bytes end with a CR, whose line feed may follow."""
         self.usage: Usage | None = None
+        self.service: ServiceReport | None = None
         self.written = 0
         self.done = False
         self.failure: Failure | None = None
@@ -114,9 +128,11 @@ class ForwardedEvents:
 
     def _read_usage(self, data: bytes) -> None:
         try:
-            found = read_endpoint_usage(loads(data))
+            payload = loads(data)
         except ValueError:
             return
+        note_endpoint_service(payload, self)
+        found = read_endpoint_usage(payload)
         if found is not None:
             self.usage = found
 

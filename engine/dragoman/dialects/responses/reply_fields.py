@@ -6,6 +6,7 @@ information for a client: constants, ids that are replaced, settings of the requ
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from dragoman.canonical.events import Usage
@@ -16,8 +17,10 @@ from dragoman.dialects.responses.stop_and_usage import read_usage
 from dragoman.dialects.shared.json_fields import record_unknown
 from dragoman.dialects.shared.service_report import (
     STATED,
+    WEB_SEARCH,
     ReportHolder,
     note_billing,
+    note_calls,
     note_tier,
     record_stated,
     report_of,
@@ -69,6 +72,13 @@ _REASON: Final = frozenset(("reason",))
 _TRANSFORMATIONS: Final = frozenset(("input_transformations",))
 _USED: Final = RESPONSE | _TRANSFORMATIONS | STATED
 _FACT_MAX: Final = 32
+_TOOL_CALLS: Final = {
+    f"{tool}_call": tool for tool in (WEB_SEARCH, "file_search", "code_interpreter", "image_generation", "mcp")
+}
+"""Type of an item that is a call of one of the upstream's own tools → the tool."""
+_TOOL_ITEMS: Final = tuple(_TOOL_CALLS)  # not a set: a type may be anything
+_SEARCHES: Final = ("search", None)
+"""The actions of a `web_search_call` that are paid (`ToolUsageWebSearch` of OpenAI's SDK); older ones have none."""
 
 
 def read_response(response: Json, at: Path, context: ReplyContext) -> None:
@@ -76,6 +86,8 @@ def read_response(response: Json, at: Path, context: ReplyContext) -> None:
     losses = context.losses
     if tier := response.get("service_tier"):
         note_tier(context, tier)
+    if output := response.get("output"):
+        note_output(output, context)
     if not RESPONSE.issuperset(response):
         used = _USED
         if context.moderation_requested and (moderation := response.get("moderation")):
@@ -110,10 +122,40 @@ def note_changes(response: Json, holder: ReportHolder) -> None:
         ]
 
 
+def note_output(output: Any, holder: ReportHolder) -> None:
+    """Note the calls of the upstream's own tools in an output. The upstream's counts of them, if any, come after it.
+
+    The calls of a code interpreter count as the containers that they ran in, which is what the vendor charges.
+    """
+    if type(output) is not list:
+        return
+    calls = [item for item in output if type(item) is dict and item.get("type") in _TOOL_ITEMS]
+    if calls:
+        # Calls in the same container are one.
+        paid = {
+            _container(item, number): _TOOL_CALLS[item["type"]] for number, item in enumerate(calls) if _is_paid(item)
+        }
+        note_calls(holder, Counter(paid.values()))
+
+
+def _container(call: Json, number: int) -> str | int:
+    """Return the container of a call, or else its number."""
+    container = call.get("container_id")
+    return container if type(container) is str else number
+
+
+def _is_paid(call: Json) -> bool:
+    """Return False for actions of a web search that are no search."""
+    action = call.get("action")
+    return type(action) is not dict or call["type"] != "web_search_call" or action.get("type") in _SEARCHES
+
+
 def note_service(response: Json, holder: ReportHolder) -> Usage | None:
     """Note tier, price, searches and changes of a forwarded response, and return its token counts."""
     if tier := response.get("service_tier"):
         note_tier(holder, tier)
+    if output := response.get("output"):
+        note_output(output, holder)
     if not RESPONSE.issuperset(response):
         note_billing(holder, response)
         note_changes(response, holder)

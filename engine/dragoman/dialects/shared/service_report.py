@@ -20,12 +20,31 @@ _TICKS: Final = 1e10
 """xAI's `cost_in_usd_ticks` in a dollar (docs.x.ai, usage)."""
 _COST_MAX: Final = 1e9
 _TICKS_MAX: Final = 10**19
-STATED: Final = frozenset(
-    ("cost", "cost_in_usd_ticks", "num_search_queries", "num_sources_used", "server_tool_use", "tool_usage")
-)
+# fmt: off
+STATED: Final = frozenset((
+    "cost", "cost_in_usd_ticks", "num_search_queries", "num_sources_used", "server_side_tool_usage_details",
+    "server_tool_use", "tool_usage",
+))
+# fmt: on
 """Keys of a usage, or of a Response object, that `note_billing` reads."""
 ONLY_IN_RECEIPT: Final = "only in the receipt"
 """The remark on the loss of a statement for which the client's dialect has no place."""
+WEB_SEARCH: Final = "web_search"
+"""The tool whose calls are the searches of a report."""
+_COUNTED_CALLS: Final = {
+    "server_tool_use": {"web_search_requests": WEB_SEARCH, "web_fetch_requests": "web_fetch"},
+    "server_side_tool_usage_details": {
+        "web_search_calls": WEB_SEARCH,
+        "x_search_calls": "x_search",
+        "file_search_calls": "file_search",
+        "document_search_calls": "document_search",
+        "code_interpreter_calls": "code_interpreter",
+        "image_generation_calls": "image_generation",
+        "mcp_calls": "mcp",
+    },
+}
+"""Key of a usage → its counts of calls → the tool of each. The second one is xAI's (docs.x.ai, tool usage details)."""
+_SEARCH_COUNTS: Final = ("num_search_queries", "num_sources_used")
 
 
 class ReportHolder(Protocol):
@@ -68,11 +87,12 @@ def note_tier(holder: ReportHolder, tier: Any) -> None:
 
 
 def note_billing(holder: ReportHolder, usage: Json) -> None:
-    """Note the price and the paid searches in a usage, or in a Response object.
+    """Note the price, and the paid calls of the upstream's tools, in a usage or in a Response object.
 
     The price is `cost` in dollars (OpenRouter, Requesty, Vercel), `cost.total_cost` (Perplexity) or
-    `cost_in_usd_ticks` (xAI). Searches are counted by `server_tool_use` (Anthropic, OpenRouter), `tool_usage` (OpenAI),
-    `num_search_queries` (Perplexity) and `num_sources_used` (xAI).
+    `cost_in_usd_ticks` (xAI). Calls are counted by `server_tool_use` (Anthropic, OpenRouter) and
+    `server_side_tool_usage_details` (xAI); searches also by `tool_usage` (OpenAI), `num_search_queries` (Perplexity)
+    and `num_sources_used` (xAI).
     """
     cost = usage.get("cost")
     if type(cost) is dict:
@@ -81,19 +101,34 @@ def note_billing(holder: ReportHolder, usage: Json) -> None:
         cost = ticks / _TICKS if 0 <= ticks < _TICKS_MAX else None
     if (type(cost) is float or type(cost) is int) and 0 <= cost < _COST_MAX:
         report_of(holder).cost = float(cost)
-    searches = count_of(_inner(usage, "server_tool_use", "web_search_requests"))
-    for key in ("num_search_queries", "num_sources_used"):
-        searches = count_of(usage.get(key)) if searches is None else searches
-    web_search = _inner(usage, "tool_usage", "web_search")
-    if searches is None and type(web_search) is dict:
-        searches = count_of(web_search.get("num_requests"))
-    if searches is not None:
-        report_of(holder).searches = searches
+    note_calls(holder, _counted_calls(usage))
 
 
-def _inner(body: Json, key: str, inner: str) -> Any:
-    value = body.get(key)
-    return value.get(inner) if type(value) is dict else None
+def _counted_calls(usage: Json) -> dict[str, int]:
+    """Return the number of calls by tool, as a usage or a Response object counts them."""
+    found: dict[str, int] = {}
+    for key, tools in _COUNTED_CALLS.items():
+        if type(counts := usage.get(key)) is dict:
+            for name, tool in tools.items():
+                if (count := count_of(counts.get(name))) is not None:
+                    found[tool] = count
+    searches = [usage.get(key) for key in _SEARCH_COUNTS]
+    if type(tool_usage := usage.get("tool_usage")) is dict and type(own := tool_usage.get(WEB_SEARCH)) is dict:
+        searches.append(own.get("num_requests"))
+    for value in searches:
+        if not found.get(WEB_SEARCH) and (count := count_of(value)) is not None:
+            found[WEB_SEARCH] = count
+    return found
+
+
+def note_calls(holder: ReportHolder, counts: dict[str, int]) -> None:
+    """Note the number of calls by tool. A later count of a tool replaces an earlier one; 0 is noted for searches."""
+    for tool, count in counts.items():
+        if tool == WEB_SEARCH:
+            report_of(holder).searches = count
+        elif count:
+            report = report_of(holder)
+            report.calls = {**(report.calls or {}), tool: count}
 
 
 def record_stated(body: Json, keys: frozenset[str], at: Path, losses: Losses) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Protocol
 
 from dragoman import Usage
+from dragoman.gateway import ServiceReport
 
 if TYPE_CHECKING:
     from decimal import Decimal  # 0.5 MB of memory, needed only for budgets of cost
@@ -17,14 +18,25 @@ UNITS = 10**9
 class Prices(Protocol):
     """A price table."""
 
-    def cost(self, usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
-        """Return the cost of these tokens at a provider's model, or None if the model has no price."""
+    def cost(
+        self, usage: Usage, model: str, provider: str | None = None, service: ServiceReport | None = None
+    ) -> Decimal | None:
+        """Return the cost of these tokens at a provider's model, or None if the model has no price.
+
+        `service` is what the upstream stated about its service, such as the tier and its searches.
+        """
         ...
 
 
-def cost_units(prices: Prices | None, usage: Usage, model: str, provider: str | None = None) -> int | None:
+def cost_units(
+    prices: Prices | None,
+    usage: Usage,
+    model: str,
+    provider: str | None = None,
+    service: ServiceReport | None = None,
+) -> int | None:
     """Return the cost in `UNITS`, rounded up; None if there is no price."""
-    cost = prices.cost(usage, model, provider) if prices is not None else None
+    cost = prices.cost(usage, model, provider, service) if prices is not None else None
     return None if cost is None else math.ceil(cost * UNITS)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dragoman import Usage
+from dragoman.gateway import ServiceReport
 from dragoman_server.accounts.usage.jsonl_file import JsonlFile
 from dragoman_server.accounts.usage.options import JSONL, OFF, UsageOptions
 from dragoman_server.accounts.usage.price_table import PriceTable
@@ -59,11 +60,20 @@ class UsageBook:
         if self._sink is not None:
             await asyncio.to_thread(self._sink.close, _CLOSE)
 
-    def cost(self, usage: Usage | None, model: str | None, provider: str | None = None) -> Decimal | None:
-        """Return the cost of an exchange; None if it has no usage, or its model no price."""
+    def cost(
+        self,
+        usage: Usage | None,
+        model: str | None,
+        provider: str | None = None,
+        service: ServiceReport | None = None,
+    ) -> Decimal | None:
+        """Return the cost of an exchange; None if it has no usage, or its model no price.
+
+        `service` is what the upstream stated about its service.
+        """
         if usage is None or model is None or not self._priced:
             return None
-        return self.prices.cost(usage, model, provider)
+        return self.prices.cost(usage, model, provider, service)
 
     def add(self, exchange: EndedExchange) -> None:
         """Book an exchange that has ended."""

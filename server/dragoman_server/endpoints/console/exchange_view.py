@@ -44,7 +44,8 @@ def own_view(gateway: Gateway, recorder: Recorder, request_id: str) -> Json | No
     if receipt is None:
         return None
     facts = receipt.facts
-    cost = gateway.services.instruments.usage.cost(facts.usage, facts.upstream_model) if facts is not None else None
+    cost_of = gateway.services.instruments.usage.cost
+    cost = cost_of(facts.usage, facts.upstream_model, receipt.provider, facts.service) if facts is not None else None
     recording = recorder.get(request_id)
     view: dict[str, Any] = {
         "row": row_of(receipt, gateway.metrics.seconds),

@@ -133,7 +133,7 @@ def keys_of(receipts: Iterable[Receipt], cost_of: CostOf) -> list[Json]:
             continue
         row["input"] += usage.input_total or 0
         row["output"] += usage.output_total or 0
-        cost = cost_of(usage, facts.upstream_model, receipt.provider)
+        cost = cost_of(usage, facts.upstream_model, receipt.provider, facts.service)
         if cost is not None:
             row["cost"] = str(Decimal(row["cost"] or 0) + cost)
     return list(rows.values())

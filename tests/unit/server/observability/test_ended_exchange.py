@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from dragoman import Dialect, Failure, Usage, translate
 from dragoman.errors import FailureKind
-from dragoman.gateway import DIRECTIONS, ReplyOptions
+from dragoman.gateway import DIRECTIONS, ReplyOptions, ServiceReport
 from dragoman_server.observability.ended_exchange import EndedExchange
 from dragoman_server.receipt import Facts, Receipt
 
@@ -14,8 +14,10 @@ BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
 FAILURE = Failure(FailureKind.OVERLOADED, "", 529)
 
 
-def price(usage: Usage, model: str, provider: str | None) -> Decimal | None:
-    return Decimal(usage.input_total or 0) if (model, provider) == ("up", "p") else None
+def price(usage: Usage, model: str, provider: str | None, service: ServiceReport | None) -> Decimal | None:
+    if (model, provider) != ("up", "p"):
+        return None
+    return Decimal(usage.input_total or 0) * (2 if service is not None and service.tier == "priority" else 1)
 
 
 def receipt(usage: Usage | None = None, ended: str = "completed") -> Receipt:
@@ -34,6 +36,12 @@ def test_usage_has_its_cost() -> None:
     ended = EndedExchange.of(receipt(Usage(input_total=5)), None, price)
     assert (ended.usage, ended.estimated, ended.cost) == (Usage(input_total=5), (), Decimal(5))
     assert (ended.duration, ended.first_event, ended.attempts) == (2.0, None, 1)
+    served = receipt(Usage(input_total=5))
+    assert served.facts is not None
+    served.facts.service = ServiceReport("priority")
+    ended = EndedExchange.of(served, None, price)
+    assert (ended.cost, ended.record().service) == (Decimal(10), ServiceReport("priority"))
+    assert EndedExchange.of(receipt(), None, price).record().service is None
 
 
 def test_the_input_of_an_accepted_request_is_estimated() -> None:

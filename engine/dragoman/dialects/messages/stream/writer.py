@@ -327,8 +327,8 @@ class MessagesWriter(StreamWriter):
             base = estimate if base is None else base.merged_onto(estimate)
         service = self.context.service
         record_hidden_tier(service, self._start_tier, self.context.losses)
-        searches = None if service is None else service.searches
-        out.append(_MESSAGE_DELTA % (dumps(delta), dumps(write_usage(usage.merged_onto(base), searches))))
+        written = write_usage(usage.merged_onto(base), service)
+        out.append(_MESSAGE_DELTA % (dumps(delta), dumps(written)))
 
     def _end(self, event: End, out: Frames) -> None:
         if self.context.moderation is not None:

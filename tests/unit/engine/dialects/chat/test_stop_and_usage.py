@@ -137,6 +137,23 @@ def test_unknown_counts_stay_unknown() -> None:
     assert write_usage(Usage(3, 0, None, 4, 0))["prompt_tokens_details"] == {"cached_tokens": 0}
 
 
+@pytest.mark.parametrize("given", [100, 3])
+@pytest.mark.parametrize("key", ["cache_write_tokens", "cache_creation_tokens"])
+def test_litellm_states_what_a_cache_keeps_for_an_hour(key: str, given: int) -> None:
+    by_time = {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 30}
+    details = {"cached_tokens": 5, key: 40, "cache_creation_token_details": by_time}
+    wire = {"prompt_tokens": given, "completion_tokens": 2, "prompt_tokens_details": details}
+    # Below its parts, the count of the input leaves them out.
+    assert read_usage(wire) == Usage(100 if given == 100 else 48, 5, 40, 2, None, 30)
+    without = read_usage({**wire, "prompt_tokens_details": {**details, key: 0}})
+    assert without is not None
+    assert (without.cache_write, without.cache_write_1h) == (0, None)
+    for odd in (None, [1], {"ephemeral_1h_input_tokens": -1}):
+        found = read_usage({**wire, "prompt_tokens_details": {**details, "cache_creation_token_details": odd}})
+        assert found is not None
+        assert (found.cache_write, found.cache_write_1h) == (40, None)
+
+
 @pytest.mark.parametrize("obj", [None, {}, {"cost": 1}, [], {"prompt_tokens": None}, {"prompt_tokens": "7"}])
 def test_no_usage_is_none(obj: Json | None) -> None:
     assert read_usage(obj) is None

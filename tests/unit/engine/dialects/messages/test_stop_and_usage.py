@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import RefusalInfo, StopReason, Usage
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.messages import stop_and_usage
 from support.messages_frames import written_usage
 
@@ -126,6 +127,19 @@ def test_cache_writes_for_an_hour_are_counted_apart(creation: Any, expected: int
     assert Usage(output_total=5).merged_onto(usage) == Usage(8, None, 7, 5, None, expected)
 
 
+@pytest.mark.parametrize(
+    ("service", "written"),
+    [
+        (None, None),
+        (ServiceReport("default"), None),
+        (ServiceReport(searches=0), {"web_fetch_requests": 0, "web_search_requests": 0}),
+        (ServiceReport(calls={"web_fetch": 2, "mcp": 1}), {"web_fetch_requests": 2, "web_search_requests": 0}),
+    ],
+)
+def test_calls_of_the_upstreams_tools_are_written(service: ServiceReport | None, written: Any) -> None:
+    assert stop_and_usage.write_usage(Usage(1), service)["server_tool_use"] == written
+
+
 def entry(kind: str, given: int, made: int, **more: Any) -> dict[str, Any]:
     counts = {"input_tokens": given, "output_tokens": made, "cache_creation_input_tokens": 0}
     return {"type": kind, **counts, "cache_read_input_tokens": 0, **more}
@@ -137,7 +151,8 @@ def test_a_compaction_is_added_with_its_cache() -> None:
     compaction["cache_creation"] = {"ephemeral_1h_input_tokens": 40, "ephemeral_5m_input_tokens": 0}
     top = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 3}
     usage = stop_and_usage.read_usage({**top, "iterations": [compaction, entry("message", 10, 5)]})
-    assert usage == Usage(10 + 3 + 1540, 503, 40, 35, None, 40)
+    own = (("", Usage(1540, 500, 40, 30, None, 40)),)
+    assert usage == Usage(10 + 3 + 1540, 503, 40, 35, None, 40, other_models=own)
 
 
 def test_an_advisor_is_added_and_named() -> None:
@@ -163,7 +178,8 @@ def test_odd_iterations_change_nothing(odd: Any) -> None:
 
 def test_unknown_totals_stay_unknown_beside_iterations() -> None:
     counts = {"input_tokens": 20, "iterations": [entry("compaction", 5, 3)]}
-    assert stop_and_usage.read_usage(counts) == Usage(25, 0, 0)
+    usage = stop_and_usage.read_usage(counts)
+    assert usage == Usage(25, 0, 0, other_models=(("", Usage(5, 0, 0, 3)),))
 
 
 def test_thinking_above_the_output_is_added_to_it() -> None:

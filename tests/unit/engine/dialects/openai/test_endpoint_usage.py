@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Usage
-from dragoman.dialects.openai.endpoint_usage import read_audio_tokens, read_endpoint_usage
+from dragoman.canonical.service_report import ServiceReport
+from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_audio_tokens, read_endpoint_usage
+from dragoman.reply_context import ReplyContext
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,12 @@ def test_counts_of_a_reply(payload: Any, usage: Usage | None) -> None:
 )
 def test_seconds_of_audio_are_tokens(payload: Any, tokens: int | None) -> None:
     assert read_audio_tokens(payload) == tokens
+
+
+def test_the_tier_and_the_price_are_noted() -> None:
+    context = ReplyContext("m")
+    note_endpoint_service([1], context)
+    note_endpoint_service({"usage": [1]}, context)
+    assert context.service is None
+    note_endpoint_service({"service_tier": "flex", "usage": {"cost": 0.5}}, context)
+    assert context.service == ServiceReport("flex", cost=0.5)

@@ -56,6 +56,51 @@ def test_tier_price_searches_and_transformations_are_noted(row: Direction, whole
         assert "moderation" in [loss.path for loss in made.losses.rows]
 
 
+CALLS: list[Json] = [
+    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}},
+    {"type": "web_search_call", "id": "ws_2", "status": "completed", "action": {"type": "open_page", "url": "u"}},
+    {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["q"], "results": None},
+    {"type": "file_search_call", "id": "fs_2", "status": "completed", "queries": ["q"], "results": None},
+    *(
+        {
+            **{"type": "code_interpreter_call", "id": f"ci_{number}", "status": "completed", "code": ""},
+            "container_id": box,
+        }
+        for number, box in enumerate(("c1", "c1", "c2"))
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("usage", "searches"), [({}, 1), ({"tool_usage": {"web_search": {"num_requests": 0}}}, 0)], ids=["items", "counted"]
+)
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_calls_of_the_services_tools_are_counted(row: Direction, whole: bool, usage: Json, searches: int) -> None:
+    """A page that is opened is no search, and calls in one container are charged once."""
+    bare = {key: value for key, value in RESPONSE.items() if key not in ("tool_usage", "moderation")}
+    response = {**bare, "output": [*CALLS, ITEM], **usage}
+    made = Translation.for_reply(row, "up", profile=builtin_profile("responses"), knobs=Knobs())
+    if whole:
+        made.reply(json.dumps(response).encode())
+    else:
+        events: list[Json] = [{"type": "response.created", "response": {**response, "output": [], "usage": None}}]
+        for index, item in enumerate(response["output"]):
+            events += [
+                {"type": f"response.output_item.{word}", "output_index": index, "item": item}
+                for word in ("added", "done")
+            ]
+        events.append({"type": "response.completed", "response": response})
+        machine = made.stream_machine()
+        data = "".join(f"data: {json.dumps({**event, 'sequence_number': n})}\n\n" for n, event in enumerate(events))
+        machine.feed(data.encode())
+        machine.finish()
+    assert made.failure is None
+    report = made.context.service
+    assert report is not None
+    assert (report.searches, report.calls) == (searches, {"file_search": 2, "code_interpreter": 2})
+
+
 @pytest.mark.parametrize("row", ROWS[:2], ids=str)
 def test_who_pays_and_keys_of_later_starts_are_rows(row: Direction) -> None:
     made = Translation.for_reply(row, "up", profile=builtin_profile("responses"), knobs=Knobs())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.shared.service_report import note_billing, note_tier, record_stated
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
@@ -62,6 +63,30 @@ def test_paid_searches_are_counted(usage: dict[str, Any]) -> None:
     note_billing(context, usage)
     assert context.service is not None
     assert context.service.searches == 2
+
+
+XAI = {"web_search_calls": 0, "x_search_calls": 3, "file_search_calls": 1, "mcp_calls": 0, "novel_calls": 9}
+
+
+@pytest.mark.parametrize(
+    ("usage", "searches", "calls"),
+    [
+        ({"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 4}}, 2, {"web_fetch": 4}),
+        ({"server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0}}, 0, None),
+        ({"server_side_tool_usage_details": XAI}, 0, {"x_search": 3, "file_search": 1}),
+        # The sources of a live search, which xAI counted before its tools.
+        ({"server_side_tool_usage_details": XAI, "num_sources_used": 5}, 5, {"x_search": 3, "file_search": 1}),
+        ({"server_tool_use": {"web_fetch_requests": -1, "web_search_requests": "2"}}, None, None),
+        ({"server_tool_use": [1], "server_side_tool_usage_details": 7}, None, None),
+    ],
+)
+def test_calls_of_the_upstreams_tools_are_counted(
+    usage: dict[str, Any], searches: int | None, calls: dict[str, int] | None
+) -> None:
+    context = ReplyContext("m")
+    note_billing(context, usage)
+    report = context.service or ServiceReport()
+    assert (report.searches, report.calls) == (searches, calls)
 
 
 def test_what_only_the_receipt_shows_is_a_row_once() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 
 from dragoman import Usage
+from dragoman.gateway import ServiceReport
 from dragoman_server.accounts.limits.prices import UNITS, cost_units, money
 
 
 def test_costs_are_rounded_up_to_whole_units() -> None:
     class Prices:
-        def cost(self, usage: Usage, model: str, provider: str | None = None) -> Decimal | None:
+        def cost(
+            self, usage: Usage, model: str, provider: str | None = None, service: ServiceReport | None = None
+        ) -> Decimal | None:
             return Decimal("0.0000000001") * (usage.input_total or 0) if model == "m" else None
 
     assert cost_units(Prices(), Usage(input_total=1), "m") == 1

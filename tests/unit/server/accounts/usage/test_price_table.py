@@ -8,6 +8,8 @@ from decimal import Decimal
 import pytest
 
 from dragoman import Usage
+from dragoman.gateway import ServiceReport
+from dragoman_server.accounts.usage.price_parts import CallPrices, StepPrice, TierPrice
 from dragoman_server.accounts.usage.price_table import Price, PriceTable
 
 USAGE = Usage(input_total=1_000, cache_read=200, cache_write=100, output_total=50, reasoning=20)
@@ -94,3 +96,31 @@ def test_other_models_have_their_own_price() -> None:
     unknown = Usage(1500, output_total=300, other_models=(("novel", advisor),))
     assert table.cost(unknown, "main") == Decimal("0.0021")
     assert table.cost(usage, "novel") is None
+
+
+def test_a_compaction_is_no_part_of_the_length_of_a_request() -> None:
+    price = Price(input=1.0, output=2.0, steps=(StepPrice(100, input=10.0),))
+    table = PriceTable({"main": price})
+    compaction = Usage(90, output_total=10)
+    usage = Usage(90 + 60, output_total=30, other_models=(("", compaction),))
+    assert table.cost(usage, "main") == Decimal(150 + 60) / 10**6
+    assert table.cost(Usage(150, output_total=30), "main") == Decimal(1500 + 60) / 10**6
+    longer = Usage(300, output_total=0, other_models=(("", Usage(180)),))
+    assert table.cost(longer, "main") == Decimal(3000) / 10**6
+
+
+def test_another_model_has_the_tier_and_not_the_speed_of_the_reply() -> None:
+    tiers = {"fast": TierPrice(6.0), "priority": TierPrice(2.0)}
+    table = PriceTable({name: Price(1.0, tiers=tiers, calls=CallPrices(web_search=1.0)) for name in ("main", "opus")})
+    usage = Usage(1500, other_models=(("opus", Usage(1000)),))
+    service = ServiceReport("priority", "fast", searches=1)
+    assert table.cost(usage, "main", None, service) == Decimal(500 * 6 + 1000 * 2) / 10**6 + 1
+    # Its price is not known: the requested model's, with the speed.
+    other = Usage(1500, other_models=(("novel", Usage(1000)),))
+    assert table.cost(other, "main", None, service) == Decimal(1500 * 6) / 10**6 + 1
+
+
+def test_unknown_counts_beside_parts_cost_nothing() -> None:
+    table = PriceTable({"main": Price(1.0, 1.0)})
+    usage = Usage(None, output_total=None, other_models=(("", Usage(5, output_total=3)),))
+    assert table.cost(usage, "main") == Decimal(8) / 10**6
