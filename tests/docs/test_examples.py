@@ -239,11 +239,12 @@ def test_the_program_with_a_thread_runs() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_toml_blocks_are_configurations(page: Path, tmp_path: Path) -> None:
     (tmp_path / "openai").write_text("secret")
+    (tmp_path / "prices.toml").write_text("")
     env = ENV | {"CREDENTIALS_DIRECTORY": str(tmp_path)}
     for block in _blocks(page, "toml"):
         if not block.startswith(_CODEX):
             data = tomllib.loads(block)
-            assert parse_config(data, env).problems() == []
+            assert parse_config(data, env, str(tmp_path)).problems() == []
             assert schema_problems(data) == []
 
 

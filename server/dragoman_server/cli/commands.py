@@ -19,6 +19,7 @@ COMMANDS: Final = (
     ("check", "check_config", "validate and describe a configuration"),
     ("schema", "print_schema", "print the JSON Schema of the configuration file, for editors"),
     ("keys", "manage_keys", "add, list and revoke the keys of clients"),
+    ("prices", "import_prices", "write the prices of the configured models from a public list"),
     ("usage", "show_usage", "add up the usage that a gateway has booked"),
     ("receipts", "show_receipts", "list the last receipts of a running gateway, or print one"),
     ("tree", "show_tree", "print the tree of a stored conversation"),

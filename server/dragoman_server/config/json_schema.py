@@ -32,6 +32,8 @@ _SECRET = "Write ${VARIABLE} for a variable of the environment, or file:PATH for
 _TEXTS = {
     "telemetry.headers.NAME": "Value of the header.",
     "prices.NAME.tiers.NAME": "Prices of a tier or a speed, such as flex, priority, batch or fast.",
+    "prices": "Prices by the upstream's model, in any currency.",
+    "prices.file": "A file with further prices, for models without a price here; `dragoman prices import` writes it.",
     "prices.NAME": "Prices per million tokens of a model; `*` and `?` match.",
     "keys.NAME": "A key of a client; `dragoman keys add NAME --toml` prints the table.",
     "providers.NAME": "An upstream: its API, address and key.",

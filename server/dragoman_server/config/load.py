@@ -20,6 +20,7 @@ from dragoman_server.config.door import Door
 from dragoman_server.config.forwarded_endpoints import GROUPS
 from dragoman_server.config.hints import other_format, without_common_mistakes
 from dragoman_server.config.host_profiles import RENAMED, default_profile
+from dragoman_server.config.price_tables import FILE, read_prices
 from dragoman_server.config.provider import Provider
 from dragoman_server.config.routing_tables import read_targets
 from dragoman_server.config.schema import SIMULATED, Config, Models, Route, Server
@@ -34,10 +35,11 @@ class NothingConfigured(ConfigError):
         super().__init__("", "no upstream is configured: give a base URL, or set OPENAI_API_KEY or ANTHROPIC_API_KEY")
 
 
-def load_config(path: str | os.PathLike[str]) -> Config:
+def load_config(path: str | os.PathLike[str], *, price_file: bool = True) -> Config:
     """Return the configuration of a TOML file, with references to this process's environment resolved.
 
-    Raises `ConfigError` with all problems, also if the file cannot be read, is not TOML or has no provider.
+    The file that `prices.file` names is left out if `price_file` is False. Raises `ConfigError` with all problems, also
+    if a file cannot be read, is not TOML or has no provider.
     """
     name, text = os.fspath(path), ""
     try:
@@ -49,6 +51,8 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     except ValueError as error:
         hint = other_format(text, name)
         raise ConfigError(name, f"is not TOML: {error}{hint and f'. It {hint}'}") from error
+    if not price_file and type(prices := data.get("prices")) is dict:
+        prices.pop(FILE, None)
     try:
         config = parse_config(data, os.environ, directory_of(path))
     except ConfigError as error:
@@ -85,6 +89,7 @@ def read_tables(root: Table) -> Config:
     """Return the configuration that the tables of a file describe; problems go to the tables."""
     knobs = root.values("knobs", Knobs)
     models, listed = _models(root.table("models"))
+    prices, price_file = read_prices(root.table("prices"))
     return Config(
         server=_server(root.table("server")),
         knobs=Knobs(**knobs),
@@ -95,6 +100,8 @@ def read_tables(root: Table) -> Config:
         keys=read_keys(root.table("keys")),
         store=read_store(root.table("store")),
         usage=read_usage(root.table("usage")),
+        prices=prices,
+        price_file=price_file,
         state=read_state(root.table("state")),
         knobs_named=frozenset(knobs),
         directory=root.directory,

@@ -25,6 +25,7 @@ from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.hints import DIALECTS
 from dragoman_server.config.overload import Overload
+from dragoman_server.config.price_tables import PriceFile
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.resume import ResumeOptions
 from dragoman_server.config.routing_options import (
@@ -346,8 +347,10 @@ class Config:
     """Further attempts of a request, and pauses of providers that fail. Times are in seconds."""
     usage: UsageOptions = field(default_factory=UsageOptions)
     """A row for each exchange, with tokens and cost."""
-    prices: Mapping[str, Price] = setting(dict, getter="sections", kind=Price)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     """Prices by the upstream's model, in any currency."""
+    price_file: PriceFile = field(default_factory=PriceFile)
+    """Prices of models that have none in the configuration itself: those of the file `prices.file`."""
     telemetry: Telemetry = section(Telemetry)
     """Traces and metrics by OpenTelemetry."""
     capture: CaptureOptions = section(CaptureOptions)
@@ -359,7 +362,8 @@ class Config:
 
     def price_table(self) -> PriceTable:
         """Return the prices for all providers and those of single ones."""
-        return PriceTable(self.prices, {name: provider.prices for name, provider in self.providers.items()})
+        own = {name: provider.prices for name, provider in self.providers.items()}
+        return PriceTable(self.prices, own, self.price_file.table())
 
     @property
     def named_keys(self) -> bool:

@@ -1,4 +1,4 @@
-"""`dragoman serve --watch`: notices changes of the configuration file, and of the files of secrets that it names.
+"""`dragoman serve --watch`: notices changes of the configuration file, and of the secrets and prices that it names.
 
 The files are polled, as their modification time, size and identity can be read on every system and file system. This
 also finds a file that was replaced, or a symbolic link that now leads to another file, which is how Kubernetes updates
@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from dragoman_server.config.price_tables import FILE
 from dragoman_server.config.secret_file import PREFIX
 from dragoman_server.config.toml_reader import Table, directory_of
 
@@ -50,7 +51,7 @@ class FileWatch:
     def _look(self) -> tuple[_Stamp, ...]:
         own = _stamp(self._path)
         if own != self._named[0]:
-            self._named = own, tuple(secret_files(self._path, self._env))
+            self._named = own, tuple(named_files(self._path, self._env))
         return own, *map(_stamp, self._named[1])
 
 
@@ -77,17 +78,21 @@ async def watching(
         task.cancel()
 
 
-def secret_files(path: str, env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths of the files that a configuration names as `file:PATH`; none if it cannot be read."""
+def named_files(path: str, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths of the files that a configuration names as `file:PATH`, and of its prices.
+
+    A configuration that cannot be read names no file.
+    """
     try:
         data = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError):
         return
-    for text in _strings(data):
-        if text.startswith(PREFIX):
-            table = Table({"path": text.removeprefix(PREFIX)}, "", env, [], directory_of(path))
-            if resolved := table.file_path("path"):
-                yield resolved
+    found = [text.removeprefix(PREFIX) for text in _strings(data) if text.startswith(PREFIX)]
+    if type(prices := data.get("prices")) is dict and type(named := prices.get(FILE)) is str:
+        found.append(named)
+    for text in found:
+        if resolved := Table({"path": text}, "", env, [], directory_of(path)).file_path("path"):
+            yield resolved
 
 
 def _strings(value: Any) -> Iterator[str]:

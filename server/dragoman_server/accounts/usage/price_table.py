@@ -70,11 +70,14 @@ class PriceTable:
     """Prices by a pattern of the upstream's model, in which `*` and `?` match.
 
     An exact name comes before patterns, a longer pattern before a shorter one. `providers` has the prices of single
-    providers by their names; they come before all others.
+    providers by their names; they come before all others. `rest` has those of models without a price here.
     """
 
     def __init__(
-        self, prices: Mapping[str, Price], providers: Mapping[str, Mapping[str, Price]] = MappingProxyType({})
+        self,
+        prices: Mapping[str, Price],
+        providers: Mapping[str, Mapping[str, Price]] = MappingProxyType({}),
+        rest: PriceTable | None = None,
     ) -> None:
         self._exact = {pattern: Rates(price) for pattern, price in prices.items() if not _is_pattern(pattern)}
         patterns = sorted((each for each in prices if _is_pattern(each)), key=lambda each: (-len(each), each))
@@ -82,7 +85,8 @@ class PriceTable:
         self._providers = {name: PriceTable(own) for name, own in providers.items() if own}
         self._known: dict[tuple[str, str | None], Rates | None] = {}
         """Model and provider → the price there."""
-        self._any = bool(self._exact or self._patterns or self._providers)
+        self._rest = rest if rest else None
+        self._any = bool(self._exact or self._patterns or self._providers or self._rest)
 
     def __bool__(self) -> bool:
         return self._any
@@ -121,6 +125,8 @@ class PriceTable:
             found = self._exact.get(model)
         if found is None:
             found = next((rates for pattern, rates in self._patterns if fnmatchcase(model, pattern)), None)
+        if found is None and self._rest is not None:
+            found = self._rest._rates_at(model, provider)
         if len(self._known) < _CACHED_MODELS:
             self._known[model, provider] = found
         return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman_server.workers.file_watch import FileWatch, secret_files, watching
+from dragoman_server.workers.file_watch import FileWatch, named_files, watching
 
 CONFIG = '[providers.up]\napi_key = "file:{}"\n'
 
@@ -87,14 +87,14 @@ def test_the_files_of_secrets(config: Path) -> None:
         '[server]\nkeys = ["file:/run/a", "plain"]\n[providers.up]\napi_key = "file:${FOLDER}/b"\n'
         'headers = { "x-key" = "file:relative" }\n[[routes]]\nmodel = "file:${UNSET}/c"\n'
     )
-    assert list(secret_files(str(config), {"FOLDER": "/creds"})) == [
+    assert list(named_files(str(config), {"FOLDER": "/creds"})) == [
         "/run/a",
         "/creds/b",
         str(config.parent / "relative"),
     ]
     config.write_text("[not toml")
-    assert list(secret_files(str(config), {})) == []
-    assert list(secret_files(str(config.parent / "nowhere"), {})) == []
+    assert list(named_files(str(config), {})) == []
+    assert list(named_files(str(config.parent / "nowhere"), {})) == []
 
 
 async def test_changes_are_reported_in_the_loop_until_the_end(config: Path) -> None:
@@ -108,3 +108,15 @@ async def test_changes_are_reported_in_the_loop_until_the_end(config: Path) -> N
     assert not reported.is_set()
     async with watching(None, reported.set):
         assert not reported.is_set()
+
+
+def test_the_file_of_prices_is_watched(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text('[prices]\nfile = "${DIR}/prices.toml"\n')
+    assert [*named_files(str(path), {"DIR": "/x"})] == ["/x/prices.toml"]
+    path.write_text('[prices]\nfile = "prices.toml"\n')
+    watch = FileWatch(path)
+    (tmp_path / "prices.toml").write_text("# 1")
+    assert changes(watch) == [False, True, False, False]
+    path.write_text("[prices]\nfile = 3\n")
+    assert [*named_files(str(path), {})] == []
