@@ -10,24 +10,29 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 from dragoman.threads import SqliteStore, StoreError
 from dragoman.threads import Store as ThreadStore
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.store.create import create_store
 from dragoman_server.accounts.store.interface import AccountStore
-from dragoman_server.accounts.store.options import REDIS
+from dragoman_server.accounts.store.options import REDIS, SQLITE
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, connect_read_only
 from dragoman_server.accounts.usage.options import JSONL
 from dragoman_server.accounts.usage.sqlite_file import VERSION
-from dragoman_server.config.lint import is_local
+from dragoman_server.config.lint import is_local, models_without_price
 from dragoman_server.config.schema import Config
 from dragoman_server.config.state_options import REDIS as STATE_REDIS
 from dragoman_server.config.stored_files import stored_files
 from dragoman_server.config.toml_reader import Problem
 from dragoman_server.proxy.stored_responses import create_thread_store
 from dragoman_server.workers.listeners import Listeners
+
+_STORE_SECONDS = 2.0
+"""Longest time for one call of the store, in seconds: more than a request has, as the list of keys may be long."""
 
 
 def start_problems(config: Config) -> Iterator[Problem]:
@@ -66,6 +71,30 @@ def start_remarks(config: Config) -> Iterator[str]:
         yield f"dragoman serve needs --insecure to listen on {where}, as no key is required: set server.keys"
     if (error := _address_error(config)) is not None:
         yield f"now dragoman serve {error.strerror}"
+    yield from _stored_key_remarks(config)
+
+
+def _stored_key_remarks(config: Config) -> Iterator[str]:
+    """Yield a sentence for each model without a price that a key of the store needs, or one if it cannot be read."""
+    options = config.store
+    if not options.holds_keys or (options.kind == SQLITE and not os.path.exists(options.path)):
+        return
+
+    async def read() -> Sequence[KeyRecord]:
+        store = create_store(replace(options, timeout=_STORE_SECONDS), read_only=True)
+        await store.open()
+        try:
+            found = await store.keys()
+        finally:
+            await store.close()
+        return found.records if found is not None else ()
+
+    try:
+        records = asyncio.run(read())
+    except StoreError as error:
+        yield f"the keys of the store cannot be read, so the prices that they need are not checked: {error}"
+        return
+    yield from models_without_price(config, records, config.keys.values())
 
 
 def _address_error(config: Config) -> OSError | None:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 
 from dragoman import Dialect, DragomanError
+from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.store.options import MEMORY
 from dragoman_server.config.provider import Auth
 from dragoman_server.config.schema import Config
@@ -32,7 +33,7 @@ def remarks(config: Config) -> Iterator[str]:
     yield from _not_listed(config)
     yield from unknown_windows(config)
     yield from _forgotten_budgets(config)
-    yield from _models_without_price(config)
+    yield from models_without_price(config, config.keys.values())
     yield from _keys_of_clients(config)
     yield from files_left_behind(config)
     if config.capture.texts:
@@ -82,24 +83,39 @@ def _forgotten_budgets(config: Config) -> Iterator[str]:
         yield f'the budget of key {budgets[0]} begins again at each restart: set store.kind = "sqlite" or "redis"'
 
 
-def _models_without_price(config: Config) -> Iterator[str]:
-    """Yield a sentence for each model that a key with a budget of cost cannot use, of those that routes name."""
-    keys = [record for record in config.keys.values() if record.limits.has_cost]
+def models_without_price(
+    config: Config, records: Iterable[KeyRecord], known: Iterable[KeyRecord] = ()
+) -> Iterator[str]:
+    """Yield a sentence for each model that a key with a budget of cost cannot use, of those that routes name.
+
+    Those that a key of `known` cannot use are left out.
+    """
+    keys, others = ([each for each in group if each.limits.has_cost] for group in (records, known))
     if not keys:
         return
-    table, router = config.price_table(), Router(config)
-    if not table:
-        key = keys[0].name
-        yield f'key {key} has a budget of cost and no model has a price, so it can use none: write [prices."*"]'
+    if not config.price_table():
+        if not others:
+            yield (
+                f"key {keys[0].name} has a budget of cost and no model has a price, so it can use none:"
+                ' write [prices."*"], or run `dragoman prices import`'
+            )
         return
+    reported = _unpriced(config, others)
+    for (model, provider), key in _unpriced(config, keys).items():
+        if (model, provider) not in reported:
+            yield f"key {key} has a budget of cost, and the model {model} of provider {provider} has no price (403)"
+
+
+def _unpriced(config: Config, keys: Sequence[KeyRecord]) -> dict[tuple[str, str], str]:
+    """Return the models and providers without a price, each with the first key that may use it."""
     found: dict[tuple[str, str], str] = {}
-    for name, _ in router.known_models():
+    table, router = config.price_table(), Router(config)
+    for name, _ in router.known_models() if keys else ():
         owner = next((record.name for record in keys if record.permits(name)), "")
         for each in _candidates(router, name) if owner else ():
             if not table.has(each.upstream_model, each.provider.name):
                 found.setdefault((each.upstream_model, each.provider.name), owner)
-    for (model, provider), key in found.items():
-        yield f"key {key} has a budget of cost, and the model {model} of provider {provider} has no price (403)"
+    return found
 
 
 def _candidates(router: Router, model: str) -> Iterator[Candidate]:

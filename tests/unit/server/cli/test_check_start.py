@@ -216,3 +216,29 @@ def test_an_address_for_others_without_a_key_is_a_remark(tmp_path: Path) -> None
     assert remark == "dragoman serve needs --insecure to listen on 0.0.0.0, as no key is required: set server.keys"
     path.write_text(f'[server]\nhost = "0.0.0.0"\nport = 0\nkeys = ["k"]\n{PROVIDER}')
     assert list(start_remarks(load_config(path))) == []
+
+
+def test_models_without_a_price_are_remarks_for_keys_of_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    routes = '[[routes]]\nmodel = "a"\nprovider = "up"\n[[routes]]\nmodel = "b"\nprovider = "up"\n[prices.b]\n'
+    path = written(tmp_path, STORES["store"].replace("PATH", "x"))
+    path.write_text(path.read_text() + routes)
+    before = tree(tmp_path)
+    assert list(start_remarks(load_config(path))) == []
+    assert tree(tmp_path) == before
+    for name, limit in (("alice", "--daily-cost"), ("bob", "--daily-tokens")):
+        assert main(["keys", "add", name, "-c", str(path), limit, "5"]) == 0
+    sentence = "key alice has a budget of cost, and the model a of provider up has no price (403)"
+    assert list(start_remarks(load_config(path))) == [sentence]
+    capsys.readouterr()
+    assert main(["check", str(path)]) == 0
+    assert sentence in capsys.readouterr().err
+    assert main(["check", "--json", str(path)]) == 0
+    assert sentence in json.loads(capsys.readouterr().out)["remarks"]
+
+
+def test_a_store_that_cannot_be_reached_is_a_remark(tmp_path: Path) -> None:
+    path = written(tmp_path, '[store]\nkind = "redis"\nurl = "redis://127.0.0.1:1/0"\n')
+    (sentence,) = start_remarks(load_config(path))
+    assert sentence.startswith("the keys of the store cannot be read, so the prices that they need are not checked: ")

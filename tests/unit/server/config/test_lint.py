@@ -17,7 +17,7 @@ from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.capture_options import CaptureOptions
 from dragoman_server.config.environment import config_from_environment
-from dragoman_server.config.lint import remarks, warn_if_exposed
+from dragoman_server.config.lint import models_without_price, remarks, warn_if_exposed
 from dragoman_server.config.load import simulated_config
 from dragoman_server.config.provider import Auth, Provider, Secret
 from dragoman_server.config.routing_options import RouteTarget
@@ -181,8 +181,25 @@ def test_a_model_without_a_price_is_reported_for_a_key_with_a_budget_of_cost() -
     assert list(remarks(replace(config, keys={"alice": replace(record, limits=KeyLimits(daily_tokens=5))}))) == []
     unpriced = replace(config, providers={"up": UP, "second": second})
     assert list(remarks(unpriced)) == [
-        'key alice has a budget of cost and no model has a price, so it can use none: write [prices."*"]'
+        'key alice has a budget of cost and no model has a price, so it can use none: write [prices."*"], or run'
+        " `dragoman prices import`"
     ]
+
+
+def test_models_that_were_reported_for_another_key_are_left_out() -> None:
+    routes = [Route("a", "up"), Route("b", "up"), Route("c", "up", "priced")]
+    limits = KeyLimits(monthly_cost=1.0)
+    first, second = (
+        KeyRecord(name, KeyHash.of(new_key()), models, limits) for name, models in (("x", ("a",)), ("y", ()))
+    )
+    config = Config({"up": UP}, routes, prices={"priced": Price(1.0)})
+    rest = "has a budget of cost, and the model {} of provider up has no price (403)"
+    assert list(models_without_price(config, [second], [first])) == [f"key y {rest.format('b')}"]
+    assert list(models_without_price(config, [second])) == [f"key y {rest.format(model)}" for model in "ab"]
+    unpriced = replace(config, prices={})
+    assert list(models_without_price(unpriced, [second], [first])) == []
+    (sentence,) = models_without_price(unpriced, [second])
+    assert sentence.startswith("key y has a budget of cost and no model has a price")
 
 
 @pytest.mark.parametrize(
