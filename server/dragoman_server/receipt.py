@@ -123,6 +123,8 @@ class Receipt:
     """The user that the hook `authorize` found."""
     key: KeyRecord | None = field(default=None, repr=False)
     """The named key of the client."""
+    tag: str | None = None
+    """The tag of the request, else that of its key, by which usage is added up."""
     attempts: tuple[AttemptRow, ...] = ()
     """The upstream requests, if there may be several."""
     skipped: tuple[str, ...] = ()
@@ -199,6 +201,7 @@ class Receipt:
             "created": self.created,
             "client": self.client.value,
             "client_profile": self.client_profile,
+            "tag": self.tag,
             "endpoint": self.endpoint or None,
             "upstream": None,
             "provider": self.provider,

@@ -135,7 +135,15 @@ def _plain(text: str) -> str:
 
 def test_limits_of_keys_are_documented() -> None:
     rows = _rows("`[keys.NAME]`")
-    assert list(rows) == ["hash", "models", *(spec.name for spec in fields(KeyLimits)), "expires", "admin", "capture"]
+    assert list(rows) == [
+        "hash",
+        "models",
+        *(spec.name for spec in fields(KeyLimits)),
+        "expires",
+        "admin",
+        "capture",
+        "tag",
+    ]
     for spec in fields(KeyLimits):
         kind = "number" if spec.name.endswith("_cost") else "integer"
         assert rows[spec.name][:2] == [kind, f"{spec.default:g}"]

@@ -17,7 +17,9 @@ from support.gateways import Gate, config_for
 def made(name: str = "alice", *, key: str = "", **fields: Any) -> tuple[str, KeyRecord]:
     """A key and its record; limits are given by their names."""
     key = key or new_key()
-    of_record = {field: fields.pop(field) for field in ("models", "expires", "admin", "capture") if field in fields}
+    of_record = {
+        field: fields.pop(field) for field in ("models", "expires", "admin", "capture", "tag") if field in fields
+    }
     return key, KeyRecord(name, KeyHash.of(key), limits=KeyLimits(**fields), **of_record)
 
 

@@ -69,6 +69,8 @@ def describe_key(record: KeyRecord) -> str:
         parts.append("admin")
     if record.capture:
         parts.append("captured")
+    if record.tag is not None:
+        parts.append(f"tag {record.tag}")
     return "; ".join(parts)
 
 

@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--expires", metavar="WHEN", help="a date, a time (RFC 3339), or a duration: 12h, 30d, 8w")
     add.add_argument("--admin", action="store_true", help="may use the endpoints that show the gateway's state")
     add.add_argument("--capture", action="store_true", help="capture all its exchanges, if captures are configured")
+    add.add_argument("--tag", metavar="TAG", help="a word by which its usage is added up, such as a cost centre")
     add.set_defaults(run=_add)
 
     show = actions.add_parser("list", help="list the keys, with what they have used of their budgets")
@@ -78,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     yes_or_no = argparse.BooleanOptionalAction
     change.add_argument("--admin", action=yes_or_no, help="may use the endpoints that show the gateway's state")
     change.add_argument("--capture", action=yes_or_no, help="capture all its exchanges, if captures are configured")
+    change.add_argument("--tag", metavar="TAG", help="as for add; '': no tag")
     change.set_defaults(run=_change)
 
     revoke = actions.add_parser("revoke", help="remove a key; gateways reject it within store.refresh seconds")
@@ -155,7 +157,7 @@ def _add(args: argparse.Namespace) -> int:
     key = new_key()
     limits = KeyLimits(**{spec.name: getattr(args, spec.name) for spec in fields(KeyLimits)})
     hashed, models = KeyHash.of(key), tuple(args.model)
-    record = KeyRecord(args.name, hashed, models, limits, expires, args.admin, int(now), args.capture)
+    record = KeyRecord(args.name, hashed, models, limits, expires, args.admin, int(now), args.capture, args.tag)
     _check(record)
     if args.toml:
         print(_toml(record))
@@ -208,6 +210,8 @@ def _toml(record: KeyRecord) -> str:
         lines.append("admin = true")
     if record.capture:
         lines.append("capture = true")
+    if record.tag is not None:
+        lines.append(f'tag = "{record.tag}"')
     return "\n".join(lines)
 
 
@@ -266,13 +270,17 @@ def _change(args: argparse.Namespace) -> int:
         changes["models"] = tuple(args.model)
     if args.expires is not None:
         changes["expires"] = None if args.expires == _NEVER else _moment(args.expires, time.time())
+    if args.tag is not None:
+        changes["tag"] = args.tag or None
     for name in ("admin", "capture"):
         if getattr(args, name) is not None:
             changes[name] = getattr(args, name)
     limits = {spec.name: getattr(args, spec.name) for spec in fields(KeyLimits)}
     limits = {name: value for name, value in limits.items() if value is not None}
     if not changes and not limits:
-        raise CommandError(args.name, "nothing to change: give a limit, --model, --expires, --admin or --capture")
+        raise CommandError(
+            args.name, "nothing to change: give a limit, --model, --expires, --admin, --capture or --tag"
+        )
 
     async def put(store: AccountStore) -> KeyRecord | Sequence[KeyRecord]:
         found = await store.keys()

@@ -5,50 +5,72 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dragoman.gateway import quote
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import parse_moment
 from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import OFF, STDOUT, UsageOptions
-from dragoman_server.accounts.usage.report import COUNT_NAMES, GROUPS, Sum, read_rows, sums
+from dragoman_server.accounts.usage.report import COUNT_NAMES, GROUPS, Groups, Sum, read_rows, sums
+from dragoman_server.accounts.usage.report_csv import write_csv
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
 from dragoman_server.config.accounts_tables import load_usage
 from dragoman_server.config.schema import Config
 from dragoman_server.config.stored_files import files_left_behind
 from dragoman_server.config.toml_reader import directory_of
+from dragoman_server.config.value_problems import choice_problem
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--by", choices=tuple(GROUPS), default="key", help="what to add up by (default: key)")
     parser.add_argument(
-        "--since",
-        metavar="WHEN",
-        help="leave out earlier ones: a date, a time (RFC 3339) or a duration (12h, 30d)",
+        "--by",
+        type=_dimensions,
+        default=("key",),
+        metavar="NAME[,NAME…]",
+        help=f"what to add up by (default: key); one or several of {', '.join(GROUPS)}",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON on standard output")
+    when = "a date, a time (RFC 3339) or a duration before now (12h, 30d)"
+    parser.add_argument("--since", metavar="WHEN", help=f"leave out earlier ones: {when}")
+    parser.add_argument("--until", metavar="WHEN", help="leave out those of this time and later ones")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON on standard output")
+    form.add_argument("--csv", action="store_true", help="print CSV on standard output, for spreadsheets")
     parser.add_argument(
         "-c", "--config", metavar="FILE", help=f"configuration with the table [usage] (default ./{DEFAULT_FILE})"
     )
     parser.set_defaults(run=show)
 
 
+def _dimensions(text: str) -> tuple[str, ...]:
+    """Return the dimensions that an option names. Raises ArgumentTypeError."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if (problem := choice_problem(name, GROUPS)) is not None:
+            raise argparse.ArgumentTypeError(problem)
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError("names a dimension twice")
+    return names
+
+
 def show(args: argparse.Namespace) -> int:
     """Print the sums. Raises CommandError."""
-    options = _options(args.config)
-    since = _since(args.since, time.time()) if args.since is not None else ""
+    options, now = _options(args.config), time.time()
+    since, until = (_moment(option, getattr(args, option), now) for option in ("since", "until"))
     try:
-        found = sums(read_rows(options), args.by, since)
+        found = sums(read_rows(options, since, until), args.by)
     except (OSError, ValueError) as error:
         for sentence in files_left_behind(Config(usage=options, directory=directory_of(args.config or DEFAULT_FILE))):
             print(sentence, file=sys.stderr)
         raise CommandError("usage.path", str(error)) from None
     if args.json:
-        data = [{args.by: name, **each.as_json()} for name, each in found.items()]
+        data = [{**dict(zip(args.by, groups, strict=True)), **each.as_json()} for groups, each in found.items()]
         sys.stdout.write(json_dumps({"object": "list", "data": data}).decode() + "\n")
+    elif args.csv:
+        write_csv(sys.stdout, args.by, found)
     else:
         _print_table(args.by, found)
     return 0
@@ -65,50 +87,55 @@ def _options(path: str | None) -> UsageOptions:
     return options
 
 
-def _since(text: str, now: float) -> str:
-    """Return a time as rows state it. A duration is counted back from now. Raises CommandError."""
+def _moment(option: str, text: str | None, now: float) -> str:
+    """Return a time as rows state it, empty for none. A duration is counted back from now. Raises CommandError."""
+    if text is None:
+        return ""
     moment = parse_moment(text, now)
     if moment is None:
-        raise CommandError("--since", f"expected 2027-01-31, a time in RFC 3339, or 12h, 30d, 8w; got {text!r}")
+        raise CommandError(f"--{option}", f"expected 2027-01-31, a time in RFC 3339, or 12h, 30d, 8w; got {text!r}")
     if text[-1:].isalpha() and text[:-1].isdigit():
         moment = 2 * now - moment
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
-def _print_table(group: str, found: dict[str, Sum]) -> None:
+def _print_table(dimensions: Sequence[str], found: Mapping[Groups, Sum]) -> None:
     if not found:
         print("no usage is booked", file=sys.stderr)
         return
     total = Sum()
-    # Few upstreams keep anything in a cache for an hour, and the table is wide.
-    hours = any(each.counts["cache_write_1h"] for each in found.values())
-    shown = [name for name in COUNT_NAMES if hours or name != "cache_write_1h"]
-    rows = [(group, "exchanges", *shown, "cost")]
-    for name, each in found.items():
-        rows.append((name or "(none)", *_cells(each, shown)))
-        total.exchanges += each.exchanges
-        total.cost += each.cost
-        for count in COUNT_NAMES:
-            total.counts[count] += each.counts[count]
+    for each in found.values():
+        total.merge(each)
+    # Few upstreams keep anything in a cache for an hour, or charge searches, and the table is wide.
+    shown = [name for name in COUNT_NAMES if total.counts["cache_write_1h"] or name != "cache_write_1h"]
+    searches = bool(total.searches)
+    rows = [(*dimensions, "exchanges", *shown, *["searches"] * searches, "cost")]
+    for groups, each in found.items():
+        rows.append((*(quote(name) or "(none)" for name in groups), *_cells(each, shown, searches=searches)))
     if len(found) > 1:
-        rows.append(("total", *_cells(total, shown)))
+        rows.append(("total", *[""] * (len(dimensions) - 1), *_cells(total, shown, searches=searches)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        cells = [
+            cell.ljust(width) if column < len(dimensions) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         print("  ".join(cells))
     notes = [
-        f"{sum(getattr(each, name) for each in found.values())} {meaning}"
+        f"{getattr(total, name)} {meaning}"
         for name, meaning in (
             ("estimated", "with estimated counts"),
             ("partial", "not complete"),
             ("unpriced", "without a price"),
         )
-        if any(getattr(each, name) for each in found.values())
+        if getattr(total, name)
     ]
     if notes:
         print(f"of these exchanges: {', '.join(notes)}", file=sys.stderr)
 
 
-def _cells(each: Sum, shown: Sequence[str]) -> tuple[str, ...]:
-    counts = (f"{each.counts[name]:,}" for name in shown)
+def _cells(each: Sum, shown: Sequence[str], *, searches: bool) -> tuple[str, ...]:
+    counts = [f"{each.counts[name]:,}" for name in shown]
+    if searches:
+        counts.append(f"{each.searches:,}")
     return f"{each.exchanges:,}", *counts, f"{each.cost / UNITS:,.4f}"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from dragoman import Dialect, Profile, builtin_profile
 from dragoman.gateway import PROFILE_FIELDS, short_repr
+from dragoman_server.accounts.keys.tag import TAG_HEADER
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.config.credential_options import AWS, AZURE, GOOGLE, CredentialOptions
 from dragoman_server.config.door import PLAIN, Door, credential_header
@@ -270,6 +271,8 @@ class Provider:
                 yield f"{at}.forward_headers[{index}]", "is set by the HTTP connection itself"
             elif credential_header(name):
                 yield f"{at}.forward_headers[{index}]", 'holds a client\'s key: use auth = "passthrough"'
+            elif name.lower() == TAG_HEADER:
+                yield f"{at}.forward_headers[{index}]", "is for the usage of this gateway, and is never forwarded"
         for name, value in self.headers.items():
             if not _TOKEN.match(name):
                 yield f"{at}.headers", f"{name!r} is not a header name"

@@ -57,13 +57,14 @@ class RequestLine:
         target = _target_text(receipt.provider, receipt.route) if receipt.provider is not None else ""
         profile = f" client={receipt.client_profile}" if receipt.client_profile is not None else ""
         key = f" key={quote(receipt.key.name)}" if receipt.key is not None else ""
+        tag = f" tag={receipt.tag}" if receipt.tag is not None else ""
         limit = f" limit={self.limit}" if self.limit else ""
         trace = f" trace_id={self.trace_id}" if self.trace_id is not None else ""
         cause = f": {self.cause}" if self.cause else ""
         # One text of all parts, as each addition to a text copies it.
         return (
             f"{receipt.request_id} {self.summary} status={self.status} duration={self.duration:.3f}"
-            f"{first_event}{tokens}{target}{attempts}{skipped}{profile}{key}{limit}{trace}{cause}{losses}{self.note}"
+            f"{first_event}{tokens}{target}{attempts}{skipped}{profile}{key}{tag}{limit}{trace}{cause}{losses}{self.note}"
         )
 
     @property
@@ -100,6 +101,7 @@ class RequestLine:
             "client_profile": receipt.client_profile,
             "losses": {str(code): count for code, count in losses.items()},
             "key": None if receipt.key is None else quote(receipt.key.name),
+            "tag": receipt.tag,
             "limit": self.limit,
             "error": self.error,
             "trace_id": self.trace_id,

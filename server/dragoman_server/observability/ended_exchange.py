@@ -37,6 +37,8 @@ class EndedExchange:
     """Seconds from the request's arrival to the first event of a streamed reply."""
     attempts: int
     """The number of requests that were prepared for an upstream."""
+    other_costs: tuple[Decimal | None, ...] = ()
+    """The parts of the cost that belong to the `other_models` of the usage, in their order. Empty without a cost."""
 
     def __repr__(self) -> str:
         return short_repr(self, self.receipt)
@@ -56,7 +58,12 @@ class EndedExchange:
             estimated = ("input_total", *estimated)
         cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider, facts.service)
         attempts = len(receipt.attempts) or int(receipt.ended != "rejected")
-        return cls(receipt, failure or context.failure, usage, estimated, cost, duration, first_event, attempts)
+        ended = cls(receipt, failure or context.failure, usage, estimated, cost, duration, first_event, attempts)
+        if cost is not None and usage is not None and usage.other_models:
+            ended.other_costs = _other_costs(
+                usage, cost_of, translation.upstream_model, receipt.provider, facts.service
+            )
+        return ended
 
     @property
     def partial(self) -> bool:
@@ -101,4 +108,22 @@ class EndedExchange:
             cost=self.cost,
             endpoint=receipt.endpoint,
             service=receipt.facts.service if receipt.facts is not None else None,
+            tag=receipt.tag,
         )
+
+
+def _other_costs(
+    usage: Usage, cost_of: CostOf, model: str, provider: str | None, service: ServiceReport | None
+) -> tuple[Decimal | None, ...]:
+    """Return the cost of each part of another model: at its own price, else at that of the requested model.
+
+    The speed is that of the reply, and calls of tools are the requested model's.
+    """
+    own = theirs = None
+    if service is not None:
+        own, theirs = ServiceReport(service.tier, service.speed), ServiceReport(service.tier)
+    costs = []
+    for other, part in usage.other_models:
+        cost = cost_of(part, other, provider, theirs) if other else None
+        costs.append(cost_of(part, model, provider, own) if cost is None else cost)
+    return tuple(costs)

@@ -93,6 +93,8 @@ class ExchangeRecord(Generic[User_co]):
     """The path of an endpoint that is forwarded without translation, such as `embeddings`; else empty."""
     service: ServiceReport | None = None
     """Statements of the upstream about its service, such as the tier and its searches; None without any."""
+    tag: str | None = None
+    """The tag of the request, else that of its key."""
 
     def __repr__(self) -> str:
         return short_repr(self, self.request_id, self.client, self.ended, self.status)

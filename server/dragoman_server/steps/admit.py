@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiohttp import web
+from multidict import istr
 
-from dragoman import DragomanError
+from dragoman import ClientRequestError, DragomanError
 from dragoman.aio import STOPPING
 from dragoman.errors import UpstreamUnreachable
+from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.accounts.keys.tag import TAG_HEADER, TAG_RULE, is_tag
 from dragoman_server.draft import Draft
 from dragoman_server.proxy.auth import WITHOUT_KEY, Caller, check_inbound, check_named
 from dragoman_server.proxy.hooks import authorized
@@ -17,11 +20,14 @@ from dragoman_server.proxy.upstream_request import SENDER
 from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 
+_TAG = istr(TAG_HEADER)
+
 
 async def admit(scope: RequestScope, draft: Draft) -> Draft:
     """Find the client of a request."""
     check_open(scope.services, draft.request)
     scope.admitted(await identify(scope.services, draft.request))
+    scope.receipt.tag = _tag_of(draft.request, scope.caller.key)
     return draft
 
 
@@ -47,6 +53,16 @@ def check_open(services: Services, request: web.Request) -> None:
     if request.headers.get(SENDER) == services.upstream_requests.sender:
         # A base URL exported for the gateway's clients and inherited by the gateway itself.
         raise UpstreamUnreachable("this gateway is configured as its own upstream; check the providers' base_url")
+
+
+def _tag_of(request: web.Request, key: KeyRecord | None) -> str | None:
+    """Return the tag of a request, else that of its key. Raises ClientRequestError for one that cannot be a tag."""
+    tag = request.headers.get(_TAG)
+    if tag is None:
+        return key.tag if key is not None else None
+    if not is_tag(tag):
+        raise ClientRequestError("", f"the header {TAG_HEADER} must have {TAG_RULE}")
+    return tag
 
 
 async def identify(services: Services, request: web.Request) -> Caller:

@@ -46,6 +46,7 @@ def test_a_receipt_is_open_until_the_reply_has_ended() -> None:
         "created": 7,
         "client": "chat",
         "client_profile": None,
+        "tag": None,
         "endpoint": None,
         "upstream": "messages",
         "provider": "up",

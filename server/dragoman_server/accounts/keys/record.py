@@ -13,6 +13,7 @@ from typing import Any
 from dragoman.gateway import changed_fields
 from dragoman.wire import Json, json_loads
 from dragoman_server.accounts.keys.secret import KeyHash
+from dragoman_server.accounts.keys.tag import TAG_RULE, is_tag
 from dragoman_server.accounts.limits.key_limits import NO_LIMITS, KeyLimits
 from dragoman_server.config.setting import Each, Filled, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem
@@ -43,6 +44,8 @@ class KeyRecord:
     created: int = field(default=0, compare=False)
     capture: bool = setting(False)
     """Capture all exchanges of this key."""
+    tag: str | None = setting(None)
+    """Tag in the usage of this key's exchanges, such as a cost centre; x-dragoman-tag of a request replaces it."""
 
     @property
     def id(self) -> str:
@@ -62,6 +65,8 @@ class KeyRecord:
         if not _NAME.match(self.name):
             yield at, NAME_RULE
         yield from setting_problems(at, self)
+        if self.tag is not None and not is_tag(self.tag):
+            yield f"{at}.tag", f"expected {TAG_RULE}"
         yield from self.limits.problems(at)
 
     def as_data(self) -> Json:
@@ -75,6 +80,7 @@ class KeyRecord:
             "admin": self.admin,
             "created": self.created,
             "capture": self.capture,
+            "tag": self.tag,
         }
 
 
@@ -91,7 +97,9 @@ def record_of(data: Mapping[str, Any]) -> KeyRecord:
         None if data["expires"] is None else float(data["expires"]),
         bool(data["admin"]),
         int(data["created"]),
-        bool(data.get("capture")),  # earlier versions did not write it
+        # Earlier versions did not write these.
+        bool(data.get("capture")),
+        None if data.get("tag") is None else str(data["tag"]),
     )
 
 

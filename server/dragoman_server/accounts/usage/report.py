@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,31 +15,40 @@ from dragoman_server.accounts.limits.prices import UNITS
 from dragoman_server.accounts.usage.options import JSONL, UsageOptions
 from dragoman_server.accounts.usage.row import COUNTS, cost_units
 
+_NEVER = "~"
+"""Sorts behind all times."""
 _BEGINNING = b'{"time"'
 """The beginning of every row of a JSONL file."""
 COUNT_NAMES = tuple(name for name, _ in COUNTS)
 GROUPS: dict[str, Callable[[Json], str]] = {
     "key": lambda row: row.get("key") or row.get("principal") or "",
+    "tag": lambda row: row.get("tag") or "",
     "model": lambda row: row.get("upstream_model") or row.get("model") or "",
     "provider": lambda row: row.get("provider") or "",
     "route": lambda row: row.get("route") or "",
+    "tier": lambda row: row.get("service_tier") or "",
+    "speed": lambda row: row.get("speed") or "",
     "client": lambda row: row.get("client_profile") or row.get("client") or "",
     "ended": lambda row: row.get("ended") or "",
     "day": lambda row: str(row.get("time", ""))[:10],
     "month": lambda row: str(row.get("time", ""))[:7],
 }
-"""Name of a grouping → the group of a row."""
+"""Name of a dimension → the group of a row in it."""
+Groups = tuple[str, ...]
+"""The groups of a row: one for each dimension."""
 
 
 @dataclass(slots=True)
 class Sum:
     """The usage of one group. `estimated` and `partial` are the numbers of exchanges with such counts.
 
-    `cost` is in billionths, `unpriced` the number of exchanges with tokens but without a price.
+    `cost` is in billionths, `unpriced` the number of exchanges with tokens but without a price. An exchange in which
+    several models worked is one of the model that it was sent to; the others have only their counts and their cost.
     """
 
     exchanges: int = 0
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNT_NAMES, 0))
+    searches: int = 0
     cost: int = 0
     unpriced: int = 0
     estimated: int = 0
@@ -48,35 +57,69 @@ class Sum:
     def add(self, row: Json) -> None:
         """Add a row."""
         self.exchanges += 1
-        for name in COUNT_NAMES:
-            self.counts[name] += row.get(name) or 0
-        cost = cost_units(row.get("cost"))
-        self.cost += cost or 0
-        self.unpriced += cost is None and bool(row.get("input") or row.get("output"))
+        self._count(row, 1)
+        self.searches += row.get("searches") or 0
+        self.unpriced += row.get("cost") is None and bool(row.get("input") or row.get("output"))
         self.estimated += bool(row.get("estimated"))
         self.partial += bool(row.get("partial"))
 
+    def add_part(self, part: Json) -> None:
+        """Add the counts and the cost of one model of a row."""
+        self._count(part, 1)
+
+    def take_part(self, part: Json, row: Json) -> None:
+        """Take away the counts and the cost of a row that belong to another model. A total may be unknown."""
+        self._count({name: count for name, count in part.items() if row.get(name) is not None}, -1)
+
+    def merge(self, other: Sum) -> None:
+        """Add another sum."""
+        for name in COUNT_NAMES:
+            self.counts[name] += other.counts[name]
+        for name in ("exchanges", "searches", "cost", "unpriced", "estimated", "partial"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def _count(self, counts: Json, sign: int) -> None:
+        for name in COUNT_NAMES:
+            self.counts[name] += sign * (counts.get(name) or 0)
+        self.cost += sign * (cost_units(counts.get("cost")) or 0)
+
     def as_json(self) -> dict[str, Any]:
         """Return the sum for `--json`."""
-        counts = {"exchanges": self.exchanges, **self.counts, "cost": self.cost / UNITS}
+        counts = {"exchanges": self.exchanges, **self.counts, "searches": self.searches, "cost": self.cost / UNITS}
         return {**counts, "unpriced": self.unpriced, "estimated": self.estimated, "partial": self.partial}
 
 
-def sums(rows: Iterable[Json], group: str, since: str = "") -> dict[str, Sum]:
-    """Return the sums of rows by group, in the order of the groups. `since` is the first time, as rows state it."""
-    found: dict[str, Sum] = {}
-    name_of = GROUPS[group]
+def sums(rows: Iterable[Json], dimensions: Sequence[str]) -> dict[Groups, Sum]:
+    """Return the sums of rows by the groups of these dimensions, in the order of the groups."""
+    found: dict[Groups, Sum] = {}
+    names = [GROUPS[dimension] for dimension in dimensions]
+    model = dimensions.index("model") if "model" in dimensions else -1
     for row in rows:
-        if row.get("time", "") >= since:
-            found.setdefault(name_of(row), Sum()).add(row)
+        groups = tuple([name_of(row) for name_of in names])
+        own = found.get(groups)
+        if own is None:
+            own = found[groups] = Sum()
+        own.add(row)
+        if model < 0 or not (parts := row.get("other_models")):
+            continue
+        for part in parts:
+            own.take_part(part, row)
+            other = (*groups[:model], part.get("model") or "", *groups[model + 1 :])
+            found.setdefault(other, Sum()).add_part(part)
     return dict(sorted(found.items()))
 
 
-def read_rows(options: UsageOptions) -> Iterator[Json]:
-    """Return the booked rows, of rotated files too. Raises OSError or ValueError."""
+def read_rows(options: UsageOptions, since: str = "", until: str = "") -> Iterator[Json]:
+    """Return the booked rows, of rotated files too. Raises OSError or ValueError.
+
+    `since` is the first time, `until` the one before which rows end, both as rows state it; empty for no bound.
+    """
     if not any(map(os.path.exists, (options.file, f"{options.file}.1"))):
         raise FileNotFoundError(f"there is no {options.file} yet")
-    return _jsonl_rows(options) if options.kind == JSONL else _sqlite_rows(options.file)
+    until = until or _NEVER
+    if options.kind == JSONL:
+        return (row for row in _jsonl_rows(options) if since <= row.get("time", "") < until)
+    return _sqlite_rows(options.file, since, until)
 
 
 def _jsonl_rows(options: UsageOptions) -> Iterator[Json]:
@@ -104,15 +147,18 @@ def _is_cut(line: bytes) -> bool:
     return line.startswith(_BEGINNING) or _BEGINNING.startswith(line.rstrip(b"\n"))
 
 
-def _sqlite_rows(path: str) -> Iterator[Json]:
+def _sqlite_rows(path: str, since: str, until: str) -> Iterator[Json]:
+    """Return the rows of a file, which may be of an earlier version: it is not changed."""
     try:
         # Not read-only: the transaction of a process that was killed has to be rolled back first.
         with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)) as db:
             db.row_factory = sqlite3.Row
-            for row in db.execute("SELECT * FROM usage"):
+            for row in db.execute("SELECT * FROM usage WHERE time >= ? AND time < ?", (since, until)):
                 found: dict[str, Any] = dict(row)
                 if found["cost"] is not None:
                     found["cost"] /= UNITS
+                if (others := found.get("other_models")) is not None:
+                    found["other_models"] = json_loads(others)
                 yield found
     except sqlite3.Error as error:
         raise ValueError(f"{path}: {error}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
 
 from dragoman import Usage
 from dragoman_server.accounts.limits.period import rfc3339
@@ -69,6 +71,11 @@ class UsageRow:
     """The paid web searches, if the upstream counted them."""
     speed: str | None = None
     """The speed that served, if the upstream stated it: `standard`, `fast`."""
+    tag: str | None = None
+    """The tag of the request, else that of its key."""
+    other_models: list[dict[str, Any]] = field(default_factory=list)
+    """The parts of the counts and of the cost that other models than `upstream_model` used: an advisor, or a fallback
+    of the vendor's. Each has its `model`, the counts that are known, and its `cost` if that is."""
 
 
 def row_of(exchange: EndedExchange) -> UsageRow:
@@ -112,7 +119,22 @@ def row_of(exchange: EndedExchange) -> UsageRow:
         service.cost if service is not None else None,
         service.searches if service is not None else None,
         service.speed if service is not None else None,
+        receipt.tag,
+        _other_models(exchange, usage) if usage.other_models else [],
     )
+
+
+def _other_models(exchange: EndedExchange, usage: Usage) -> list[dict[str, Any]]:
+    parts = []
+    for (model, counts), cost in zip_longest(usage.other_models, exchange.other_costs):
+        if not model:  # a compaction, by the requested model
+            continue
+        part: dict[str, Any] = {"model": _text(model)}
+        part |= {name: count for name, attribute in COUNTS if (count := getattr(counts, attribute)) is not None}
+        if cost is not None:
+            part["cost"] = min(float(cost), COST_MAX)
+        parts.append(part)
+    return parts
 
 
 def _text(value: str | None) -> str | None:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 
+from dragoman.wire import json_dumps
 from dragoman_server.accounts.usage.row import COUNTS, UsageRow, cost_units
 
 VERSION = 4
-"""2 added `cache_write_1h`, 3 `service_tier`, `stated_cost` and `searches`, 4 `speed`."""
+"""2 added `cache_write_1h`, 3 `service_tier`, `stated_cost` and `searches`, 4 `speed`, `tag` and `other_models`."""
 _DAY = 86_400
 _TIMEOUT = 10.0
 """Longest wait for another process's transaction, in seconds."""
 COLUMNS = tuple(spec.name for spec in fields(UsageRow))
-"""`cost` is in billionths; `estimated` has the names of the counts, separated by spaces."""
+"""`cost` is in billionths; `estimated` has the names of the counts, separated by spaces; `other_models` is JSON, NULL
+for none."""
 _INTEGERS = ("status", "stream", "attempts", "partial", "cost", "searches", *(name for name, _ in COUNTS))
 _REALS = ("duration", "first_event", "stated_cost")
 
@@ -113,5 +115,7 @@ def _as_value_error(path: str) -> Iterator[None]:
 
 
 def _values(row: UsageRow) -> tuple[object, ...]:
-    values = {**vars(row), "estimated": " ".join(row.estimated), "cost": cost_units(row.cost)}
+    others = json_dumps(row.other_models).decode() if row.other_models else None
+    changed = {"estimated": " ".join(row.estimated), "cost": cost_units(row.cost), "other_models": others}
+    values = {**vars(row), **changed}
     return tuple(values.values())

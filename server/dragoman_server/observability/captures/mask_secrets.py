@@ -48,6 +48,7 @@ _PUBLIC: Final = frozenset(
         "x-dragoman-capture",
         "x-dragoman-loss",
         "x-dragoman-request-id",
+        "x-dragoman-tag",
         "x-request-id",
         "x-should-retry",
     ]

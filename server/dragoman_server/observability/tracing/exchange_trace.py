@@ -179,6 +179,8 @@ class ExchangeTrace:
             attributes["dragoman.client.profile"] = receipt.client_profile
         if receipt.key is not None:
             attributes["dragoman.key.name"] = receipt.key.name
+        if receipt.tag is not None:
+            attributes["dragoman.tag"] = receipt.tag
         if (translation := receipt.translation) is not None:
             attributes["dragoman.upstream.dialect"] = translation.direction.upstream.dialect.value
             attributes["gen_ai.request.stream"] = translation.stream

@@ -116,6 +116,16 @@ def test_a_key_is_changed_and_stays_the_same_key(tmp_path: Path, capsys: pytest.
     assert run(capsys, "change", "bob", "-c", path, "--admin") == (1, "", "dragoman: there is no key 'bob'\n")
 
 
+def test_a_key_has_a_tag_until_that_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path)
+    assert "; tag team-7" in run(capsys, "add", "alice", "-c", path, "--tag", "team-7")[2]
+    assert json.loads(run(capsys, "list", "-c", path, "--json")[1])["data"][0]["tag"] == "team-7"
+    run(capsys, "change", "alice", "-c", path, "--admin")
+    assert "tag team-7" in run(capsys, "list", "-c", path)[1]
+    run(capsys, "change", "alice", "-c", path, "--tag", "")
+    assert json.loads(run(capsys, "list", "-c", path, "--json")[1])["data"][0]["tag"] is None
+
+
 def test_the_file_of_the_keys_is_its_owners_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, key, _ = run(capsys, "add", "alice", "-c", written(tmp_path))
     files = list(tmp_path.glob("accounts.db*"))
@@ -129,7 +139,7 @@ def test_a_table_for_the_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = ("--model", "gpt-*", "--tokens-per-minute", "1000", "--expires", "30d")
+    options = ("--model", "gpt-*", "--tokens-per-minute", "1000", "--expires", "30d", "--tag", "b/7")
     status, table, err = run(capsys, "add", "bob@example.com", "--toml", *options)
     assert status == 0
     found = KEY.search(err)
@@ -141,6 +151,7 @@ def test_a_table_for_the_configuration(
     assert record.hash.matches(found[0])
     assert (record.name, record.models, record.limits.tokens_per_minute) == ("bob@example.com", ("gpt-*",), 1000)
     assert record.expires is not None
+    assert record.tag == "b/7"
     assert tomllib.loads(table)["keys"]["bob@example.com"]["models"] == ["gpt-*"]
 
 
@@ -148,6 +159,7 @@ def test_a_table_for_the_configuration(
     ("words", "expected"),
     [
         (("add", "a b"), "a key's name has"),
+        (("add", "bob", "--tag", "a b"), "NAME.tag: expected 1 to 64 letters"),
         (("add", "alice"), "is the name of a key already"),
         (("add", "configured"), "is in the configuration already"),
         (("add", "bob", "--expires", "soon"), "expected 2027-01-31"),

@@ -82,6 +82,42 @@ def test_json_by_day_since_a_date(config: str, capsys: pytest.CaptureFixture[str
     ]
 
 
+def test_several_dimensions_until_a_date(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "-c", config, "--by", "key,day", "--since", "2026-11-21", "--until", "2026-11-23")[1] == (
+        "key    day         exchanges  input  cache_read  cache_write  output  reasoning    cost\n"
+        "ada    2026-11-22          1  1,000           0            0      10          0  0.5000\n"
+        "bob    2026-11-21          1  1,000           0            0      10          0  0.5000\n"
+        "total                      2  2,000           0            0      20          0  1.0000\n"
+    )
+
+
+def test_csv_has_all_columns(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "-c", config, "--by", "model,key", "--until", "2026-11-21", "--csv")
+    assert (status, err) == (0, "")
+    assert out == (
+        "model,key,exchanges,input,cache_read,cache_write,cache_write_1h,output,reasoning,searches,cost,unpriced,"
+        "estimated,partial\nm,ada,1,1000,0,0,0,10,0,0,0.500000000,0,0,0\n"
+    )
+
+
+def test_the_table_shows_searches_and_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"time": "2026-11-23T00:00:00Z", "model": "m\x1b[2J\n", "service_tier": "flex", "searches": 3}
+    write_rows(tmp_path / "u", row)
+    config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
+    out = run(capsys, "-c", config, "--by", "tier,model")[1]
+    assert out == (
+        "tier  model       exchanges  input  cache_read  cache_write  output  reasoning  searches    cost\n"
+        "flex  m\\x1b[2J\\n          1      0           0            0       0          0         3  0.0000\n"
+    )
+
+
+@pytest.mark.parametrize(("by", "why"), [("key,colour", "expected one of key, tag"), ("key,key", "twice")])
+def test_dimensions_that_are_not_known(config: str, capsys: pytest.CaptureFixture[str], by: str, why: str) -> None:
+    with pytest.raises(SystemExit):
+        run(capsys, "-c", config, "--by", by)
+    assert why in capsys.readouterr().err
+
+
 def test_a_duration_is_counted_back_from_now(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "-c", config, "--since", "9999w", "--json")[1])["data"]
     assert run(capsys, "-c", config, "--since", "soon")[0] == 2

@@ -104,6 +104,7 @@ def test_a_model_that_is_a_step_in_a_path_is_rejected(model: str) -> None:
         ({"auth_header": "x-key"}, "auth_header", "expected one of bearer, x-api-key, api-key, x-goog-api-key"),
         ({"forward_headers": ["a b"]}, "forward_headers[0]", "is not a header name"),
         ({"forward_headers": ["Host"]}, "forward_headers[0]", "is set by the HTTP connection"),
+        ({"forward_headers": ["X-Dragoman-Tag"]}, "forward_headers[0]", "is never forwarded"),
         ({"forward_headers": ["x", "Authorization"]}, "forward_headers[1]", 'use auth = "passthrough"'),
         ({"proxy": "https://h:1"}, "proxy", "expected http://HOST:PORT"),
         ({"proxy": "http://u:canary@h"}, "proxy", 'got "http://***@h"'),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from dragoman import Failure
+from dragoman import Failure, Usage
 from dragoman.errors import FailureKind
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.limits.prices import UNITS
@@ -48,6 +48,8 @@ def test_a_row_has_the_facts_of_its_exchange(booked: Callable[..., Any]) -> None
         "stated_cost": None,
         "searches": None,
         "speed": None,
+        "tag": None,
+        "other_models": [],
     }
 
 
@@ -75,6 +77,16 @@ def test_a_row_holds_what_every_file_can_store(booked: Callable[..., Any]) -> No
     assert cost_units(row.cost) == COST_MAX * UNITS < 2**63
 
 
+def test_a_row_has_the_parts_of_other_models_and_the_tag(booked: Callable[..., Any]) -> None:
+    usage = Usage(
+        10, output_total=3, other_models=(("a\ud800", Usage(4, output_total=1)), ("b", Usage()), ("", Usage(9)))
+    )
+    row = booked(usage=usage, other_costs=(Decimal("1e30"), None), tag="team-7")
+    assert row.other_models == [{"model": "a?", "input": 4, "output": 1, "cost": COST_MAX}, {"model": "b"}]
+    assert row.tag == "team-7"
+    assert [each["model"] for each in booked(usage=usage, cost=None).other_models] == ["a?", "b"]
+
+
 def test_texts_of_clients_are_cut(booked: Callable[..., Any]) -> None:
     assert len(booked(model="x" * 10_000).model) == TEXT_MAX
 
@@ -86,7 +98,7 @@ def test_a_forwarded_endpoint_is_named_in_place_of_the_dialect(booked: Callable[
 def test_the_record_of_the_hook_has_the_same_facts(exchange: Callable[..., Any]) -> None:
     ended = exchange(ended="abandoned", client_profile="claude-code", endpoint="rerank", route="gpt-*")
     row, record = row_of(ended), ended.record()
-    same = ("client_profile", "model", "route", "provider", "ended", "status", "attempts", "partial", "key")
+    same = ("client_profile", "model", "route", "provider", "ended", "status", "attempts", "partial", "key", "tag")
     assert [getattr(record, name) for name in same] == [getattr(row, name) for name in same]
     assert [getattr(record.usage, attribute) for _, attribute in COUNTS] == [getattr(row, name) for name, _ in COUNTS]
     assert (record.request_id, record.endpoint, record.cost) == (row.id, row.client, Decimal(str(row.cost)))

@@ -44,9 +44,8 @@ def test_an_exchange_is_in_the_file_once(tmp_path: Path, booked: Callable[..., A
 
 
 def write_first_version(path: Path) -> None:
-    columns = ", ".join(
-        name for name in COLUMNS if name not in ("cache_write_1h", "service_tier", "stated_cost", "searches")
-    )
+    later = ("cache_write_1h", "service_tier", "stated_cost", "searches", "speed", "tag", "other_models")
+    columns = ", ".join(name for name in COLUMNS if name not in later)
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"CREATE TABLE usage ({columns.replace('id', 'id TEXT PRIMARY KEY', 1)}) WITHOUT ROWID")
         db.execute("INSERT INTO usage (time, id, cache_write) VALUES ('2026-11-20T09:00:00Z', 'req_0', 5)")
@@ -54,18 +53,16 @@ def write_first_version(path: Path) -> None:
         db.commit()
 
 
-def test_a_file_of_the_first_version_gets_the_column_of_an_hours_cache(
-    tmp_path: Path, booked: Callable[..., Any]
-) -> None:
+def test_a_file_of_the_first_version_gets_the_columns_of_later_ones(tmp_path: Path, booked: Callable[..., Any]) -> None:
     path = tmp_path / "u.db"
     write_first_version(path)
     for _ in range(2):  # the second time it is of the present version
         file = SqliteFile(str(path), 0)
         file.open()
-        file.write([booked(1, usage=Usage(input_total=100, cache_write=60, cache_write_1h=20))])
+        file.write([booked(1, usage=Usage(input_total=100, cache_write=60, cache_write_1h=20), tag="red")])
         file.close()
-    rows = read(path, "SELECT id, cache_write, cache_write_1h FROM usage ORDER BY id")
-    assert rows == [("req_0", 5, None), ("req_1", 60, 20)]
+    rows = read(path, "SELECT id, cache_write, cache_write_1h, tag, other_models FROM usage ORDER BY id")
+    assert rows == [("req_0", 5, None, None, None), ("req_1", 60, 20, "red", None)]
 
 
 def test_workers_that_open_a_file_of_the_first_version_at_once(tmp_path: Path) -> None:

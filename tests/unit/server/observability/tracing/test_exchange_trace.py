@@ -48,7 +48,7 @@ def receipt(ended: str = "completed", status: int = 200, *, translated: bool = T
             "max_tokens": 9,
         }
         made_.model, made_.provider, made_.route, made_.client_profile = "gpt-x", "up", "gpt-*", "codex"
-        made_.key = made("alice")[1]
+        made_.key, made_.tag = made("alice")[1], "team-7"
         made_.translation = translate(
             direction(Dialect.CHAT, Dialect.MESSAGES), json.dumps(body).encode(), upstream_model="claude-x"
         )
@@ -100,6 +100,7 @@ def test_an_exchange_and_its_attempt() -> None:
         "dragoman.provider": "up",
         "dragoman.route": "gpt-*",
         "dragoman.key.name": "alice",
+        "dragoman.tag": "team-7",
         "dragoman.ended": "completed",
         "dragoman.attempts": 1,
         "dragoman.losses": 1,
