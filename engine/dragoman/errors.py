@@ -186,7 +186,9 @@ class LimitExceeded(DragomanError):
 
 
 class UpstreamError(DragomanError):
-    """The upstream failed."""
+    """The upstream failed. `received` is the number of bytes that had arrived of a body that was to be read whole."""
+
+    received: int = 0
 
 
 class UpstreamProtocolError(UpstreamError):

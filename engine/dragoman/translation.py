@@ -27,7 +27,7 @@ from dragoman.dialects.errors.redact import redact, redact_json
 from dragoman.dialects.http_errors import ErrorResponse, error_document, error_response, read_error
 from dragoman.dialects.openai.endpoint_usage import note_endpoint_service, read_audio_tokens, read_endpoint_usage
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.errors import Failure, LimitExceeded, UpstreamProtocolError, UpstreamStatusError
+from dragoman.errors import Failure, LimitExceeded, UpstreamError, UpstreamProtocolError, UpstreamStatusError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses
 from dragoman.profiles.profile import Profile
@@ -399,8 +399,13 @@ class Translation:
         else:
             payload = self._reply_object(document, headers, loads_exact)
             if payload.get("error"):
+                self._note_usage(payload)
                 raise self._reported(document, headers)
-            reply = upstream.read_reply(payload, context)
+            try:
+                reply = upstream.read_reply(payload, context)
+            except UpstreamError:
+                self._note_usage(payload)
+                raise
             context.usage = reply.usage
             self._measure(payload)
         if context.tools:
@@ -414,6 +419,11 @@ class Translation:
         if context.stored is not None and context.stored.summarised is not None:
             context.stored.summarise(reply)
         return reply
+
+    def _note_usage(self, payload: Json) -> None:
+        """Note the counts of a reply that the client does not get: the upstream may charge for them all the same."""
+        self.context.usage = self.direction.upstream.note_service(payload, self.context)
+        self._measure(payload)
 
     def _measure(self, payload: Json) -> None:
         """Note the length of a reply whose output was not counted, for an estimate."""

@@ -16,6 +16,7 @@ from dragoman.errors import FailureOrigin
 from dragoman.gateway import ServiceReport, Violation, quote, redact, short_repr
 from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.keys.record import KeyRecord
+from dragoman_server.observability.attempt_usage import AttemptUsage, with_attempts, with_input
 from dragoman_server.observability.exchange_record import Principal
 
 TEXT_MAX = 300
@@ -137,6 +138,10 @@ class Receipt:
     """When the request arrived, by the clock of the counters (`Metrics`)."""
     begun_at: float | None = None
     """When its streamed reply began, by the same clock."""
+    cut: bool = False
+    """True if the whole reply of the last attempt began, and could not be read to its end."""
+    used_before: tuple[AttemptUsage, ...] = ()
+    """The usage of attempts that others followed: an upstream may charge for a reply that had begun."""
     duration: float = 0.0
     """Seconds from the arrival of the request to its end, once it has ended."""
     facts: Facts | None = field(default=None, repr=False)
@@ -168,8 +173,25 @@ class Receipt:
         if self.facts is None:
             # Not yet as JSON, which takes longer than the rest and is needed for few receipts.
             self.facts = _facts_of(translation)
+            if self.used_before:
+                self._add_attempts(self.facts, translation)
             if (losses := self.facts.losses) is not None:
                 losses.shorten(TEXT_MAX, partial(redact, secrets=self.facts.secrets))
+
+    def keep_attempt(self, translation: Translation) -> None:
+        """Keep what an attempt has used, as another one follows."""
+        usage, estimated = translation.usage_and_estimates()
+        if self.cut:
+            usage, estimated = with_input(usage, estimated, translation)
+            self.cut = False
+        if usage is not None:
+            self.used_before += (AttemptUsage(translation.upstream_model, usage, estimated),)
+
+    def _add_attempts(self, facts: Facts, translation: Translation) -> None:
+        last = facts.usage, facts.estimated
+        if self.reached_upstream:
+            last = with_input(*last, translation)
+        facts.usage, facts.estimated = with_attempts(*last, translation.upstream_model, self.used_before)
 
     @property
     def usage(self) -> Usage | None:
@@ -179,6 +201,8 @@ class Receipt:
     @property
     def reached_upstream(self) -> bool:
         """True if the upstream accepted the request, so that its tokens may be charged."""
+        if self.cut:
+            return True
         if self.attempts and self.attempts[-1].outcome not in _SENT:
             return False  # the client has disconnected in a pause or in a queue
         return self.begun_at is not None or self.ended in ("completed", "abandoned")

@@ -22,13 +22,14 @@ from dragoman_server.accounts.limits.key_limits import KeyLimits
 from dragoman_server.accounts.usage.options import UsageOptions
 from dragoman_server.accounts.usage.price_table import Price
 from dragoman_server.accounts.usage.report import read_rows, sums
-from dragoman_server.config.routing_options import RetryOptions
+from dragoman_server.config.routing_options import RetryOptions, RouteTarget
 from support.commands import command
 from support.counting_upstream import CountingUpstream
 from support.fleet import fleet
 from support.gateways import config_for, gate
 from support.named_keys import made
-from support.samples import PATHS
+from support.samples import PATHS, dump, reply
+from support.sockets import Abort, ScriptedServer, Send, Step, answer, head
 from support.waiting import until
 
 CHAT, MESSAGES = Dialect.CHAT, Dialect.MESSAGES
@@ -179,6 +180,40 @@ async def test_counts_that_the_client_did_not_request_do_not_reach_it(tmp_path: 
     assert received[0] == received[1]
     assert b"usage" not in received[0]
     assert upstream.reported == {"good-c-1": (101, 11)}
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["again", "elsewhere"])
+async def test_a_whole_reply_that_was_cut_counts_beside_the_attempt_that_follows(tmp_path: Path, other: bool) -> None:
+    good = dump(reply(CHAT))
+    head_of_good = head(200, [("content-type", "application/json"), ("content-length", str(len(good)))])
+    cut: list[Step] = [Send(head_of_good + good[:90]), Abort()]
+    options = UsageOptions("jsonl", str(tmp_path / "usage"))
+    async with ScriptedServer(cut, answer(200, good)) as server:
+        targets = (RouteTarget("up", "dear"), RouteTarget("second", "cheap")) if other else ()
+        config = config_for(server.url, CHAT)
+        config = replace(
+            config,
+            providers={**config.providers, "second": replace(config.providers["up"], name="second")},
+            routes=[Route("*", "" if other else "up", targets=targets, attempts=2)],
+            retries=RetryOptions(backoff=0.001, backoff_max=0.01, budget=5.0, failures=0),
+            usage=options,
+            prices={"*": Price(input=1.0), "dear": Price(input=100.0)},
+        )
+        async with gate(config) as entrance, entrance.post(MESSAGES, max_tokens=9) as response:
+            assert response.status == 200
+            usage = (await response.json())["usage"]
+    (row,) = read_rows(options)
+    known = usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+    estimate = row["input"] - known
+    assert estimate > 0
+    assert (row["ended"], row["attempts"], row["estimated"]) == ("completed", 2, ["input"])
+    assert row["output"] == usage["output_tokens"]
+    if other:
+        assert row["other_models"] == [{"model": "dear", "input": estimate, "cost": pytest.approx(estimate / 10_000)}]
+        assert row["cost"] == pytest.approx((known + 100 * estimate) / 1e6)
+    else:
+        assert row["other_models"] == []
+        assert row["cost"] == pytest.approx(row["input"] / 1e6)
 
 
 async def test_rejected_requests_are_booked_without_usage(tmp_path: Path) -> None:

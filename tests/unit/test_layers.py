@@ -60,7 +60,11 @@ SERVER_LAYERS = (
     ),
     ("dragoman_server.accounts.keys",),
     ("dragoman_server.config",),
-    ("dragoman_server.observability.exchange_record", "dragoman_server.observability.metric_families"),
+    (
+        "dragoman_server.observability.attempt_usage",
+        "dragoman_server.observability.exchange_record",
+        "dragoman_server.observability.metric_families",
+    ),
     ("dragoman_server.proxy.read_response",),
     ("dragoman_server.credentials",),
     ("dragoman_server.routing",),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dragoman import Dialect, Failure, LossCode, Usage
 from dragoman.gateway import ServiceReport, short_repr
+from dragoman_server.observability.attempt_usage import with_input
 from dragoman_server.observability.exchange_record import NOT_COMPLETE, ExchangeRecord
 from dragoman_server.receipt import Receipt
 
@@ -53,9 +54,8 @@ class EndedExchange:
             return cls(receipt, failure, None, (), None, duration, first_event, len(receipt.attempts))
         context = translation.context
         usage, estimated = facts.usage, facts.estimated
-        if (usage is None or usage.input_total is None) and context.input_estimate and receipt.reached_upstream:
-            usage = replace(usage or Usage(), input_total=context.input_estimate)
-            estimated = ("input_total", *estimated)
+        if (usage is None or usage.input_total is None) and receipt.reached_upstream:
+            usage, estimated = with_input(usage, estimated, translation)
         cost = None if usage is None else cost_of(usage, translation.upstream_model, receipt.provider, facts.service)
         attempts = len(receipt.attempts) or int(receipt.ended != "rejected")
         ended = cls(receipt, failure or context.failure, usage, estimated, cost, duration, first_event, attempts)

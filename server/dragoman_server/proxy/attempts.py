@@ -379,6 +379,8 @@ class Attempts:
             receipt.translation, receipt.provider = before
             return False
         self._candidate = candidate
+        if before[0] is not None:
+            receipt.keep_attempt(before[0])
         context = scope.translation.context
         if scope.services.instruments.usage.writes and not context.input_estimate:
             context.input_estimate = estimate_by_size(scope.translation.body)

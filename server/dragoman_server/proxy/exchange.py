@@ -27,6 +27,7 @@ from dragoman.aio import (
 from dragoman.errors import FailureKind
 from dragoman.gateway import quote
 from dragoman_server.observability.access_log import direction_text, error_word, request_line
+from dragoman_server.observability.attempt_usage import has_begun
 from dragoman_server.observability.logs import log_request
 from dragoman_server.proxy.early_response import EarlyResponse
 from dragoman_server.proxy.error_ladder import failure_of
@@ -147,7 +148,11 @@ class Exchange:
     async def _read_whole(self, answer: UpstreamResponse) -> bytes:
         """Read and translate a reply that is not streamed. Raises DragomanError."""
         translation = self._scope.translation
-        body = await answer.read(translation.context.limits.reply_body)
+        try:
+            body = await answer.read(translation.context.limits.reply_body)
+        except DragomanError as error:
+            self._scope.receipt.cut = has_begun(error)
+            raise
         if len(body) <= LONG_BODY:
             return translation.reply(body, answer.headers)
         return await compute(len(body), partial(translation.reply, body, answer.headers), self._scope.receipt.owner)

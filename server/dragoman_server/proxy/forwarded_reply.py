@@ -14,6 +14,7 @@ from dragoman import DragomanError, Failure, Translation
 from dragoman.aio import SlicedResponse, StreamTimers, UpstreamResponse
 from dragoman.gateway import ForwardedEvents
 from dragoman_server.observability.access_log import exchange_text, request_line
+from dragoman_server.observability.attempt_usage import has_begun
 from dragoman_server.observability.captures.recording import binary_type
 from dragoman_server.observability.logs import log_request
 from dragoman_server.proxy.error_ladder import failure_of
@@ -73,7 +74,11 @@ class ForwardedReply:
     async def begin(self, answer: UpstreamResponse, timers: StreamTimers) -> Failure | None:
         """Read a reply of JSON, or the first bytes of another one. Raises DragomanError."""
         if _is_json(answer.headers):
-            self._whole = await answer.read(self._scope.translation.context.limits.reply_body)
+            try:
+                self._whole = await answer.read(self._scope.translation.context.limits.reply_body)
+            except DragomanError as error:
+                self._scope.receipt.cut = has_begun(error)
+                raise
             return None
         batches = answer.batches()
         try:

@@ -20,7 +20,7 @@ from dragoman.aio.timeouts import PoolOptions
 from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.interface import CloseOnExit, Upload, UpstreamRequest
 from dragoman.aio.upstream.parted_reads import parse_in_parts
-from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamTimeout, UpstreamUnreachable
+from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 
 _BYTES_BODY_MAX = 2**20
 """aiohttp emits a ResourceWarning for a longer body of type bytes."""
@@ -48,12 +48,16 @@ class AiohttpResponse(CloseOnExit):
         """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
         pieces: list[bytes] = []
         size = 0
-        async with aclosing(self._body(sliced=False, limit=limit)) as body:
-            async for piece in body:
-                size += len(piece)
-                if size > limit:
-                    raise LimitExceeded("reply_body", limit, upstream=True)
-                pieces.append(piece)
+        try:
+            async with aclosing(self._body(sliced=False, limit=limit)) as body:
+                async for piece in body:
+                    size += len(piece)
+                    if size > limit:
+                        raise LimitExceeded("reply_body", limit, upstream=True)
+                    pieces.append(piece)
+        except UpstreamError as error:
+            error.received = size
+            raise
         whole = b"".join(pieces)
         if size > LONG_BODY:
             await asyncio.sleep(0)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
+
 from dragoman import Dialect, Failure, Usage, translate
 from dragoman.errors import FailureKind
 from dragoman.gateway import DIRECTIONS, ReplyOptions, ServiceReport
+from dragoman_server.accounts.usage.price_parts import CallPrices, TierPrice
+from dragoman_server.accounts.usage.price_table import Price, PriceTable
 from dragoman_server.observability.ended_exchange import EndedExchange
-from dragoman_server.receipt import Facts, Receipt
+from dragoman_server.receipt import AttemptRow, Facts, Receipt
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
 FAILURE = Failure(FailureKind.OVERLOADED, "", 529)
@@ -49,6 +53,43 @@ def test_the_input_of_an_accepted_request_is_estimated() -> None:
     assert (ended.usage, ended.estimated, ended.cost) == (Usage(input_total=9), ("input_total",), Decimal(9))
     refused = EndedExchange.of(receipt(ended="refused"), None, price)
     assert (refused.usage, refused.estimated, refused.cost, refused.partial) == (None, (), None, False)
+
+
+def test_the_input_of_a_whole_reply_that_was_cut_is_estimated_after_any_attempt() -> None:
+    given = receipt(ended="failed")
+    given.attempts = (AttemptRow("p", "up", 0, "cut", None, 1.0, 0.0),)
+    assert EndedExchange.of(given, None, price).usage is None
+    given.cut = True
+    ended = EndedExchange.of(given, None, price)
+    assert (ended.usage, ended.estimated, ended.partial) == (Usage(input_total=9), ("input_total",), True)
+
+
+def test_the_parts_of_other_models_have_their_own_cost_or_that_of_the_requested_model() -> None:
+    table = PriceTable({"up": Price(input=1e6), "adviser": Price(input=5e6)})
+    usage = Usage(10, other_models=(("adviser", Usage(3)), ("unknown", Usage(2)), ("", Usage(4))))
+    ended = EndedExchange.of(receipt(usage), None, table.cost)
+    assert (ended.cost, ended.other_costs) == (Decimal(22), (Decimal(15), Decimal(2), Decimal(4)))
+    assert EndedExchange.of(receipt(usage), None, lambda *_: None).other_costs == ()
+    assert EndedExchange.of(receipt(Usage(10)), None, table.cost).other_costs == ()
+
+
+@pytest.mark.parametrize("stated", [ServiceReport("flex"), ServiceReport("flex", "fast", searches=2), None])
+def test_the_parts_and_the_rest_add_up_to_the_cost(stated: ServiceReport | None) -> None:
+    tiers = {"flex": TierPrice(factor=0.5), "fast": TierPrice(factor=6.0)}
+    table = PriceTable(
+        {
+            "up": Price(input=1e6, output=2e6, tiers=tiers, calls=CallPrices(web_search=7.0)),
+            "adviser": Price(input=5e6, tiers=tiers, calls=CallPrices(web_search=9.0)),
+        }
+    )
+    given = receipt(Usage(10, output_total=4, other_models=(("adviser", Usage(3)), ("unknown", Usage(2)))))
+    assert given.facts is not None
+    given.facts.service = stated
+    ended = EndedExchange.of(given, None, table.cost)
+    own = table.cost(Usage(5, output_total=4), "up", "p", stated)
+    assert ended.cost is not None
+    assert own is not None
+    assert sum((cost for cost in ended.other_costs if cost is not None), own) == ended.cost
 
 
 def test_the_failure_is_the_gateways_or_that_of_the_reply() -> None:

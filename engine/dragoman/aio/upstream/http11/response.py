@@ -16,7 +16,7 @@ from dragoman.aio.upstream.decompressed_reply import decompressed
 from dragoman.aio.upstream.http11.connection import Connection
 from dragoman.aio.upstream.http11.response_parser import NO_HEADERS
 from dragoman.aio.upstream.interface import CloseOnExit
-from dragoman.errors import LimitExceeded, StreamTruncated
+from dragoman.errors import LimitExceeded, StreamTruncated, UpstreamError
 
 
 class _Parking:
@@ -60,13 +60,17 @@ class Http11Response(CloseOnExit):
         """Return the complete body. Raises LimitExceeded if it is longer than `limit` bytes, and StreamTruncated."""
         body = BytesIO()  # a list of pieces of two bytes would take 24 times as much memory
         size = 0
-        async with aclosing(self._body(sliced=False, limit=limit)) as batches:
-            async for piece in batches:
-                size += len(piece)
-                if size > limit:
-                    self._over_limit = True
-                    raise LimitExceeded("reply_body", limit, upstream=True)
-                body.write(piece)
+        try:
+            async with aclosing(self._body(sliced=False, limit=limit)) as batches:
+                async for piece in batches:
+                    size += len(piece)
+                    if size > limit:
+                        self._over_limit = True
+                        raise LimitExceeded("reply_body", limit, upstream=True)
+                    body.write(piece)
+        except UpstreamError as error:
+            error.received = size
+            raise
         if size > LONG_BODY:
             await asyncio.sleep(0)
         return body.getvalue()

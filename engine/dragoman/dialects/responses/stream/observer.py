@@ -28,6 +28,7 @@ from dragoman.dialects.responses.stream.opening import is_repeated, response_of
 from dragoman.dialects.responses.stream.phases import TERMINALS
 from dragoman.dialects.responses.stream.read_items import HANDLERS
 from dragoman.dialects.responses.stream.reader import ResponsesReader
+from dragoman.dialects.shared.service_report import note_tier
 from dragoman.errors import DragomanError, Failure, StreamTruncated
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.reply_context import ReplyContext
@@ -299,6 +300,7 @@ class ResponsesObserver(Observer):
             return
         if type(response_id := response.get("id")) is str:
             self._id = response_id
+        note_tier(self, response.get("service_tier"))
         kept = {**response, "output": []}
         self._echo = dumps(kept)
         if len(self._echo) > _ECHO_MAX:

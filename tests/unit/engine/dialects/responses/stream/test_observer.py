@@ -68,6 +68,14 @@ def test_the_id_of_the_response_is_known_from_the_first_snapshot_on(first: Json)
     assert watch({"type": "response.created", "response": {"id": 7}}).response_id() is None
 
 
+def test_the_tier_is_known_from_the_first_snapshot_on_if_it_states_one() -> None:
+    first = created()
+    observer = watch({**first, "response": {**first["response"], "service_tier": "flex"}})
+    assert observer.service is not None
+    assert observer.service.tier == "flex"
+    assert watch({**first, "response": {**first["response"], "service_tier": "auto"}}).service is None
+
+
 def failed(observer: Observer, request_id: str | None = None) -> Json:
     payload = json.loads(observer.error_frame(FAILURE, request_id).data or b"")
     assert isinstance(payload, dict)
