@@ -21,7 +21,7 @@ _ONLY_OPENAI = ("refusal", "annotations", "obfuscation", "service_tier", "logpro
 
 def frames(host: Host, scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     """The frames of a stream."""
-    usage = render_chat.usage_of(scenario)
+    usage = render_chat.usage_of(scenario, reply)
     rendered = render_chat.frames(scenario, reply)
     return [*_frames(host, rendered, usage)]
 

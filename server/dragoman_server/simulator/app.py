@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -18,11 +19,14 @@ from multidict import CIMultiDict
 
 from dragoman_server.simulator import other_endpoints, render_chat, render_messages, render_responses
 from dragoman_server.simulator.error_replies import ErrorReply, RequestRejected, rejection_reply, scripted_reply
+from dragoman_server.simulator.ledger import Entry, Ledger
 from dragoman_server.simulator.models import anthropic_model, openai_model, reply_headers
+from dragoman_server.simulator.modifiers import LOST, FirstRequests, modified
 from dragoman_server.simulator.parse_request import Json, RequestTurn, read_chat, read_messages, read_responses
 from dragoman_server.simulator.reply import SimulatedReply
 from dragoman_server.simulator.scenarios import CUT_ONCE, SCRIPTS, Ending, Scenario, scenario_for
 from dragoman_server.simulator.stored_threads import Threads
+from dragoman_server.simulator.tokens import by_fragment, by_words
 
 _MIB = 1024 * 1024
 _RECORDED = 64
@@ -76,6 +80,7 @@ class Settings:
     retry_after: float
     require_key: bool
     check: RequestCheck | None
+    ledger: Ledger | None
     clock: Callable[[], float]
 
 
@@ -86,6 +91,7 @@ class _State:
     """Ids of stored responses, for `previous_response_id`."""
     cut_plans: deque[str] = field(default_factory=lambda: deque(maxlen=_CUT_PLANS))
     """Plans (`tool_plan.py`) whose first stream was cut."""
+    first_requests: FirstRequests = field(default_factory=FirstRequests)
     threads: Threads = field(default_factory=Threads)
 
 
@@ -121,16 +127,18 @@ def make_simulator(
     stall: float = 60.0,
     retry_after: float = 1.0,
     check: RequestCheck | None = None,
+    ledger: Ledger | None = None,
     clock: Callable[[], float] = time.time,
 ) -> web.Application:
     """Return an upstream that plays the scripts of `scenarios.SCRIPTS`, selected by model name.
 
     In seconds: `pace` between two frames, `slow` for the pauses of `sim-slow` and `sim-agent-silent`, `stall` before a
     stalled stream is closed, `retry_after` in the header of that name. Without `check`, every request that can be
-    read is accepted. The last requests are in `app[REQUESTS]`, the counts of streams in `app[STREAMS]`.
+    read is accepted. With a `ledger`, tokens are counted by words, and each reply is entered there. The last requests
+    are in `app[REQUESTS]`, the counts of streams in `app[STREAMS]`.
     """
     app = web.Application(client_max_size=64 * _MIB)
-    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, check, clock)
+    app[_SETTINGS] = Settings(pace, slow, stall, retry_after, require_key, check, ledger, clock)
     app[_STATE] = _State()
     app[REQUESTS] = deque(maxlen=_RECORDED)
     app[STREAMS] = Streams()
@@ -188,7 +196,12 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         turn = _READ[dialect](body)
     except (AttributeError, KeyError, TypeError) as error:
         raise RequestRejected(f"The request could not be read: {error!r}") from None
-    scenario = scenario_for(turn)
+    scenario = modified(scenario_for(turn), turn.model)
+    if (failure := state.first_requests.failure_of(turn.model)) == LOST:
+        _cut(request, Ending.RESET)
+        return web.Response()  # it is not sent
+    if failure is not None:
+        scenario = Scenario(status=503)
     if "sim-agent-cut" in turn.model and turn.offers and turn.plan and turn.plan not in state.cut_plans:
         state.cut_plans.append(turn.plan)
         scenario = SCRIPTS[CUT_ONCE](turn)
@@ -197,7 +210,8 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         return _error(request, dialect, failed, request_id)
     if scenario.slow and not await _wait_for_client(request, settings.slow):
         raise ConnectionResetError("the client disconnected before the first byte")
-    reply = SimulatedReply(turn.model, body, int(request_id[7:], 16), int(settings.clock()))
+    count = by_fragment if settings.ledger is None else partial(by_words, body)
+    reply = SimulatedReply(turn.model, body, int(request_id[7:], 16), int(settings.clock()), count)
     headers = reply_headers(dialect, request_id, settings.clock())
     if dialect == "messages" and body.get("thread") is not None:
         # Rendered twice: equal number and time produce equal ids.
@@ -206,11 +220,17 @@ async def _create(request: web.Request, received: Received, request_id: str) -> 
         frames: list[bytes] = _RENDER[dialect].frames(scenario, reply)
         if dialect == "responses" and body.get("store") is not False:
             state.responses.append(_response_id(frames[0]))
-        return await _send_stream(request, received, scenario, frames, headers)
+        entry = settings.ledger.begin(dialect, scenario, reply) if settings.ledger is not None else None
+        return await _send_stream(request, received, scenario, frames, headers, entry)
     status, whole = _RENDER[dialect].whole_reply(scenario, reply)
     if dialect == "responses" and body.get("store") is not False:
         state.responses.append(whole["id"])
-    return await _send_whole(request, scenario, status, orjson.dumps(whole), headers)
+    sent = orjson.dumps(whole)
+    if settings.ledger is not None and status < 400:
+        entry = settings.ledger.begin(dialect, scenario, reply)
+        if scenario.ending is Ending.WHOLE:
+            entry.sent(sent)
+    return await _send_whole(request, scenario, status, sent, headers)
 
 
 def _check_key(dialect: str, headers: Mapping[str, str]) -> None:
@@ -246,7 +266,12 @@ def _response_id(created: bytes) -> str:
 
 
 async def _send_stream(
-    request: web.Request, received: Received, scenario: Scenario, frames: list[bytes], headers: dict[str, str]
+    request: web.Request,
+    received: Received,
+    scenario: Scenario,
+    frames: list[bytes],
+    headers: dict[str, str],
+    entry: Entry | None,
 ) -> web.StreamResponse:
     settings, streams = request.app[_SETTINGS], request.app[STREAMS]
     response = web.StreamResponse(
@@ -254,6 +279,7 @@ async def _send_stream(
     )
     received.status = 200
     pace = settings.pace
+    rendered = frames
     if scenario.split_characters:
         frames, pace = _split_characters(b"".join(frames)), max(pace, _SPLIT_PAUSE)
     elif scenario.split:
@@ -272,6 +298,11 @@ async def _send_stream(
             if scenario.silent and number == len(frames) // 2 and not await _wait_for_client(request, settings.slow):
                 raise ConnectionResetError("the client disconnected during a pause")
             await response.write(frame)
+            if entry is not None and frames is rendered:
+                entry.sent(frame)
+        if entry is not None and frames is not rendered:
+            for frame in rendered:
+                entry.sent(frame)
         if scenario.ending is Ending.STALL:
             there = await _wait_for_client(request, settings.stall)
         if there and scenario.ending is Ending.WHOLE:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.reply import (
-    CACHED_TOKENS,
-    PROMPT_TOKENS,
-    SimulatedReply,
-    bare_frame,
-    count_output_tokens,
-)
+from dragoman_server.simulator.reply import SimulatedReply, bare_frame
 from dragoman_server.simulator.scenarios import Failure, Finish, Reasoning, Refusal, Scenario, Text, ToolArgs, ToolStart
 
 FINISH = {
@@ -27,9 +21,9 @@ FINISH = {
 def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
     """Return the frames of the stream; `[DONE]` only after a `Finish`."""
     options = reply.body.get("stream_options") or {}
-    with_usage = bool(options.get("include_usage"))
+    with_usage = bool(options.get("include_usage")) and scenario.reported
     obfuscated = options.get("include_obfuscation") is not False
-    head = {"id": reply.mint("chatcmpl-", 29), "object": "chat.completion.chunk", **_common(reply)}
+    head = {"id": reply.mint("chatcmpl-", 29), "object": "chat.completion.chunk", **_common(scenario, reply)}
     out: list[bytes] = []
 
     def chunk(choices: list[Json], usage: Json | None, fill: str) -> None:
@@ -64,7 +58,7 @@ def frames(scenario: Scenario, reply: SimulatedReply) -> list[bytes]:
             case Finish(reason):
                 delta({}, FINISH[reason])
                 if with_usage:
-                    chunk([], usage_of(scenario), "")
+                    chunk([], usage_of(scenario, reply), "")
                 out.append(b"data: [DONE]\n\n")
             case Failure(message):
                 out.append(bare_frame({"error": error_of(message)}))
@@ -105,31 +99,37 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     return 200, {
         "id": completion_id,
         "object": "chat.completion",
-        **_common(reply),
+        **_common(scenario, reply),
         "choices": [choice],
-        "usage": usage_of(scenario),
+        **({"usage": usage_of(scenario, reply)} if scenario.reported else {}),
     }
 
 
-def usage_of(scenario: Scenario) -> Json:
-    """Return a `CompletionUsage`: prompt tokens include cached ones, completion tokens include reasoning."""
-    out = count_output_tokens(scenario)
-    return {
-        "prompt_tokens": PROMPT_TOKENS,
-        "completion_tokens": out.total,
-        "total_tokens": PROMPT_TOKENS + out.total,
+def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
+    """Return a `CompletionUsage`: prompt tokens include cached ones, completion tokens include reasoning.
+
+    With `apart` they do not, as at xAI: then only the total includes it.
+    """
+    tokens = reply.count(scenario)
+    usage: Json = {
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output - (tokens.reasoning if scenario.apart else 0),
+        "total_tokens": tokens.input + tokens.output,
         "prompt_tokens_details": {
-            "cached_tokens": CACHED_TOKENS,
-            "cache_write_tokens": scenario.cache_write,
+            "cached_tokens": tokens.cached,
+            "cache_write_tokens": tokens.cache_write,
             "audio_tokens": 0,
         },
         "completion_tokens_details": {
-            "reasoning_tokens": out.reasoning,
+            "reasoning_tokens": tokens.reasoning,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
         },
     }
+    if scenario.searches:
+        usage["num_search_queries"] = scenario.searches
+    return usage
 
 
 def error_of(message: str) -> Json:
@@ -137,12 +137,11 @@ def error_of(message: str) -> Json:
     return {"message": message, "type": "service_unavailable_error", "param": None, "code": "server_is_overloaded"}
 
 
-def _common(reply: SimulatedReply) -> Json:
-    tier = reply.body.get("service_tier")
+def _common(scenario: Scenario, reply: SimulatedReply) -> Json:
     return {
         "created": reply.created,
         "model": reply.model,
-        "service_tier": "default" if tier in (None, "auto") else tier,
+        "service_tier": reply.tier_of(scenario),
         "system_fingerprint": "fp_5131a70r00",
     }
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.reply import (
-    CACHED_TOKENS,
-    PROMPT_TOKENS,
-    SimulatedReply,
-    count_output_tokens,
-    named_frame,
-    signature_of,
-)
+from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
 from dragoman_server.simulator.scenarios import (
     Failure,
     Finish,
@@ -26,6 +20,7 @@ from dragoman_server.simulator.scenarios import (
     ToolEnd,
     ToolStart,
 )
+from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts
 
 FINISH = {
     "stop": "end_turn",
@@ -43,7 +38,9 @@ class _Stream:
 
     def __init__(self, scenario: Scenario, reply: SimulatedReply) -> None:
         self.reply = reply
-        self.usage = usage_of(scenario)
+        self.usage = usage_of(scenario, reply)
+        self.tier = tier_of(scenario, reply)
+        self.reported = scenario.reported
         self.omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
         self.out: list[bytes] = []
         self.blocks = 0
@@ -58,11 +55,13 @@ class _Stream:
         self.out.append(named_frame(event))
 
     def start(self) -> None:
-        usage = {**self.usage, "output_tokens": 1, "service_tier": "standard"}
-        del usage["output_tokens_details"]
-        written = usage["cache_creation_input_tokens"]
-        usage["cache_creation"] = {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0}
-        self.emit(type="message_start", message=message_of(self.reply, [], None, usage))
+        usage = {**self.usage, "output_tokens": 1, "service_tier": self.tier}
+        for late in ("output_tokens_details", "iterations", "server_tool_use"):
+            usage.pop(late, None)
+        message = message_of(self.reply, [], None, usage)
+        if not self.reported:
+            del message["usage"]
+        self.emit(type="message_start", message=message)
 
     def open(self, block: Json) -> int:
         index = self.blocks
@@ -112,7 +111,7 @@ class _Stream:
         delta: Json = {"stop_reason": FINISH[reason], "stop_sequence": stop_sequence}
         if details := _stop_details(reason, self.refused):
             delta["stop_details"] = details
-        self.emit(type="message_delta", delta=delta, usage=self.usage)
+        self.emit(type="message_delta", delta=delta, **({"usage": self.usage} if self.reported else {}))
         self.emit(type="message_stop")
 
 
@@ -148,7 +147,9 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     """Return status and body of the reply, not streamed, with the ids of the stream."""
     omitted = (reply.body.get("thinking") or {}).get("display") == "omitted"
     content: list[Json] = []
-    body = message_of(reply, content, None, {**usage_of(scenario), "service_tier": "standard"})
+    body = message_of(reply, content, None, {**usage_of(scenario, reply), "service_tier": tier_of(scenario, reply)})
+    if not scenario.reported:
+        del body["usage"]
     partial: dict[int, list[str]] = {}
     blocks: dict[int, Json] = {}
     refused = thinking = ""
@@ -199,17 +200,50 @@ def message_of(reply: SimulatedReply, content: list[Json], stop_reason: str | No
     }
 
 
-def usage_of(scenario: Scenario) -> Json:
+def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
     """Return a `Usage`: `input_tokens` excludes cached tokens; a classifier's refusal has no output tokens."""
-    out = count_output_tokens(scenario)
-    output = out.total - sum(type(step) is Refusal for step in scenario.steps)
+    tokens = tokens_of(scenario, reply)
+    usage = _counts(tokens)
+    if scenario.searches:
+        usage["server_tool_use"] = {"web_fetch_requests": 0, "web_search_requests": scenario.searches}
+    if scenario.iterations:
+        usage["iterations"] = _iterations(scenario, reply, tokens)
+    return usage
+
+
+def tokens_of(scenario: Scenario, reply: SimulatedReply) -> TokenCounts:
+    """Return the counts of a reply without its iterations."""
+    charged = tuple(step for step in scenario.steps if type(step) is not Refusal)
+    return reply.count(replace(scenario, steps=charged))
+
+
+def tier_of(scenario: Scenario, reply: SimulatedReply) -> str:
+    """Return the service tier that served."""
+    return "priority" if reply.tier_of(scenario) == "priority" else "standard"
+
+
+def _counts(tokens: TokenCounts) -> Json:
+    written, hour = tokens.cache_write, tokens.cache_write_1h
     return {
-        "input_tokens": PROMPT_TOKENS - CACHED_TOKENS - scenario.cache_write,
-        "cache_creation_input_tokens": scenario.cache_write,
-        "cache_read_input_tokens": CACHED_TOKENS,
-        "output_tokens": output,
-        "output_tokens_details": {"thinking_tokens": out.reasoning},
+        "input_tokens": tokens.input - tokens.cached - written,
+        "cache_creation_input_tokens": written,
+        "cache_creation": {"ephemeral_5m_input_tokens": written - hour, "ephemeral_1h_input_tokens": hour},
+        "cache_read_input_tokens": tokens.cached,
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"thinking_tokens": tokens.reasoning},
     }
+
+
+def _iterations(scenario: Scenario, reply: SimulatedReply, tokens: TokenCounts) -> list[Json]:
+    """Return all iterations of a reply, in their order: the reply itself is the last one, or that of a fallback."""
+    found: list[Json] = []
+    own: Json = {"type": "message", "model": reply.model, **_counts(tokens)}
+    for each in scenario.iterations:
+        if (extra := ITERATIONS.get(each.kind)) is not None:
+            found.append({"type": each.kind, **({"model": each.model} if each.model else {}), **_counts(extra)})
+        else:
+            own = {**own, "type": each.kind, "model": each.model}
+    return [*found, own]
 
 
 def error_of(message: str) -> Json:

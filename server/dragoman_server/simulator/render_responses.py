@@ -7,14 +7,7 @@ from typing import Any
 import orjson
 
 from dragoman_server.simulator.parse_request import Json, Offer
-from dragoman_server.simulator.reply import (
-    CACHED_TOKENS,
-    PROMPT_TOKENS,
-    SimulatedReply,
-    count_output_tokens,
-    named_frame,
-    signature_of,
-)
+from dragoman_server.simulator.reply import SimulatedReply, named_frame, signature_of
 from dragoman_server.simulator.scenarios import (
     Failure,
     Finish,
@@ -35,12 +28,13 @@ class _Builder:
 
     def __init__(self, scenario: Scenario, reply: SimulatedReply) -> None:
         self.reply = reply
-        self.usage = usage_of(scenario)
+        self.usage = usage_of(scenario, reply) if scenario.reported else None
+        self.searches = scenario.searches
         self.out: list[bytes] = []
         self.sequence = 0
         options = reply.body.get("stream_options") or {}
         self.obfuscated = options.get("include_obfuscation") is not False
-        self.response = response_of(reply)
+        self.response = response_of(reply, reply.tier_of(scenario))
         self.items: list[Json] = self.response["output"]
         self.kind: type | None = None
         """Step type of the open item: Text or Refusal for a message, Reasoning for a reasoning item."""
@@ -186,6 +180,8 @@ class _Builder:
         for index in self.calls.values():
             self.done(index, "incomplete")
         self.response["usage"] = self.usage
+        if self.searches:
+            self.response["tool_usage"] = {"web_search": {"num_requests": self.searches}}
         if cut:
             self.response |= {"status": "incomplete", "incomplete_details": {"reason": cut}}
             self.emit("response.incomplete", response=self.response)
@@ -245,22 +241,21 @@ def whole_reply(scenario: Scenario, reply: SimulatedReply) -> tuple[int, Json]:
     return 200, builder.response
 
 
-def usage_of(scenario: Scenario) -> Json:
+def usage_of(scenario: Scenario, reply: SimulatedReply) -> Json:
     """Return a `ResponseUsage`: input tokens include cached ones, output tokens include reasoning."""
-    out = count_output_tokens(scenario)
+    tokens = reply.count(scenario)
     return {
-        "input_tokens": PROMPT_TOKENS,
-        "input_tokens_details": {"cached_tokens": CACHED_TOKENS, "cache_write_tokens": scenario.cache_write},
-        "output_tokens": out.total,
-        "output_tokens_details": {"reasoning_tokens": out.reasoning},
-        "total_tokens": PROMPT_TOKENS + out.total,
+        "input_tokens": tokens.input,
+        "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.cache_write},
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": tokens.input + tokens.output,
     }
 
 
-def response_of(reply: SimulatedReply) -> Json:
-    """Return the snapshot of a new response, which echoes the request."""
+def response_of(reply: SimulatedReply, tier: str) -> Json:
+    """Return the snapshot of a new response, which echoes the request. `tier` is the service tier that serves."""
     body: Json = {key: value for key, value in reply.body.items() if value is not None}
-    tier = body.get("service_tier", "auto")
     return {
         "id": reply.mint("resp_", 50),
         "object": "response",
@@ -282,7 +277,7 @@ def response_of(reply: SimulatedReply) -> Json:
         "prompt_cache_key": body.get("prompt_cache_key"),
         "reasoning": {"effort": None, "summary": None} | body.get("reasoning", {}),
         "safety_identifier": body.get("safety_identifier"),
-        "service_tier": "default" if tier == "auto" else tier,
+        "service_tier": tier,
         "store": body.get("store", True),
         "temperature": body.get("temperature", 1.0),
         "text": _text_of(body.get("text", {})),

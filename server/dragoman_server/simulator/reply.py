@@ -1,8 +1,9 @@
-"""Common parts of the renderers: ids, time and token counts of one reply, and the format of SSE frames."""
+"""Common parts of the renderers: ids, time and tier of one reply, and the format of SSE frames."""
 
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -10,11 +11,8 @@ from typing import Any
 import orjson
 
 from dragoman_server.simulator.parse_request import Json
-from dragoman_server.simulator.scenarios import Reasoning, Refusal, Scenario, Text, ToolArgs
-
-PROMPT_TOKENS = 12
-CACHED_TOKENS = 4
-"""Every prompt has 12 tokens, 4 of them cached: constants, so that tests can compute sums."""
+from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.tokens import TokenCounts, by_fragment
 
 SIGNATURE_PREFIX = "sim1:"
 """First bytes of the simulator's signatures and encrypted reasoning, after base64 decoding."""
@@ -28,6 +26,8 @@ class SimulatedReply:
     body: Json
     serial: int = 1
     created: int = 0
+    count: Callable[[Scenario], TokenCounts] = by_fragment
+    """A function that counts the tokens of the request and of a reply to it."""
     _minted: int = field(default=0, repr=False)
 
     def mint(self, prefix: str, length: int = 24) -> str:
@@ -36,27 +36,17 @@ class SimulatedReply:
         digest = blake2b(f"{self.serial}.{self._minted}".encode(), digest_size=32).hexdigest()
         return prefix + digest[:length]
 
+    def tier_of(self, scenario: Scenario) -> str:
+        """Return the service tier that served, in OpenAI's words."""
+        asked = self.body.get("service_tier")
+        return scenario.tier or ("default" if asked in (None, "auto") else str(asked))
+
     def padding(self, length: int) -> str:
         """Return the `obfuscation` of a delta, which pads it to hide the length of its text."""
         return _PADDING[: 16 - length % 16]
 
 
 _PADDING = "aZ3kQ9xT7mB1vR5c"
-
-
-@dataclass(frozen=True, slots=True)
-class OutputTokens:
-    """Output tokens of a scenario: one per fragment. `total` includes `reasoning`."""
-
-    total: int
-    reasoning: int
-
-
-def count_output_tokens(scenario: Scenario) -> OutputTokens:
-    """Count the fragments of a scenario."""
-    kinds = [type(step) for step in scenario.steps]
-    reasoning = kinds.count(Reasoning)
-    return OutputTokens(reasoning + kinds.count(Text) + kinds.count(Refusal) + kinds.count(ToolArgs), reasoning)
 
 
 def signature_of(text: str) -> str:

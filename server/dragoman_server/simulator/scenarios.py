@@ -92,6 +92,14 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Iteration:
+    """An entry of `usage.iterations` besides the reply itself: its type, and its model if that is another one."""
+
+    kind: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A reply: its steps and the fate of its connection."""
 
@@ -107,6 +115,16 @@ class Scenario:
     """Send every multi-byte character in two writes that arrive in two reads."""
     cache_write: int = 0
     """Prompt tokens that were written to a cache."""
+    reported: bool = True
+    """False for a reply without token counts."""
+    apart: bool = False
+    """Count reasoning apart from the output (Chat)."""
+    searches: int = 0
+    """Paid web searches."""
+    tier: str | None = None
+    """The service tier that served, in OpenAI's words; None for that of the request."""
+    iterations: tuple[Iteration, ...] = ()
+    """The entries of `usage.iterations` besides that of the reply (Messages)."""
     status: int = 200
     variant: str = ""
     """Variant of an error status: `quota`, `context` or empty."""
@@ -124,8 +142,7 @@ def scenario_for(turn: RequestTurn) -> Scenario:
     if turn.empty:
         return Scenario((Finish("length"),))
     if found := _LONG.search(model):
-        count = int(found[1])
-        return Scenario((*(Text(f"token{n} ") for n in range(count)), Finish("stop")))
+        return _long(turn, int(found[1]), found[2] or "")
     if found := _CALL.search(model):
         return _named_call(turn, found[1])
     name = max((name for name in SCRIPTS if name in model), key=len, default="sim-text")
@@ -136,6 +153,21 @@ def scenario_for(turn: RequestTurn) -> Scenario:
     if turn.stops and name != "sim-echo":
         scenario = replace(scenario, steps=_cut_at_stop(scenario.steps, turn.stops))
     return scenario
+
+
+def _long(turn: RequestTurn, count: int, form: str) -> Scenario:
+    """Return a reply of so many fragments: text, text behind as much reasoning, or the arguments of a call."""
+    texts = [f"token{number} " for number in range(count)]
+    if form == "thinking":
+        half = count // 2 if turn.thinks else 0
+        return Scenario((*map(Reasoning, texts[:half]), *map(Text, texts[half:]), Finish("stop")))
+    if form == "call":
+        tool = (_tools_to_call(turn, 1) or [WEATHER])[0]
+        pieces = ['{"city":"', *texts, '"}']
+        return Scenario(
+            (ToolStart(0, tool), *(ToolArgs(0, piece) for piece in pieces), ToolEnd(0), Finish("tool_calls"))
+        )
+    return Scenario((*map(Text, texts), Finish("stop")))
 
 
 def _text(turn: RequestTurn) -> Scenario:
@@ -303,13 +335,14 @@ SCRIPTS: dict[str, Callable[[RequestTurn], Scenario]] = {
     "sim-stall": _broken(Ending.STALL),
     "sim-stall-tools": _broken(Ending.STALL, in_tool=True),
 }
-"""Scripts by name. Further names have parameters: `sim-error-STATUS[-quota|-context]`, `sim-long-N`, `sim-call-TOOL`.
+"""Scripts by name. Further names have parameters: `sim-error-STATUS[-quota|-context]`, `sim-long-N[-thinking|-call]`,
+`sim-call-TOOL`.
 `sim-agent-cut` plays `CUT_ONCE` for the first stream of each plan, then `sim-agent` (`app.py`)."""
 CUT_ONCE = "sim-cut-tools"
 """The script of the first stream of each plan with `sim-agent-cut`."""
 
 _ERROR = re.compile(r"sim-error-(\d{3})(?:-(quota|context))?")
-_LONG = re.compile(r"sim-long-(\d+)")
+_LONG = re.compile(r"sim-long-(\d+)(?:-(thinking|call))?")
 _CALL = re.compile(r"sim-call-([a-zA-Z0-9_-]+)")
 
 

@@ -148,7 +148,7 @@ def _is_cut(line: bytes) -> bool:
 
 
 def _sqlite_rows(path: str, since: str, until: str) -> Iterator[Json]:
-    """Return the rows of a file, which may be of an earlier version: it is not changed."""
+    """Return the rows of a file as those of JSON lines. A file of an earlier version stays as it is."""
     try:
         # Not read-only: the transaction of a process that was killed has to be rolled back first.
         with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)) as db:
@@ -157,8 +157,9 @@ def _sqlite_rows(path: str, since: str, until: str) -> Iterator[Json]:
                 found: dict[str, Any] = dict(row)
                 if found["cost"] is not None:
                     found["cost"] /= UNITS
-                if (others := found.get("other_models")) is not None:
-                    found["other_models"] = json_loads(others)
+                others = found.get("other_models")
+                found["other_models"] = json_loads(others) if others is not None else []
+                found["estimated"] = (found.get("estimated") or "").split()
                 yield found
     except sqlite3.Error as error:
         raise ValueError(f"{path}: {error}") from None

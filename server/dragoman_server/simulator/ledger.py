@@ -1,0 +1,106 @@
+"""The simulator's own ledger: what each reply generated, and which counts of it were sent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from dragoman_server.simulator import render_messages
+from dragoman_server.simulator.reply import SimulatedReply
+from dragoman_server.simulator.scenarios import Scenario
+from dragoman_server.simulator.tokens import ITERATIONS, TokenCounts
+
+INPUT = frozenset(("input", "cached", "cache_write"))
+COUNTS = INPUT | {"output", "reasoning"}
+HOUR = "cache_write_1h"
+"""Only Messages has a count of what is kept for an hour."""
+_MESSAGES = "messages"
+_USAGE = b'"usage":{'
+_TIER = b'"service_tier":"'
+_SEARCHES = (b'"server_tool_use":{', b'"num_search_queries":', b'"tool_usage":{')
+_START = b'"type":"message_start"'
+
+
+@dataclass(slots=True)
+class Entry:
+    """One reply. `generated` are all its tokens, `others` the parts of them that other models used.
+
+    `reported` has the names of the counts that were sent. `tier`, in OpenAI's words, and `searches` have no value until
+    they were.
+    """
+
+    model: str
+    dialect: str
+    generated: TokenCounts
+    others: tuple[tuple[str, TokenCounts], ...]
+    reported: frozenset[str] = frozenset()
+    tier: str | None = None
+    searches: int | None = None
+    _tier: str = ""
+    _searches: int = 0
+
+    @classmethod
+    def of(cls, dialect: str, scenario: Scenario, reply: SimulatedReply) -> Entry:
+        """Return the entry of a reply of which nothing was sent yet."""
+        tier = reply.tier_of(scenario)
+        if dialect != _MESSAGES:
+            entry = cls(reply.model, dialect, replace(reply.count(scenario), cache_write_1h=0), ())
+        else:
+            generated = own = render_messages.tokens_of(scenario, reply)
+            others: list[tuple[str, TokenCounts]] = []
+            for each in scenario.iterations:
+                extra = ITERATIONS.get(each.kind)
+                if each.model is not None:
+                    others.append((each.model, own if extra is None else extra))
+                if extra is not None:
+                    generated += extra
+            entry = cls(reply.model, dialect, generated, tuple(others))
+            tier = {"standard": "default"}.get(render_messages.tier_of(scenario, reply), tier)
+        entry._tier, entry._searches = tier, scenario.searches
+        return entry
+
+    def sent(self, data: bytes) -> None:
+        """Record what a frame of the stream, or a whole reply, reports."""
+        if _USAGE in data:
+            if self.dialect != _MESSAGES:
+                self.reported |= COUNTS
+            else:
+                self.reported |= (INPUT if _START in data else COUNTS) | {HOUR}
+        if _TIER in data:
+            self.tier = self._tier
+        if any(mark in data for mark in _SEARCHES):
+            self.searches = self._searches
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The replies of a simulator, in the order of their requests."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def begin(self, dialect: str, scenario: Scenario, reply: SimulatedReply) -> Entry:
+        """Enter a reply that is about to be sent."""
+        entry = Entry.of(dialect, scenario, reply)
+        self.entries.append(entry)
+        return entry
+
+    def by_model(self) -> dict[str, Entry]:
+        """Return the last reply of each requested model, with what all replies of the model generated."""
+        found: dict[str, Entry] = {}
+        for entry in self.entries:
+            before = found.get(entry.model)
+            if before is not None:
+                entry = replace(entry, generated=before.generated + entry.generated)
+            found[entry.model] = entry
+        return found
+
+    def sums(self) -> dict[tuple[str, str | None], TokenCounts]:
+        """Return the generated tokens by the model that used them and the tier."""
+        found: defaultdict[tuple[str, str | None], TokenCounts] = defaultdict(TokenCounts)
+        for entry in self.entries:
+            own = entry.generated
+            for model, counts in entry.others:
+                found[model, entry.tier] += counts
+                own -= counts
+            found[entry.model, entry.tier] += own
+        return dict(found)
