@@ -142,8 +142,9 @@ is a public page. A flag that no source speaks of stays at its base.
 ## How far they were judged
 
 Tests hold requests of recorded agents against what a vendor takes. Where the vendor has an SDK with types for the
-dialect, the requests fit these types; elsewhere what pages of the vendor and public reports of its errors state. No
-real host was involved.
+dialect, the requests fit these types, apart from fields that public reports show to be accepted; elsewhere what pages
+of the vendor and public reports of its errors state. Cohere's SDK has types of its native API only, and xAI's speaks
+gRPC, so they judge nothing here. No real host was involved.
 
 {judges}
 

@@ -118,8 +118,10 @@ HOSTS: tuple[Host, ...] = (
         dialect=CHAT,
         endpoint="/openai/v1/chat/completions",
         types=f"groq.{_CHAT_PARAMS}",
+        also={"stream_options": "https://github.com/withceleste/celeste-python/pull/351"},
         never=dict.fromkeys(("logprobs", "logit_bias", "top_logprobs", "messages[].name"), _GROQ),
         reasoning="reasoning",
+        usage_at_end=False,
     ),
     Host(
         page="cerebras",
@@ -159,6 +161,8 @@ HOSTS: tuple[Host, ...] = (
         dialect=CHAT,
         endpoint="/inference/v1/chat/completions",
         types=f"fireworks.{_CHAT_PARAMS}",
+        also={"stream_options": "https://github.com/langchain-ai/langchain/pull/36977"},
+        usage_at_end=False,
     ),
     Host(
         page="fireworks",
@@ -186,16 +190,20 @@ HOSTS: tuple[Host, ...] = (
         dialect=CHAT,
         endpoint="/v1/chat/completions",
         types=f"together.{_CHAT_PARAMS}",
-        also=dict.fromkeys(
-            (
-                "messages[].tool_calls[].index",
-                "tool_choice.id",
-                "tool_choice.index",
-                "tool_choice.function.arguments",
-                "messages[].content[].type",
+        also={
+            "stream_options": "https://github.com/vercel/ai/pull/17986",
+            **dict.fromkeys(
+                (
+                    "messages[].tool_calls[].index",
+                    "tool_choice.id",
+                    "tool_choice.index",
+                    "tool_choice.function.arguments",
+                    "messages[].content[].type",
+                ),
+                _TOGETHER,
             ),
-            _TOGETHER,
-        ),
+        },
+        usage_at_end=False,
     ),
     Host(
         page="nvidia",

@@ -40,11 +40,13 @@ class Session:
 
 @dataclass(frozen=True)
 class Played:
-    """A session that was played: the statuses, the texts of the replies, and what was kept of the first one."""
+    """A session that was played: the statuses, the texts of the replies, what was kept of the first one, and the codes
+    of all losses."""
 
     statuses: list[int]
     replies: list[str]
     kept: list[Json]
+    lost: set[str]
 
 
 async def play(session: Session, gate: Gate) -> Played:
@@ -64,7 +66,8 @@ async def play(session: Session, gate: Gate) -> Played:
             break
         if turn == 1:
             kept = session.kept(replies[0])
-    return Played(statuses, replies, kept)
+    receipts = [json.loads(receipt.json()) for receipt in gate.gateway.receipts.newest()]
+    return Played(statuses, replies, kept, {row["code"] for receipt in receipts for row in receipt["losses"]})
 
 
 def _events(stream: str) -> list[Json]:

@@ -154,7 +154,6 @@ CHAT: tuple[Vendor, ...] = (
         {
             "reasoning_key": Fact("reasoning", _GROQ_REASONING),
             "efforts": Fact(("none", "low", "medium", "high"), _GROQ_TYPES),
-            "stream_usage": Fact(False, _GROQ_TYPES),
             "service_tiers": Fact(("auto", "flex"), _GROQ_TYPES),
             "refused_fields": Fact(
                 ("verbosity", *_CACHE_FIELDS, "moderation", "logprobs", "logit_bias", "top_logprobs"),
@@ -211,7 +210,6 @@ CHAT: tuple[Vendor, ...] = (
         _FIREWORKS,
         {
             "efforts": Fact(("none", "low", "medium", "high"), _FIREWORKS_TYPES),
-            "stream_usage": Fact(False, _FIREWORKS_TYPES),
             "service_tiers": Fact(("auto", "default", "flex", "priority"), _FIREWORKS_TYPES),
             "refused_fields": Fact(("verbosity", *_CACHE_OPTIONS, "moderation", "store"), _FIREWORKS_TYPES),
         },
@@ -223,7 +221,6 @@ CHAT: tuple[Vendor, ...] = (
         _TOGETHER,
         {
             "efforts": Fact(("low", "medium", "high"), _TOGETHER_TYPES),
-            "stream_usage": Fact(False, _TOGETHER_TYPES),
             "service_tiers": Fact((), _TOGETHER_TYPES),
             "parallel_tool_calls": Fact(False, _TOGETHER_TYPES),
             "strict_tools": Fact(False, _TOGETHER_TYPES),
