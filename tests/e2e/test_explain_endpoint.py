@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from dragoman import Usage
 from dragoman.dialects import Dialect
+from dragoman.gateway import ServiceReport
 from dragoman_server.cli.main import main
 from dragoman_server.config.provider import Provider, Secret
 from dragoman_server.config.schema import Config, Models, Route, Server
-from support.gateways import CHAT, MESSAGES, Gate, gate
+from dragoman_server.proxy.hooks import Hooks
+from support.gateways import CHAT, MESSAGES, Gate, config_for, gate
+from support.named_keys import made, spent, with_keys
 from support.samples import dump, read_error, reply, request
 from support.sockets import ScriptedServer, answer
 
@@ -189,3 +194,26 @@ def test_the_command_states_the_same(
     stated = capfdbinary.readouterr()
     assert json.loads(stated.out)["path"] == "responses"
     assert not stated.err
+
+
+async def test_the_reservation_in_the_budgets_of_the_key_is_shown() -> None:
+    class Prices:
+        def cost(
+            self, usage: Usage, model: str, provider: str | None = None, service: ServiceReport | None = None
+        ) -> Decimal | None:
+            return Decimal("0.001") * (usage.input_total or 0) + Decimal("0.01") * (usage.output_total or 0)
+
+    key, record = made(daily_tokens=10**6, monthly_cost=50.0)
+    other, without = made("bob")
+    config = with_keys(config_for("http://up", CHAT), record, without)
+    async with gate(config, hooks=Hooks(prices=Prices())) as entrance:
+
+        async def reservation(key: str, **fields: Any) -> Any:
+            url, headers = f"{entrance.url}/v1/dragoman/explain?from=messages", {"authorization": f"Bearer {key}"}
+            async with entrance.session.post(url, json=request(MESSAGES, **fields), headers=headers) as response:
+                return (await response.json())["reservation"]
+
+        amounts = {"daily_tokens": "500 tokens", "monthly_cost": "5.00"}
+        assert await reservation(key, max_tokens=500) == {"output_tokens": 500, "by": "max_tokens", "budgets": amounts}
+        assert await reservation(other, max_tokens=500) == {"output_tokens": 500, "by": "max_tokens"}
+        assert await spent(entrance, record) == {}

@@ -256,17 +256,17 @@ class FlatPrices:
 
 
 async def test_a_budget_of_cost_follows_the_price_table() -> None:
-    key, record = made(daily_cost=25.0)
+    key, record = made(daily_cost=45.0)
     async with (
         ScriptedServer(ok()) as server,
         gate(keyed(server.url, CHAT, record), hooks=Hooks(prices=FlatPrices())) as entrance,
     ):
-        async with entrance.post(MESSAGES, headers=bearer(key)) as response:
+        async with entrance.post(MESSAGES, max_tokens=10, headers=bearer(key)) as response:
             assert response.status == 200
         assert await spent(entrance, record) == {"daily_cost": (5 + 2 * 9) * UNITS}
-        status, error, _ = await entrance.refusal(MESSAGES, headers=bearer(key))
+        status, error, _ = await entrance.refusal(MESSAGES, max_tokens=10, headers=bearer(key))
         assert status == 429
-        assert "used 23.00 of 25.00 for this day" in error.message
+        assert "used 23.00 of 45.00 for this day" in error.message
         status, error, _ = await entrance.refusal(MESSAGES, headers=bearer(key), model="unknown")
         assert status == 403
         assert "no price" in error.message

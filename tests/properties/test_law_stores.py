@@ -16,7 +16,9 @@ from support.claims import BucketPart, BudgetPart, claim_on, settlement_on
 from support.redis_server import RedisServer, redis_server
 from support.stores import KINDS, Clock, opened
 
-KEYS, DAYS = ("a", "b"), ("2026-11-21", "2026-11-22", "2026-11-23")
+KEYS, PERIODS = ("a", "b"), ("2026-11-22", "2026-11-23", "2026-11", "2026-12", "2027-01")
+"""The periods of settlements; those of claims are the stores'."""
+HOLDS = st.one_of(st.just(0), st.integers(0, 50), st.integers(0, 10**10))
 AMOUNTS = st.one_of(st.integers(0, 50), st.integers(0, 10**10))
 SIGNED = st.one_of(st.integers(-60, 60), st.integers(-(10**10), 10**10))
 
@@ -37,7 +39,7 @@ def parts(
         unique_by=lambda part: part[0],
     )
     budgets = st.lists(
-        st.tuples(st.sampled_from(("daily_tokens", "daily_cost")), st.sampled_from(DAYS), limits, amounts),
+        st.tuples(st.sampled_from(("daily_tokens", "monthly_cost")), st.sampled_from(PERIODS), limits, amounts, HOLDS),
         max_size=2,
         unique_by=lambda part: part[0],
     )
@@ -47,7 +49,10 @@ def parts(
 LEASES = st.integers(0, 12).map(str)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("wait"), st.sampled_from((0.001, 0.5, 20.0, 59.0, 61.0, 3000.0, 4000.0))),
+        st.tuples(
+            st.just("wait"),
+            st.sampled_from((0.001, 0.5, 20.0, 59.0, 61.0, 3000.0, 4000.0, 86_400.0, 9 * 86_400.0)),
+        ),
         st.tuples(st.just("admit"), st.sampled_from(KEYS), LEASES, st.integers(0, 3), parts(AMOUNTS)),
         st.tuples(st.just("settle"), st.sampled_from(KEYS), LEASES, st.booleans(), parts(SIGNED)),
         st.tuples(st.just("renew"), st.sampled_from(KEYS), LEASES),
@@ -64,7 +69,10 @@ async def course(store: AccountStore, clock: Clock, steps: list[tuple[Any, ...]]
             case ("wait", float(seconds)):
                 clock.now += seconds
             case ("admit", str(key), str(lease), int(concurrent), (buckets, budgets)):
-                answers.append(await store.admit(claim_on(key, lease, concurrent, buckets, budgets)))
+                claim = claim_on(key, lease, concurrent, buckets, budgets)
+                claim.holds_less = lease in ("0", "1", "2")
+                outcome = await store.admit(claim)
+                answers.append((outcome, outcome.held, outcome.at))
             case ("settle", str(key), str(lease), bool(granted), (buckets, budgets)):
                 await store.settle([settlement_on(key, lease, granted, buckets, budgets)])
             case ("renew", str(key), str(lease)):

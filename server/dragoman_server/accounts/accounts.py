@@ -21,9 +21,20 @@ from dragoman.gateway import ServiceReport
 from dragoman_server.accounts.keys.keyring import Keyring
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.keys.secret import id_of
-from dragoman_server.accounts.limits.claim import CONCURRENCY, IN_TOKENS, ActiveLimits, Claim, Outcome, Settlement
-from dragoman_server.accounts.limits.period import Calendar, calendar
-from dragoman_server.accounts.limits.prices import Prices, cost_units
+from dragoman_server.accounts.limits.claim import (
+    CONCURRENCY,
+    IN_COST,
+    IN_TOKENS,
+    NO_HOLDS,
+    ActiveLimits,
+    Amounts,
+    Claim,
+    Holds,
+    Outcome,
+    Settlement,
+)
+from dragoman_server.accounts.limits.period import periods_at
+from dragoman_server.accounts.limits.prices import Prices, cost_units, money
 from dragoman_server.accounts.limits.rejection import no_price, rejection
 from dragoman_server.accounts.limits.settlement import cancellation_of, changes_of, settlement_of, tokens_of
 from dragoman_server.accounts.settlements import Settlements
@@ -77,13 +88,11 @@ class Accounts:
         self._totals = totals
         self._prices = prices
         self._now = now
-        self._periods = "", ""
-        """The day and the month of the last request."""
-        self._day_begins = self._day_ends = 0.0
-        """Unix seconds of that day."""
         self._store = create_store(options, now) if store is None else store
         self._stored: Sequence[KeyRecord] = ()
         self._version: int | None = None
+        self._read_at: tuple[float, float] | None = None
+        """The time of the store's clock, and that of the event loop then; None as long as the gateway's own counts."""
         self._read = asyncio.Event()
         """Set once the keys of the store are known."""
         self._keyring = Keyring(records)
@@ -109,6 +118,7 @@ class Accounts:
         with suppress(StoreError):
             await self._guarded("ping", self._store.ping)
             await self._read_keys()
+            await self._read_clock()
         run = asyncio.get_running_loop().create_task
         self._tasks = [run(self._settlements.run()), run(self._maintain())]
 
@@ -133,9 +143,7 @@ class Accounts:
     def configure(self, records: Sequence[KeyRecord], options: StoreOptions) -> bool:
         """Use these keys of a new configuration. Return False if its store is another one, which needs a restart."""
         self._records = tuple(records)
-        same = replace(options, timeout=0.0, on_failure="", refresh=0.0) == replace(
-            self._options, timeout=0.0, on_failure="", refresh=0.0
-        )
+        same = _place(options) == _place(self._options)
         if same:
             self._options = options
         self._keyring = Keyring((*self._records, *self._stored))
@@ -156,6 +164,7 @@ class Accounts:
                 if now - refreshed >= self._options.refresh or not self._read.is_set():
                     refreshed = now
                     await self._read_keys()
+                    await self._read_clock()
             except StoreError:
                 continue  # recorded where it was raised
             except Exception:
@@ -206,6 +215,19 @@ class Accounts:
             log.debug("the store has %d keys", len(self._stored))
         self._read.set()
 
+    async def _read_clock(self) -> None:
+        """Read the clock of the store if a key expires. Raises StoreError."""
+        if self._grant_now is None and self._keyring.expires:
+            now = await self._guarded("now", self._store.now)
+            self._read_at = now, asyncio.get_running_loop().time()
+
+    def now(self) -> float:
+        """Return Unix seconds by the clock of the store, by which keys expire."""
+        if self._read_at is None:
+            return self._now()
+        then, at = self._read_at
+        return then + asyncio.get_running_loop().time() - at
+
     def find(self, key: str) -> KeyRecord | None:
         """Return the record of a client's key; None for an unknown key.
 
@@ -218,8 +240,38 @@ class Accounts:
 
     # --- limits ------------------------------------------------------------------------------------------------------
 
+    def holds(self, record: KeyRecord, tokens: int, output: int, targets: Sequence[tuple[str, str | None]]) -> Amounts:
+        """Return what the budgets of a key reserve for a reply of at most `output` tokens.
+
+        `tokens` is the estimate of the input. The request may go to each of the `targets`, which are models and
+        providers; the dearest counts.
+        """
+        limits = record.limits
+        if not (output and limits.budgets):
+            return ()
+        cost = 0
+        if limits.has_cost:
+            estimate, whole = Usage(input_total=tokens), Usage(input_total=tokens, output_total=output)
+            most = max(cost_units(self._prices, whole, *target) or 0 for target in targets)
+            # The claim takes the estimate of the first.
+            cost = max(0, most - (cost_units(self._prices, estimate, *targets[0]) or 0))
+        return 0, output, cost
+
+    def explained(self, record: KeyRecord, holds: Amounts) -> dict[str, str]:
+        """Return these reservations by the names of the key's budgets, as texts: tokens, and costs."""
+        found = ((name, unit, holds[unit]) for name, _, _, unit in record.limits.budgets) if holds else ()
+        return {name: money(amount) if unit == IN_COST else f"{amount} tokens" for name, unit, amount in found}
+
     async def admit(
-        self, record: KeyRecord, lease: str, client: Dialect, model: str, tokens: int, provider: str | None = None
+        self,
+        record: KeyRecord,
+        lease: str,
+        client: Dialect,
+        model: str,
+        tokens: int,
+        provider: str | None = None,
+        *,
+        holds: Holds = NO_HOLDS,
     ) -> Claim:
         """Check all limits of a key for one request, and reserve its estimate. Return the claim, for `settle`.
 
@@ -230,6 +282,7 @@ class Accounts:
             model: The upstream's model, for its price.
             tokens: The estimate of the request's input.
             provider: The provider's name, for a price of its own.
+            holds: What budgets reserve besides.
 
         Raises DragomanError: 403 for a model without a price, 429 for a limit, 503 if the store does not answer and
         the configuration rejects requests then.
@@ -241,10 +294,7 @@ class Accounts:
             if found is None:
                 raise no_price(model)
             cost = found
-        now = self._now()
-        if not self._day_begins <= now < self._day_ends:
-            self._begin_day(calendar(now))
-        claim = Claim(record.hash.id, lease, limits, (1, tokens if tokens > 1 else 1, cost), self._periods)
+        claim = Claim(record.hash.id, lease, limits, (1, tokens if tokens > 1 else 1, cost), *holds)
         return claim if self._grants_at_once(claim) else await self._granted(claim, client)
 
     def has_price(self, model: str, provider: str) -> bool:
@@ -262,7 +312,7 @@ class Accounts:
             limits = ActiveLimits(concurrent, limits.buckets if limits is not None else (), ())
         if limits is None:
             return None
-        claim = Claim(record.hash.id, lease, limits, (1, 0, 0), self._periods)
+        claim = Claim(record.hash.id, lease, limits, (1, 0, 0))
         return claim if self._grants_at_once(claim) else await self._granted(claim, client)
 
     def _grants_at_once(self, claim: Claim) -> bool:
@@ -290,13 +340,9 @@ class Accounts:
             for name in outcome.rejected:
                 self._totals.add(LIMIT_REJECTIONS, (name,))
             raise rejection(claim, outcome, client, self._now())
-        claim.levels = outcome.levels
+        claim.levels, claim.periods = outcome.levels, periods_at(outcome.at)
         self._leases[claim.lease] = claim.key
         return claim
-
-    def _begin_day(self, today: Calendar) -> None:
-        self._periods = today.day, today.month
-        self._day_begins, self._day_ends = float(today.next_day - 86400), float(today.next_day)
 
     def _open_leases(self) -> list[Lease]:
         return [Lease(key, lease) for lease, key in self._leases.items()]
@@ -370,6 +416,11 @@ class Accounts:
     async def cooldowns(self) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns that any gateway of the store has made. Raises StoreError."""
         return await self._guarded("cooldowns", self._store.cooldowns)
+
+
+def _place(options: StoreOptions) -> StoreOptions:
+    """Return the options without those that a reload may change."""
+    return replace(options, timeout=0.0, on_failure="", refresh=0.0, reserve=False, reserve_tokens=0)
 
 
 def _unavailable(message: str) -> DragomanError:

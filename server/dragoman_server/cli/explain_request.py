@@ -16,6 +16,7 @@ from dragoman_server.cli.translation_options import add_translation, knobs_of, p
 from dragoman_server.config.load import load_config
 from dragoman_server.endpoints.explain import as_text, explanation, guess_client
 from dragoman_server.proxy.configured_fields import with_fields
+from dragoman_server.proxy.longest_reply import longest_reply
 from dragoman_server.proxy.request_body import read_model
 from dragoman_server.routing.client_profiles import BY_NAME, knobs_by_client
 from dragoman_server.routing.router import Router
@@ -69,7 +70,12 @@ def _by_config(args: argparse.Namespace, data: bytes, payload: Json, source: Dia
         limits=config.server.limits,
     )
     translation = with_fields(job, provider) if provider.changes_requests else job()
-    return explanation(translation, provider, target.warning, client_profile=args.client)
+    reservation: Json | None = None
+    if config.named_keys and config.store.reserve:
+        reserved = longest_reply(payload, provider.profile, target.upstream_model, config.store)
+        reservation = {"output_tokens": reserved.tokens, "by": reserved.source}
+    client = args.client
+    return explanation(translation, provider, target.warning, client_profile=client, reservation=reservation)
 
 
 def _by_dialect(args: argparse.Namespace, data: bytes, payload: Json, source: Dialect) -> Json:

@@ -29,6 +29,7 @@ from dragoman_server.routing.client_profiles import BY_NAME
 from dragoman_server.routing.router import RoutedTarget
 from dragoman_server.scope import RequestScope
 from dragoman_server.steps.admit import identify
+from dragoman_server.steps.limit import explained_reservation
 from dragoman_server.steps.route import chosen_target
 
 
@@ -129,7 +130,8 @@ class Diagnostics:
         if to is not None and to not in draft.loaded.config.providers:
             vendor = VENDOR_PROFILES[provider.dialect]
             return explanation(translation, profile=vendor, client_profile=profile)
-        return explanation(translation, provider, draft.target.warning, client_profile=profile)
+        reservation = explained_reservation(scope, draft)
+        return explanation(translation, provider, draft.target.warning, client_profile=profile, reservation=reservation)
 
     def _client_profile(self, request: web.Request) -> str | None:
         """Return the client profile to assume: the one that the query names, else that of the request."""

@@ -25,11 +25,13 @@ def explanation(
     *,
     profile: str | None = None,
     client_profile: str | None = None,
+    reservation: Json | None = None,
 ) -> Json:
     """Return the translated request and the changes to it, as JSON for `json_codec.dumps`.
 
     With a configuration, `provider` is the request's and `warning` the route's. Without one, `profile` is the name of
-    the upstream's profile. `client_profile` is the name of the client that sends the request.
+    the upstream's profile. `client_profile` is the name of the client that sends the request, and `reservation` what
+    budgets of a key reserve for the reply.
     """
     context, way = translation.context, translation.direction
     defaults = asdict(DEFAULT_KNOBS)
@@ -56,6 +58,7 @@ def explanation(
         "stages": translation.stage_names(),
         "stops": list(context.stops),
         "knobs": {name: value for name, value in asdict(context.knobs).items() if value != defaults[name]},
+        "reservation": reservation,
         "warning": warning,
     }
     return result
@@ -100,6 +103,10 @@ def as_text(explained: Json) -> str:
     if explained["stops"]:
         lines.append(f"stop sequences cut here: {', '.join(map(repr, explained['stops']))}")
     lines += [f"knob {name} = {value}" for name, value in explained["knobs"].items()]
+    if (reservation := explained["reservation"]) is not None:
+        budgets = ", ".join(f"{amount} of {name}" for name, amount in reservation.get("budgets", {}).items())
+        reserved = f"{reservation['output_tokens']} output tokens by {reservation['by']}"
+        lines.append(f"reserved in budgets: {reserved}{budgets and f' ({budgets})'}")
     lines.append(f"the reply: {' → '.join(explained['stages'])}")
     return "\n".join(lines) + "\n"
 

@@ -178,7 +178,7 @@ def check_model(key: KeyRecord | None, model: str) -> None:
         raise DragomanError(client_failure(FailureKind.PERMISSION, message, 403, code="model_not_permitted"))
 
 
-def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], now: float) -> Caller:
+def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str]) -> Caller:
     """Return the client of a gateway with named keys. Raises DragomanError (401, or 503 if keys cannot be read)."""
     refusal = ""
     presented = presented_keys(headers)
@@ -188,7 +188,7 @@ def check_named(accounts: Accounts, config: Config, headers: Mapping[str, str], 
         record = accounts.find(key)
         if record is None:
             refusal = refusal or ("invalid API key" if id_of(key) is not None else "")
-        elif record.expires is not None and record.expired(now):
+        elif record.expires is not None and record.expired(accounts.now()):
             refusal = "the API key has expired"
         else:
             return _tuple(Caller, (record.hash.digest, None, record))

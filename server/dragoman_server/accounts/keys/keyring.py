@@ -12,12 +12,14 @@ from dragoman_server.accounts.keys.secret import ID, KeyHash
 class Keyring:
     """An immutable set of keys. Two keys with one id cannot occur by chance; the first of them is used."""
 
-    __slots__ = ("_records", "_unmatched")
+    __slots__ = ("_records", "_unmatched", "expires")
 
     def __init__(self, records: Iterable[KeyRecord] = ()) -> None:
         self._records: dict[str, KeyRecord] = {}
         for record in records:
             self._records.setdefault(record.id, record)
+        self.expires = any(record.expires is not None for record in self._records.values())
+        """True if one of them expires."""
         self._unmatched = KeyHash("", secrets.token_bytes(16), secrets.token_bytes(32))
 
     def __len__(self) -> int:

@@ -43,20 +43,31 @@ class ActiveLimits:
     has_cost: bool = False
 
 
+Holds = tuple[Amounts, bool]
+"""The amounts that budgets reserve, and whether less suffices: `Claim.holds` and `Claim.holds_less`."""
+NO_HOLDS: Holds = (), False
+
+
 @dataclass(slots=True)
 class Claim:
     """A request's `amounts`, which all limits of its key grant together or not at all.
 
-    `key` is the id of the key, `lease` that of the request. `periods` are the current day and month, such as
-    `2026-11-22`, `2026-11`. `levels` are those of the buckets after a store has granted the claim. They stay None if
-    the store did not answer and requests are admitted without it.
+    `key` is the id of the key, `lease` that of the request. `holds` are the amounts that budgets reserve besides until
+    the request has ended; none if it is empty. They are granted whole. With `holds_less`, what is left of a budget
+    suffices as long as no other request reserves anything.
+
+    A store that grants the claim sets the rest: `levels` are those of the buckets, `periods` the day and the month by
+    the clock of the store, such as `2026-11-22`, `2026-11`. They stay None and empty if the store did not answer and
+    requests are admitted without it.
     """
 
     key: str
     lease: str
     limits: ActiveLimits
     amounts: Amounts
-    periods: tuple[str, ...]
+    holds: Amounts = ()
+    holds_less: bool = False
+    periods: tuple[str, ...] = field(default=(), compare=False)
     levels: Sequence[int] | None = field(default=None, compare=False)
 
     @property
@@ -69,13 +80,17 @@ class Claim:
 class Outcome:
     """The result of a claim: the names of the limits that reject it (none: it is granted), and the state after it.
 
-    `levels` and `spent` follow the order of the claim's buckets and budgets. A level is in `SCALE` units.
+    `levels` and `spent` follow the order of the claim's buckets and budgets, and so does `held`, which is what other
+    open requests reserve of the budgets. A level is in `SCALE` units. `at` is the time of the decision by the store's
+    clock, in milliseconds.
     """
 
     rejected: tuple[str, ...]
     open: int
     levels: tuple[int, ...]
     spent: tuple[int, ...]
+    held: tuple[int, ...] = field(default=(), compare=False)
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True)
@@ -83,7 +98,8 @@ class Settlement:
     """The end of a request: `changes` are the differences to what the claim has taken, and may be negative.
 
     `granted` is False if no store granted the claim, because none answered. It is applied once, however often it is
-    sent: a granted one by its lease, another one by a mark that the store keeps for `KEPT_MS`.
+    sent: a granted one by its lease, another one by a mark that the store keeps for `KEPT_MS`. Budgets are those of
+    the claim's periods; of a claim without periods, those of the time at which the store applies it.
     """
 
     claim: Claim

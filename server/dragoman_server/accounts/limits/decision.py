@@ -8,25 +8,39 @@ used in the end is then settled, and may leave a debt, which is paid before anyt
 
 **Budgets** are sums over a calendar day or month. The estimate of a request is added when it is admitted and corrected
 when it has ended, so that requests that run at the same time are counted, and a process that ends without settling has
-still paid its estimates. A request belongs to the day on which it was admitted.
+still paid its estimates. A request belongs to the day on which it was admitted, by the store's clock. Each period has a
+sum of its own, and the last four that were used are kept: a clock that was wrong counts in the periods that it named,
+and once it is right again, the sums of the right ones are as they were.
+
+**Reservations** are what an open request may still use of a budget, such as its longest reply. They are no part of the
+sum, and end with the request or with its lease.
 
 **Open requests** are leases that expire unless they are renewed. The stores keep and count them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dragoman_server.accounts.limits.claim import CONCURRENCY, Amounts, Claim, Outcome
 
 SCALE = 60_000
 """Units of a level in one request or token. In each millisecond a bucket gains `limit` units, a whole number."""
-
+AHEAD_MS = 60_000
+"""Milliseconds by which the time of a bucket may be ahead. A later one is a wrong clock's: the bucket counts as new, as
+it would else be filled only once that time has come."""
+OTHER_PERIODS = 3
+"""Most periods of a budget that are kept besides the one that was used last."""
 
 Bucket = tuple[int, int]
 """A level in `SCALE` units, and the time in milliseconds at which it was computed. A debt is a negative level."""
-Budget = tuple[str, int]
-"""A period and its sum."""
+Sum = tuple[str, int]
+"""A period and what was used in it."""
+Budget = tuple[str, int, tuple[Sum, ...]]
+"""The period that was used last, its sum, and the sums of others, the last used first."""
+Hold = tuple[str, str, int]
+"""A reservation: the name of a budget, a period, and an amount."""
 
 
 @dataclass(slots=True)
@@ -35,22 +49,58 @@ class KeyState:
 
     buckets: dict[str, Bucket] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The sums of the reservations of open requests, by the name of a budget and a period."""
+
+    def hold(self, holds: Sequence[Hold]) -> None:
+        """Add reservations."""
+        for name, period, amount in holds:
+            self.held[name, period] = self.held.get((name, period), 0) + amount
+
+    def release(self, holds: Sequence[Hold]) -> None:
+        """Take reservations back."""
+        for name, period, amount in holds:
+            left = self.held.pop((name, period), 0) - amount
+            if left > 0:
+                self.held[name, period] = left
 
 
-def decide(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
+def decide(state: KeyState, claim: Claim, is_open: int, now: int, periods: tuple[str, ...]) -> Outcome:
     """Grant the claim and take its amounts from the state, or reject it and take nothing.
 
-    `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim. `now` is in
-    milliseconds.
+    `is_open` is the number of the key's open requests; the caller adds the lease of a granted claim, and its
+    reservations. `now` is in milliseconds, `periods` are the day and the month then.
     """
-    levels = grant(state, claim, is_open, now)
+    held = tuple([state.held.get((name, periods[span]), 0) for name, span, *_ in claim.limits.budgets])
+    levels = grant(state, claim, is_open, now, periods)
     if levels is None:
-        return _rejected(state, claim, is_open, now)
+        return _rejected(state, claim, is_open, now, (held, periods))
     spent = [state.budgets[name][1] for name, *_ in claim.limits.budgets]
-    return Outcome((), is_open + 1, tuple(levels), tuple(spent))
+    return Outcome((), is_open + 1, tuple(levels), tuple(spent), held, now)
 
 
-def grant(state: KeyState, claim: Claim, is_open: int, now: int) -> list[int] | None:
+def least_hold(claim: Claim, unit: int, held: int) -> int:
+    """Return what a claim must be able to reserve of a budget in this unit, of which others reserve `held`."""
+    if not claim.holds:
+        return 0
+    hold = claim.holds[unit]
+    return 1 if hold and claim.holds_less and not held else hold
+
+
+def holds_of(state: KeyState, claim: Claim, periods: tuple[str, ...]) -> tuple[Hold, ...]:
+    """Return the reservations of a claim that `grant` has granted in these periods: not more than is left."""
+    holds, found = claim.holds, []
+    if not holds:
+        return ()
+    for name, span, limit, unit in claim.limits.budgets:
+        period = periods[span]
+        left = limit - state.budgets[name][1] - state.held.get((name, period), 0)
+        if (hold := min(holds[unit], left)) > 0:
+            found.append((name, period, hold))
+    return tuple(found)
+
+
+def grant(state: KeyState, claim: Claim, is_open: int, now: int, periods: tuple[str, ...]) -> list[int] | None:
     """Take the amounts of the claim, and return the levels of its buckets; None, and take nothing, if it is rejected.
 
     The arguments are those of `decide`, whose outcome has the reasons of a rejection.
@@ -69,6 +119,8 @@ def grant(state: KeyState, claim: Claim, is_open: int, now: int) -> list[int] | 
             if now > at:
                 level += (now - at) * limit
                 at = now
+            elif at - now > AHEAD_MS:
+                level, at = full, now
             if level > full:  # also if the limit was lowered
                 level = full
         taken = amounts[unit] * SCALE
@@ -78,45 +130,63 @@ def grant(state: KeyState, claim: Claim, is_open: int, now: int) -> list[int] | 
         buckets[name] = level, at
         levels.append(level)
     for name, span, limit, unit in limits.budgets:
-        period, spent = claim.periods[span], amounts[unit]
-        if name in budgets:
-            current, before = budgets[name]
-            if period <= current:  # it may be later than the claim's: clocks of two machines may differ
-                period = current
-                spent += before
-        if spent > limit:
+        period = periods[span]
+        _, spent, others = _in_period(budgets.get(name), period)
+        spent += amounts[unit]
+        held = state.held.get((name, period), 0)
+        if spent + held + least_hold(claim, unit, held) > limit:
             return None
-        budgets[name] = period, spent
+        budgets[name] = period, spent, others
     state.buckets, state.budgets = buckets, budgets
     return levels
 
 
-def _rejected(state: KeyState, claim: Claim, is_open: int, now: int) -> Outcome:
-    """Return the outcome of a claim that `grant` does not grant, with all limits that reject it."""
-    limits, amounts = claim.limits, claim.amounts
+def _in_period(budget: Budget | None, period: str) -> Budget:
+    """Return a budget with the sum of this period in front."""
+    if budget is None:
+        return period, 0, ()
+    if budget[0] == period:
+        return budget
+    current, spent, others = budget
+    found, kept = 0, [(current, spent)]
+    for other in others:
+        if other[0] == period:
+            found = other[1]
+        elif len(kept) < OTHER_PERIODS:
+            kept.append(other)
+    return period, found, tuple(kept)
+
+
+def _rejected(
+    state: KeyState, claim: Claim, is_open: int, now: int, by_budget: tuple[tuple[int, ...], tuple[str, ...]]
+) -> Outcome:
+    """Return the outcome of a claim that `grant` does not grant, with all limits that reject it.
+
+    `by_budget` is what other requests reserve of each budget, and the periods.
+    """
+    limits, amounts, (held, periods) = claim.limits, claim.amounts, by_budget
     rejected = [CONCURRENCY] if limits.concurrent and is_open >= limits.concurrent else []
     levels, sums = [], []
     for name, limit, unit in limits.buckets:
         full = limit * SCALE
         level, at = state.buckets.get(name, (full, now))
-        level = min(level + max(now - at, 0) * limit, full)
+        level = min(level + max(now - at, 0) * limit, full) if at - now <= AHEAD_MS else full
         if level < min(amounts[unit] * SCALE, full):
             rejected.append(name)
         levels.append(level)
-    for name, span, limit, unit in limits.budgets:
-        current, spent = state.budgets.get(name, ("", 0))
-        if claim.periods[span] > current:
-            spent = 0
-        if spent + amounts[unit] > limit:
+    for (name, span, limit, unit), reserved in zip(limits.budgets, held, strict=True):
+        spent = _in_period(state.budgets.get(name), periods[span])[1]
+        if spent + reserved + amounts[unit] + least_hold(claim, unit, reserved) > limit:
             rejected.append(name)
         sums.append(spent)
-    return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums))
+    return Outcome(tuple(rejected), is_open, tuple(levels), tuple(sums), held, now)
 
 
-def settle(state: KeyState, claim: Claim, changes: Amounts, now: int) -> None:
+def settle(state: KeyState, claim: Claim, changes: Amounts, now: int, periods: tuple[str, ...]) -> None:
     """Apply the settlement of a claim to the state.
 
-    The caller removes its lease, and makes sure that it is applied once.
+    The caller removes its lease and its reservations, and makes sure that it is applied once. `now` is in
+    milliseconds, `periods` are the day and the month then.
     """
     buckets, budgets = state.buckets, state.budgets
     for name, limit, unit in claim.limits.buckets:
@@ -126,18 +196,26 @@ def settle(state: KeyState, claim: Claim, changes: Amounts, now: int) -> None:
             if now > at:
                 level += (now - at) * limit
                 at = now
+            elif at - now > AHEAD_MS:
+                level, at = full, now
             if level > full:
                 level = full
             level -= change * SCALE
             buckets[name] = level if level < full else full, at
     for name, span, _, unit in claim.limits.budgets:
         if change := changes[unit]:
-            period = claim.periods[span]
-            current, spent = budgets.get(name) or (period, 0)
-            if period > current:
-                current, spent = period, 0
-            if period == current:
-                spent += change
-                if spent < 0:
-                    spent = 0
-            budgets[name] = current, spent
+            budget = budgets.get(name)
+            if not claim.periods:
+                budget = _in_period(budget, periods[span])
+            if budget is not None:
+                budgets[name] = _changed(budget, claim.periods[span] if claim.periods else periods[span], change)
+
+
+def _changed(budget: Budget, period: str, change: int) -> Budget:
+    """Return a budget with the sum of a period changed, but not below 0. A period that is not kept is left out."""
+    current, spent, others = budget
+    if period == current:
+        spent += change
+        return current, spent if spent > 0 else 0, others
+    changed = [(each, max(total + change, 0) if each == period else total) for each, total in others]
+    return current, spent, tuple(changed)

@@ -21,6 +21,12 @@ def calendar(now: float) -> Calendar:
     return _calendar(int(now // 86400))
 
 
+def periods_at(millis: int) -> tuple[str, str]:
+    """Return the day and the month at a time in milliseconds."""
+    today = _calendar(millis // 86_400_000)
+    return today.day, today.month
+
+
 @lru_cache(64)
 def rfc3339(second: int) -> str:
     """Return Unix seconds as a time in RFC 3339, such as `2026-11-22T00:00:00Z`."""

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from dragoman.threads import StoreError as StoreError
 from dragoman_server.accounts.keys.record import KeyRecord
 from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.decision import KeyState
 
 
 class StoredKeys(NamedTuple):
@@ -32,6 +33,16 @@ class Spent(NamedTuple):
     amount: int
 
 
+def spent_of(state: KeyState, periods: tuple[str, str]) -> list[Spent]:
+    """Return the sums of the budgets of a key for these periods; of a budget without one, the sum used last."""
+    found = []
+    for name, (current, amount, others) in sorted(state.budgets.items()):
+        sums = {current: amount, **dict(others)}
+        period = next((each for each in periods if each in sums), current)
+        found.append(Spent(name, period, sums[period]))
+    return found
+
+
 class AccountStore(Protocol):
     """Limits, budgets, keys and cooldowns. Each method raises StoreError. Times are those of the store's clock."""
 
@@ -47,20 +58,30 @@ class AccountStore(Protocol):
         """Reach the store, and change nothing."""
         ...
 
+    async def now(self) -> float:
+        """Return the Unix seconds of the store's clock."""
+        ...
+
     async def admit(self, claim: Claim) -> Outcome:
-        """Grant a claim or reject it, with all its checks and reservations in one atomic step."""
+        """Grant a claim or reject it, with all its checks and reservations in one atomic step.
+
+        The periods of budgets are those of the store's clock at that time (`Outcome.at`).
+        """
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
-        """Apply the settlements. One that was applied before, or whose lease is unknown, changes nothing."""
+        """Apply the settlements, and end the reservations of their claims.
+
+        One that was applied before, or whose lease is unknown, changes nothing.
+        """
         ...
 
     async def renew(self, leases: Iterable[Lease]) -> None:
-        """Keep the leases of open requests from expiring. One that was settled is not restored."""
+        """Keep the leases of open requests, and their reservations, from expiring. Settled ones are not restored."""
         ...
 
     async def spent(self, key: str) -> Sequence[Spent]:
-        """Return the budgets of a key, by name. They may be of periods that have passed."""
+        """Return the budgets of a key, by name: the sums of now, or without any, the last that were used."""
         ...
 
     async def keys(self, known: int | None = None) -> StoredKeys | None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Amounts, Claim, Outcome, Settlement
-from dragoman_server.accounts.limits.decision import KeyState, decide, grant, settle
-from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
+from dragoman_server.accounts.limits.decision import Hold, KeyState, decide, grant, holds_of, settle
+from dragoman_server.accounts.limits.period import periods_at
+from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 
 STATES_MAX = 2 * KEYS_MAX
 """Most keys whose counters are kept: twice the keys that there can be, as revoked ones are not known here."""
@@ -19,16 +20,18 @@ COOLDOWNS_MAX = 10_000
 class _Account:
     """One key's state, with its open requests: lease → the time at which it expires, the earliest first."""
 
-    __slots__ = ("leases", "next_expiry", "state")
+    __slots__ = ("holds", "leases", "next_expiry", "state")
 
     def __init__(self) -> None:
         self.state = KeyState()
         self.leases: dict[str, int] = {}
+        self.holds: dict[str, tuple[Hold, ...]] = {}
+        """The reservations of leases that have any."""
         self.next_expiry = 0
         """A time before which no lease expires."""
 
     def open_at(self, now: int) -> int:
-        """Return the number of open requests. Leases that expired long ago are dropped."""
+        """Return the number of open requests. Reservations of expired leases end, and old leases are dropped."""
         leases = self.leases
         if now < self.next_expiry:
             return len(leases)
@@ -40,6 +43,7 @@ class _Account:
             if expires > now:
                 break
             expired += 1
+            self.release(lease)
             if expires <= now - KEPT_MS:
                 dropped.append(lease)
         for lease in dropped:
@@ -51,6 +55,18 @@ class _Account:
         self.leases.pop(lease, None)
         self.leases[lease] = now + LEASE_MS
 
+    def reserve(self, lease: str, holds: tuple[Hold, ...]) -> None:
+        """Set the reservations of a lease."""
+        self.release(lease)
+        if holds:
+            self.holds[lease] = holds
+            self.state.hold(holds)
+
+    def release(self, lease: str) -> None:
+        """End the reservations of a lease."""
+        if (holds := self.holds.pop(lease, None)) is not None:
+            self.state.release(holds)
+
 
 class MemoryAccountStore:
     """The store in memory. `clock` returns Unix seconds."""
@@ -61,6 +77,9 @@ class MemoryAccountStore:
         self._keys: dict[str, KeyRecord] = {}
         self._version = 0
         self._cooldowns: dict[str, float] = {}
+        self._day = -1
+        """The number of the day since 1970 whose periods are known."""
+        self._periods = "", ""
         self._settled: dict[str, int] = {}
         """Leases of settlements that were not granted → the time until which they are kept."""
 
@@ -73,8 +92,18 @@ class MemoryAccountStore:
     async def ping(self) -> None:
         """Return at once: memory is always reachable."""
 
+    async def now(self) -> float:
+        """Return the time of this process."""
+        return self._clock()
+
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+    def _periods_at(self, now: int) -> tuple[str, str]:
+        """Return the day and the month at `now`, in milliseconds."""
+        if now // 86_400_000 != self._day:
+            self._day, self._periods = now // 86_400_000, periods_at(now)
+        return self._periods
 
     def _account(self, key: str) -> _Account:
         account = self._accounts.pop(key, None) or _Account()
@@ -86,20 +115,26 @@ class MemoryAccountStore:
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
         account, now = self._account(claim.key), self._now()
-        outcome = decide(account.state, claim, account.open_at(now), now)
+        periods = self._periods_at(now)
+        outcome = decide(account.state, claim, account.open_at(now), now, periods)
         if not outcome.rejected:
             account.hold(claim.lease, now)
+            account.reserve(claim.lease, holds_of(account.state, claim, periods))
         return outcome
 
     def grant_now(self, claim: Claim) -> list[int] | None:
         """Grant a claim and return the levels of its buckets, without a coroutine, as nothing has to be waited for.
 
-        None if it is rejected; `admit` then returns the limits that reject it.
+        It sets the claim's periods. None if it is rejected; `admit` then returns the limits that reject it.
         """
         account, now = self._account(claim.key), self._now()
-        levels = grant(account.state, claim, account.open_at(now), now)
+        periods = self._periods_at(now)
+        levels = grant(account.state, claim, account.open_at(now), now, periods)
         if levels is not None:
+            claim.periods = periods
             account.hold(claim.lease, now)
+            if claim.holds or account.holds:
+                account.reserve(claim.lease, holds_of(account.state, claim, periods))
         return levels
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
@@ -113,11 +148,13 @@ class MemoryAccountStore:
         account = self._accounts.get(key) or self._account(key)
         now = int(self._clock() * 1000)
         if granted:
-            first = account.leases.pop(lease, None) is not None
+            first = account.leases.pop(lease, 0) > now - KEPT_MS
+            if account.holds:
+                account.release(lease)
         else:
             first = self._mark(lease, now)
         if first:
-            settle(account.state, claim, changes, now)
+            settle(account.state, claim, changes, now, self._periods_at(now))
 
     def _mark(self, lease: str, now: int) -> bool:
         """Record that a settlement was applied. Return False if it was recorded before."""
@@ -133,14 +170,16 @@ class MemoryAccountStore:
         now = self._now()
         for key, lease in leases:
             account = self._accounts.get(key)
-            if account is not None and lease in account.leases:
-                account.hold(lease, now)
+            if account is not None and (expires := account.leases.get(lease, 0)):
+                if expires <= now:
+                    account.release(lease)  # others may have been granted it
+                if expires > now - KEPT_MS:
+                    account.hold(lease, now)
 
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
         account = self._accounts.get(key)
-        budgets = sorted(account.state.budgets.items()) if account is not None else ()
-        return [Spent(name, period, amount) for name, (period, amount) in budgets]
+        return spent_of(account.state, self._periods_at(self._now())) if account is not None else []
 
     async def keys(self, known: int | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""

@@ -8,13 +8,15 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from dragoman.gateway import changed_fields
-from dragoman_server.config.setting import Above, Words, setting, setting_problems
+from dragoman_server.config.setting import Above, Range, Words, setting, setting_problems
 from dragoman_server.config.toml_reader import Problem
 
 MEMORY, SQLITE, REDIS = "memory", "sqlite", "redis"
 KINDS = (MEMORY, SQLITE, REDIS)
 OPEN, CLOSED = "open", "closed"
 ON_FAILURE = (OPEN, CLOSED)
+RESERVE_MAX = 10_000_000
+"""Most tokens that are reserved for one reply."""
 _SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -38,6 +40,10 @@ class StoreOptions:
     """While the store does not answer: admit requests of keys with limits, or reject them."""
     keys: bool = setting(True)
     """sqlite, redis: read clients' keys from the store too."""
+    reserve: bool = setting(True)
+    """Reserve the longest reply of a request in the budgets of its key until the request has ended."""
+    reserve_tokens: int = setting(4096, Range(0, RESERVE_MAX, "the largest output limit of the model, if it is known"))
+    """The reply that is reserved for a request without an output limit, in tokens."""
     refresh: float = setting(5.0, Above("seconds", 3600))
     """Seconds until a key that was added or revoked in the store is noticed."""
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import Amounts, BucketLimit, BudgetLimit, Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.decision import KeyState
+from dragoman_server.accounts.limits.period import periods_at
 from dragoman_server.accounts.store import redis_scripts as scripts
-from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
+from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
 
@@ -92,11 +94,10 @@ class RedisAccountStore:
     def _now(self) -> str:
         return "" if self._clock is None else str(int(self._clock() * 1000))
 
-    def _state(self, key: str) -> str:
-        return f"{self._prefix}:{{{key}}}:state"
-
-    def _leases(self, key: str) -> str:
-        return f"{self._prefix}:{{{key}}}:leases"
+    def _keys_of(self, key: str) -> tuple[str, str, str, str]:
+        """Return the names of the counters, the leases, the reservations and their ends of a client key."""
+        name = f"{self._prefix}:{{{key}}}:"
+        return f"{name}state", f"{name}leases", f"{name}held", f"{name}held-until"
 
     async def _run(self, script: str, keys: Sequence[str], args: Sequence[str]) -> Any:
         """Run one script, which Redis knows by its hash unless it was restarted."""
@@ -125,6 +126,14 @@ class RedisAccountStore:
                         raise
                     await redis.script_load(script)
 
+    async def now(self) -> float:
+        """Return the time of Redis."""
+        if self._clock is not None:
+            return self._clock()
+        async with self._client() as redis:
+            seconds, micros = await redis.time()
+        return float(seconds + micros / 1e6)
+
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
         args = [
@@ -133,10 +142,8 @@ class RedisAccountStore:
             str(claim.limits.concurrent),
             *_parts(claim, claim.limits.buckets, claim.limits.budgets, claim.amounts),
         ]
-        rejected, is_open, levels, spent = await self._run(
-            scripts.ADMIT, (self._state(claim.key), self._leases(claim.key)), args
-        )
-        return Outcome(tuple(rejected), is_open, tuple(levels), tuple(spent))
+        rejected, is_open, levels, spent, held, at = await self._run(scripts.ADMIT, self._keys_of(claim.key), args)
+        return Outcome(tuple(rejected), is_open, tuple(levels), tuple(spent), tuple(held), at)
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
@@ -149,7 +156,7 @@ class RedisAccountStore:
             budgets = [limit for limit in claim.limits.budgets if changes[limit[-1]]]
             parts = _parts(claim, buckets, budgets, changes)
             args = [self._now(), claim.lease, "1" if each.granted else "0", *parts]
-            calls.append(((self._state(claim.key), self._leases(claim.key), mark), args))
+            calls.append(((*self._keys_of(claim.key), mark), args))
         if calls:
             await self._run_all(scripts.SETTLE, calls)
 
@@ -158,16 +165,16 @@ class RedisAccountStore:
         by_key: dict[str, list[str]] = {}
         for key, lease in leases:
             by_key.setdefault(key, []).append(lease)
-        calls = [((self._leases(key),), (self._now(), *names)) for key, names in by_key.items()]
+        calls = [(self._keys_of(key)[1:], (self._now(), *names)) for key, names in by_key.items()]
         if calls:
             await self._run_all(scripts.RENEW, calls)
 
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
+        now = await self.now()
         async with self._client() as redis:
-            found = cast("dict[str, str]", await redis.hgetall(self._state(key)))
-        names = sorted(name.removesuffix(":period") for name in found if name.endswith(":period"))
-        return [Spent(name, found[f"{name}:period"], int(found[f"{name}:spent"])) for name in names]
+            found = cast("dict[str, str]", await redis.hgetall(self._keys_of(key)[0]))
+        return spent_of(_state_of(found), periods_at(int(now * 1000)))
 
     async def keys(self, known: int | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
@@ -205,9 +212,24 @@ def _parts(claim: Claim, buckets: Sequence[BucketLimit], budgets: Sequence[Budge
     for name, limit, unit in buckets:
         args += (name, str(limit), str(amounts[unit]))
     args.append(str(len(budgets)))
+    periods, holds = claim.periods, claim.holds
     for name, span, limit, unit in budgets:
-        args += (name, claim.periods[span], str(limit), str(amounts[unit]))
+        hold = holds[unit] if holds else 0
+        args += (name, str(span), str(limit), str(amounts[unit]))
+        args += (periods[span] if periods else "", str(-hold if claim.holds_less else hold))
     return args
+
+
+def _state_of(found: Mapping[str, str]) -> KeyState:
+    """Return the budgets in the hash of a client key's counters."""
+    state = KeyState()
+    for field, period in found.items():
+        name, _, kind = field.rpartition(":")
+        if kind == "period":
+            pairs = [each.partition("=") for each in found.get(f"{name}:others", "").split()]
+            others = tuple([(other, int(total)) for other, _, total in pairs])
+            state.budgets[name] = period, int(found[f"{name}:spent"]), others
+    return state
 
 
 @asynccontextmanager

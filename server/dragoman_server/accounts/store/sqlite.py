@@ -15,9 +15,9 @@ from dragoman.threads import SqliteThread
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Claim, Outcome, Settlement
-from dragoman_server.accounts.limits.decision import KeyState, decide, settle
-from dragoman_server.accounts.limits.period import calendar
-from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError
+from dragoman_server.accounts.limits.decision import KeyState, decide, holds_of, settle
+from dragoman_server.accounts.limits.period import periods_at
+from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
 
@@ -39,8 +39,21 @@ MIGRATIONS = (
     INSERT INTO keys_version VALUES (0);
     CREATE TABLE cooldowns (name TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE counters ADD COLUMN others TEXT NOT NULL DEFAULT '';
+    UPDATE counters SET at = strftime('%s') * 1000 WHERE period != '';
+    ALTER TABLE cooldowns ADD COLUMN lasts INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE holds (
+        key TEXT NOT NULL, lease TEXT NOT NULL, name TEXT NOT NULL, period TEXT NOT NULL, amount INTEGER NOT NULL,
+        expires INTEGER NOT NULL, PRIMARY KEY (key, lease, name)
+    ) WITHOUT ROWID;
+    """,
 )
 """Scripts that bring a file from each version of the schema to the next."""
+_FORGOTTEN_MS = 100 * 86_400_000
+"""Time after which rows that are void are deleted. A clock that is wrong by less deletes nothing that is needed."""
+_AHEAD_MS = 60_000
+"""Time by which a cooldown may seem longer than it is. One that seems to be longer still was set by a wrong clock."""
 
 
 def connect_read_only(path: str) -> sqlite3.Connection:
@@ -98,19 +111,28 @@ class SqliteAccountStore:
         """Run a query."""
         await self._run(lambda db: db.execute("SELECT version FROM keys_version").fetchone())
 
+    async def now(self) -> float:
+        """Return the time of this machine."""
+        return self._clock()
+
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
 
         def work(db: sqlite3.Connection) -> Outcome:
             now = self._now()
-            db.execute("DELETE FROM leases WHERE key = ? AND expires <= ?", (claim.key, now - KEPT_MS))
+            db.execute("DELETE FROM leases WHERE key = ? AND expires <= ?", (claim.key, now - _FORGOTTEN_MS))
             count = "SELECT count(*) FROM leases WHERE key = ? AND expires > ?"
             (is_open,) = db.execute(count, (claim.key, now)).fetchone()
-            state = _read(db, claim.key)
-            outcome = decide(state, claim, is_open, now)
+            state, periods = _read(db, claim.key), periods_at(now)
+            if claim.limits.budgets:
+                _read_holds(db, claim.key, state, now)
+            outcome = decide(state, claim, is_open, now, periods)
             if not outcome.rejected:
-                _write(db, claim.key, state)
+                _write(db, claim.key, state, now)
                 db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (claim.key, claim.lease, now + LEASE_MS))
+                _end_holds(db, claim.key, claim.lease)
+                rows = [(claim.key, claim.lease, *hold, now + LEASE_MS) for hold in holds_of(state, claim, periods)]
+                db.executemany("INSERT INTO holds VALUES (?, ?, ?, ?, ?, ?)", rows)
             return outcome
 
         return await self._run(work)
@@ -123,14 +145,18 @@ class SqliteAccountStore:
             for each in settlements:
                 key, lease = each.claim.key, each.claim.lease
                 if each.granted:
-                    done = db.execute("DELETE FROM leases WHERE key = ? AND lease = ?", (key, lease))
+                    query = "DELETE FROM leases WHERE key = ? AND lease = ? AND expires > ?"
+                    done = db.execute(query, (key, lease, now - KEPT_MS))
+                    if each.claim.holds:
+                        _end_holds(db, key, lease)
                 else:
-                    db.execute("DELETE FROM settled WHERE until <= ?", (now,))
+                    db.execute("DELETE FROM settled WHERE until <= ?", (now - _FORGOTTEN_MS,))
+                    db.execute("DELETE FROM settled WHERE lease = ? AND until <= ?", (lease, now))
                     done = db.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", (lease, now + KEPT_MS))
                 if done.rowcount:
                     state = _read(db, key)
-                    settle(state, each.claim, each.changes, now)
-                    _write(db, key, state)
+                    settle(state, each.claim, each.changes, now, periods_at(now))
+                    _write(db, key, state, now)
 
         await self._run(work)
 
@@ -140,15 +166,16 @@ class SqliteAccountStore:
 
         def work(db: sqlite3.Connection) -> None:
             expires = self._now() + LEASE_MS
-            rows = ((expires, key, lease) for key, lease in pairs)
-            db.executemany("UPDATE leases SET expires = ? WHERE key = ? AND lease = ?", rows)
+            rows = [(expires, key, lease, expires - LEASE_MS) for key, lease in pairs]
+            db.executemany("UPDATE holds SET expires = ? WHERE key = ? AND lease = ? AND expires > ?", rows)
+            kept = [(*row, expires - LEASE_MS - KEPT_MS) for *row, _ in rows]
+            db.executemany("UPDATE leases SET expires = ? WHERE key = ? AND lease = ? AND expires > ?", kept)
 
         await self._run(work)
 
     async def spent(self, key: str) -> Sequence[Spent]:
         """Return the budgets of a key."""
-        query = "SELECT name, period, value FROM counters WHERE key = ? AND period != '' ORDER BY name"
-        return [Spent(*row) for row in await self._run(lambda db: db.execute(query, (key,)).fetchall())]
+        return spent_of(await self._run(lambda db: _read(db, key)), periods_at(self._now()))
 
     async def keys(self, known: int | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
@@ -176,13 +203,14 @@ class SqliteAccountStore:
         await self._run(work)
 
     async def remove_key(self, key: str) -> bool:
-        """Remove a key, and all counters that have become void: of past months, and of buckets that are full again."""
+        """Remove a key, and all counters that were not used for long."""
 
         def work(db: sqlite3.Connection) -> bool:
             now = self._now()
-            db.execute("DELETE FROM counters WHERE period != '' AND period < ?", (calendar(now / 1000).month,))
-            db.execute("DELETE FROM counters WHERE period = '' AND at < ?", (now - KEPT_MS,))
-            db.execute("DELETE FROM leases WHERE expires < ?", (now - KEPT_MS,))
+            old = (now - _FORGOTTEN_MS,)
+            db.execute("DELETE FROM counters WHERE at < ?", old)
+            db.execute("DELETE FROM leases WHERE expires < ?", old)
+            db.execute("DELETE FROM holds WHERE expires < ?", old)
             if not db.execute("DELETE FROM keys WHERE id = ?", (key,)).rowcount:
                 return False
             db.execute("UPDATE keys_version SET version = version + 1")
@@ -196,10 +224,12 @@ class SqliteAccountStore:
         def work(db: sqlite3.Connection) -> None:
             now = self._now()
             until = now + int(seconds * 1000)
-            db.execute("DELETE FROM cooldowns WHERE until <= ?", (now,))
+            db.execute("DELETE FROM cooldowns WHERE until <= ?", (now - _FORGOTTEN_MS,))
             db.execute(
-                "INSERT INTO cooldowns VALUES (?, ?) ON CONFLICT DO UPDATE SET until = max(until, excluded.until)",
-                (name, until),
+                "INSERT INTO cooldowns VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+                " SET until = excluded.until, lasts = excluded.lasts WHERE excluded.until > until"
+                " OR until > ? + lasts",
+                (name, until, until - now, now + _AHEAD_MS),
             )
             db.execute(
                 "DELETE FROM cooldowns WHERE name IN"
@@ -212,23 +242,37 @@ class SqliteAccountStore:
     async def cooldowns(self) -> Mapping[str, float]:
         """Return the remaining seconds of the cooldowns."""
         now = self._now()
-        query = "SELECT name, until FROM cooldowns WHERE until > ?"
-        rows = await self._run(lambda db: db.execute(query, (now,)).fetchall())
+        query = "SELECT name, until FROM cooldowns WHERE until > ? AND until <= ? + lasts"
+        rows = await self._run(lambda db: db.execute(query, (now, now + _AHEAD_MS)).fetchall())
         return {name: (until - now) / 1000 for name, until in rows}
 
 
 def _read(db: sqlite3.Connection, key: str) -> KeyState:
     """Return the counters of a key. A budget has a period, a bucket none."""
     state = KeyState()
-    for name, period, value, at in db.execute("SELECT name, period, value, at FROM counters WHERE key = ?", (key,)):
+    query = "SELECT name, period, value, at, others FROM counters WHERE key = ?"
+    for name, period, value, at, others in db.execute(query, (key,)):
         if period:
-            state.budgets[name] = period, value
+            pairs = [each.partition("=") for each in others.split()]
+            state.budgets[name] = period, value, tuple([(other, int(spent)) for other, _, spent in pairs])
         else:
             state.buckets[name] = value, at
     return state
 
 
-def _write(db: sqlite3.Connection, key: str, state: KeyState) -> None:
-    rows = [(key, name, "", level, at) for name, (level, at) in state.buckets.items()]
-    rows += [(key, name, period, spent, 0) for name, (period, spent) in state.budgets.items()]
-    db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?)", rows)
+def _read_holds(db: sqlite3.Connection, key: str, state: KeyState, now: int) -> None:
+    """Add the reservations of a key to its state, without those of leases that have expired."""
+    db.execute("DELETE FROM holds WHERE key = ? AND expires <= ?", (key, now - _FORGOTTEN_MS))
+    query = "SELECT name, period, sum(amount) FROM holds WHERE key = ? AND expires > ? GROUP BY name, period"
+    state.hold(db.execute(query, (key, now)).fetchall())
+
+
+def _end_holds(db: sqlite3.Connection, key: str, lease: str) -> None:
+    db.execute("DELETE FROM holds WHERE key = ? AND lease = ?", (key, lease))
+
+
+def _write(db: sqlite3.Connection, key: str, state: KeyState, now: int) -> None:
+    rows = [(key, name, "", level, at, "") for name, (level, at) in state.buckets.items()]
+    for name, (period, spent, others) in state.budgets.items():
+        rows.append((key, name, period, spent, now, " ".join([f"{other}={total}" for other, total in others])))
+    db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?, ?)", rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
 from dragoman_server.accounts.store.interface import Lease, StoredKeys, StoreError
 from dragoman_server.accounts.store.memory import MemoryAccountStore
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.config.schema import Config
 from dragoman_server.observability.metric_families import (
     SETTLEMENTS_DROPPED,
     STORE_ERRORS,
@@ -27,7 +29,9 @@ from dragoman_server.observability.metric_families import (
     STORE_UP,
     Totals,
 )
+from dragoman_server.proxy.auth import check_named
 from support.named_keys import made
+from support.redis_server import RedisServer
 from support.waiting import until
 
 CHAT = Dialect.CHAT
@@ -41,7 +45,7 @@ class Fragile:
         memory = self._memory = MemoryAccountStore()
         self.open, self.close = memory.open, memory.close
         self.spent, self.put_key, self.remove_key = memory.spent, memory.put_key, memory.remove_key
-        self.cool, self.cooldowns = memory.cool, memory.cooldowns
+        self.cool, self.cooldowns, self.now = memory.cool, memory.cooldowns, memory.now
         self.away = False
         self.late = False
         self.gate: asyncio.Event | None = None
@@ -284,3 +288,53 @@ async def test_leases_in_memory_are_renewed(monkeypatch: pytest.MonkeyPatch) -> 
         await until(lambda: renewed == [Lease(record.id, "1")])
     finally:
         await accounts.close()
+
+
+@pytest.mark.parametrize("days", [-40, -1, 1, 40])
+async def test_a_gateway_whose_clock_is_wrong_leaves_the_budgets_of_all(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    monkeypatch.setattr(module, "RENEW", 20.0)
+    options = StoreOptions("redis", url=redis.url, prefix=f"wrong{days}", timeout=5.0, keys=False)
+    _, record = made(daily_tokens=100, monthly_tokens=100)
+    right, wrong, other = (
+        Accounts((record,), options, totals=Totals(), now=lambda ahead=ahead: time.time() + ahead * 86_400)  # type: ignore[misc]
+        for ahead in (0, days, 0)
+    )
+    for each in (right, wrong, other):
+        await each.open()
+    try:
+        first = await right.admit(record, "1", CHAT, "m", 60)
+        for accounts in (wrong, right, other):
+            with pytest.raises(DragomanError) as caught:
+                await accounts.admit(record, "2", CHAT, "m", 60)
+            # Its own clock counts no more in the time until the next day.
+            assert 0 < int(caught.value.failure.headers["retry-after"]) <= 31 * 86_400
+        second = await wrong.admit(record, "3", CHAT, "m", 20)
+        wrong.settle(second, Usage(input_total=30, output_total=0), "m", sent=True)
+        right.settle(first, Usage(input_total=60, output_total=5), "m", sent=True)
+        for each in (right, wrong):
+            await each._settlements.flush(5)
+        assert {each.amount for each in await other._store.spent(record.id)} == {95}
+    finally:
+        for each in (right, wrong, other):
+            await each.close()
+
+
+@pytest.mark.parametrize("days", [-40, 40])
+async def test_a_key_expires_by_the_clock_of_the_store(redis: RedisServer, days: int) -> None:
+    options = StoreOptions("redis", url=redis.url, prefix="expiring", timeout=5.0, keys=False)
+    now = time.time()
+    (key, valid), (old, expired) = made("a", expires=now + 86_400), made("b", expires=now - 86_400)
+    accounts = Accounts((valid, expired), options, totals=Totals(), now=lambda: time.time() + days * 86_400)
+    await accounts.open()
+    try:
+        assert abs(accounts.now() - now) < 3600
+        config = replace(Config(), keys={"a": valid, "b": expired})
+        assert check_named(accounts, config, {"x-api-key": key}).key is valid
+        with pytest.raises(DragomanError, match="expired"):
+            check_named(accounts, config, {"x-api-key": old})
+    finally:
+        await accounts.close()
+    in_memory = Accounts((valid, expired), StoreOptions(), totals=Totals(), now=lambda: now + days * 86_400)
+    assert in_memory.now() == now + days * 86_400

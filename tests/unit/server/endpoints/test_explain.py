@@ -104,6 +104,7 @@ def test_an_explanation_holds_the_exact_body_and_all_that_was_done() -> None:
         "stages": ["Parser", "ChatReader", "StopCutter", "MessagesWriter", "OutputValidator"],
         "stops": ["a"],
         "knobs": {"block_order": "sequential"},
+        "reservation": None,
         "warning": "a guess",
     }
 

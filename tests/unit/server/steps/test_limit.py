@@ -31,11 +31,16 @@ async def test_the_end_settles_what_was_reserved() -> None:
     assert accounts is not None
     scope = translated(RequestScope(gateway.services, Receipt("req_1", CHAT, 7, key=record)))
     scope.caller = scope.caller._replace(key=record)
-    await limit(scope, drafted())
+    draft = drafted(payload=request(CHAT) | {"max_completion_tokens": 1000})
+    draft.target = gateway.services.router.resolve("m", CHAT)
+    await limit(scope, draft)
     assert scope.is_counted
+    state = accounts._store._accounts[record.id].state  # type: ignore[attr-defined]
+    assert [*state.held.values()] == [1000]
     scope.translation.context.usage = Usage(input_total=40, output_total=2)
     scope.end("completed", 200)
     await accounts._settlements.flush(5)
+    assert not state.held
     assert 42 in [each.amount for each in await accounts._store.spent(record.id)]
     await gateway.close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman_server.accounts.limits.claim import Claim, Settlement
-from dragoman_server.accounts.limits.decision import SCALE, KeyState, decide, grant, settle
+from dragoman_server.accounts.limits import decision
+from dragoman_server.accounts.limits.claim import Claim, Outcome, Settlement
+from dragoman_server.accounts.limits.decision import OTHER_PERIODS, SCALE, KeyState, holds_of
 from support.claims import BucketPart, BudgetPart, claim_on, settlement_on
 
 
@@ -16,12 +17,19 @@ def claim(*parts: BucketPart | BudgetPart, concurrent: int = 0) -> Claim:
         "lease",
         concurrent,
         tuple(part for part in parts if len(part) == 3),
-        tuple(part for part in parts if len(part) == 4),
+        tuple(part for part in parts if len(part) != 3),
     )
 
 
-def apply(state: KeyState, settlement: Settlement, now: int) -> None:
-    settle(state, settlement.claim, settlement.changes, now)
+DAY, NEXT = ("2026-11-22", "2026-11"), ("2026-11-23", "2026-11")
+
+
+def decide(state: KeyState, claim: Claim, is_open: int, now: int, periods: tuple[str, str] = DAY) -> Outcome:
+    return decision.decide(state, claim, is_open, now, periods)
+
+
+def apply(state: KeyState, settlement: Settlement, now: int, periods: tuple[str, str] = DAY) -> None:
+    decision.settle(state, settlement.claim, settlement.changes, now, periods)
 
 
 ARRIVALS = st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 40)), max_size=60)
@@ -110,7 +118,7 @@ def test_a_claim_is_granted_whole_or_not_at_all() -> None:
 
 def test_all_limits_that_reject_are_named() -> None:
     state = KeyState()
-    parts = (("requests", 1, 1), ("tokens", 5, 5), ("daily_tokens", "d", 5, 5))
+    parts = (("requests", 1, 1), ("tokens", 5, 5), ("daily_tokens", "2026-11-22", 5, 5))
     assert decide(state, claim(*parts, concurrent=1), 0, 0).rejected == ()
     assert decide(state, claim(*parts, concurrent=1), 1, 0).rejected == (
         "concurrent",
@@ -122,16 +130,16 @@ def test_all_limits_that_reject_are_named() -> None:
 
 def test_a_limit_that_just_suffices_does_not_reject() -> None:
     state = KeyState()
-    parts = (("tokens", 5, 5), ("daily_tokens", "d", 5, 6))
+    parts = (("tokens", 5, 5), ("daily_tokens", "2026-11-22", 5, 6))
     assert decide(state, claim(*parts), 0, 0).rejected == ("daily_tokens",)
-    assert decide(state, claim(("tokens", 5, 5), ("daily_tokens", "d", 5, 5)), 0, 0).rejected == ()
+    assert decide(state, claim(("tokens", 5, 5), ("daily_tokens", "2026-11-22", 5, 5)), 0, 0).rejected == ()
 
 
 def test_a_budget_is_never_below_nothing() -> None:
     state = KeyState()
-    assert decide(state, claim(("daily_tokens", "d", 10, 4)), 0, 0).rejected == ()
-    apply(state, settlement_on("k", "lease", True, (), (("daily_tokens", "d", 10, -6),)), 0)
-    assert state.budgets == {"daily_tokens": ("d", 0)}
+    assert decide(state, claim(("daily_tokens", "2026-11-22", 10, 4)), 0, 0).rejected == ()
+    apply(state, settlement_on("k", "lease", True, (), (("daily_tokens", "2026-11-22", 10, -6),)), 0)
+    assert state.budgets == {"daily_tokens": ("2026-11-22", 0, ())}
 
 
 def test_a_request_above_the_bucket_needs_a_full_one_and_leaves_a_debt() -> None:
@@ -151,24 +159,82 @@ def test_a_lowered_limit_takes_effect_at_once() -> None:
 
 def test_a_budget_begins_again_with_its_period() -> None:
     state = KeyState()
-    first = claim(("daily_tokens", "2026-11-22", 10, 10))
-    assert not decide(state, first, 0, 0).rejected
-    assert decide(state, first, 0, 0).rejected
-    assert not decide(state, claim(("daily_tokens", "2026-11-23", 10, 10)), 0, 0).rejected
+    request = claim(("daily_tokens", "2026-11-22", 10, 10))
+    assert not decide(state, request, 0, 0).rejected
+    assert decide(state, request, 0, 0).rejected
+    assert not decide(state, request, 0, 0, NEXT).rejected
 
 
-def test_a_request_belongs_to_the_day_on_which_it_was_admitted() -> None:
+def test_a_settlement_goes_into_the_period_of_its_claim() -> None:
     state = KeyState()
-    decide(state, claim(("daily_tokens", "2026-11-22", 10, 1)), 0, 0)
-    decide(state, claim(("daily_tokens", "2026-11-23", 10, 1)), 0, 0)
-    apply(state, settlement_on("k", "l", True, (), (("daily_tokens", "2026-11-22", 10, 8),)), 0)
-    assert state.budgets["daily_tokens"] == ("2026-11-23", 1)
+    request = claim(("daily_tokens", "2026-11-22", 10, 1))
+    decide(state, request, 0, 0)
+    decide(state, request, 0, 0, NEXT)
+    apply(state, settlement_on("k", "l", True, (), (("daily_tokens", "2026-11-22", 10, 8),)), 0, NEXT)
+    assert state.budgets["daily_tokens"] == ("2026-11-23", 1, (("2026-11-22", 9),))
+    # One that no store has granted has no period of its own.
+    apply(state, settlement_on("k", "m", False, (), (("daily_tokens", "2026-11-22", 10, 5),)), 0, NEXT)
+    assert state.budgets["daily_tokens"] == ("2026-11-23", 6, (("2026-11-22", 9),))
+    # A period that is no longer known is not made again.
+    apply(state, settlement_on("k", "l", True, (), (("daily_tokens", "2026-11-01", 10, 8),)), 0, NEXT)
+    assert state.budgets["daily_tokens"] == ("2026-11-23", 6, (("2026-11-22", 9),))
 
 
-def test_a_gateway_whose_clock_is_late_counts_in_the_period_that_has_begun() -> None:
+def test_each_period_has_a_sum_of_its_own_whatever_the_order_of_clocks() -> None:
     state = KeyState()
-    decide(state, claim(("daily_tokens", "2026-11-23", 10, 9)), 0, 0)
-    assert decide(state, claim(("daily_tokens", "2026-11-22", 10, 2)), 0, 0).rejected == ("daily_tokens",)
+    request = claim(("daily_tokens", "2026-11-22", 10, 6))
+    ahead = "2027-01-01", "2027-01"
+    for periods in (DAY, ahead, NEXT):
+        assert not decide(state, request, 0, 0, periods).rejected
+    for periods in (DAY, ahead, NEXT, DAY):
+        found = decide(state, request, 0, 0, periods)
+        assert (found.rejected, found.spent) == (("daily_tokens",), (6,))
+
+
+def test_the_periods_that_were_used_last_are_kept() -> None:
+    state = KeyState()
+    request = claim(("daily_tokens", "2026-11-22", 10, 6))
+    for number in range(10):
+        # A clock that is wrong by another day each time does not displace the sum that is in use.
+        wrong = f"2027-01-{number + 1:02}", "2027-01"
+        assert not decide(state, request, 0, 0, wrong).rejected
+        assert decide(state, request, 0, 0).rejected == (("daily_tokens",) if number else ())
+        if number:
+            # A rejected request changes nothing, so this one has to be granted to be the last that was used.
+            assert not decide(state, claim(("daily_tokens", "2026-11-22", 100, 1)), 0, 0).rejected
+    assert len(state.budgets["daily_tokens"][2]) == OTHER_PERIODS
+
+
+def test_reservations_of_others_and_its_own_reject_a_request() -> None:
+    state = KeyState()
+    request = claim(("daily_tokens", "2026-11-22", 100, 10, 40))
+    first = decide(state, request, 0, 0)
+    assert (first.rejected, first.spent, first.held) == ((), (10,), (0,))
+    state.hold(holds := holds_of(state, request, DAY))
+    assert holds == (("daily_tokens", "2026-11-22", 40),)
+    second = decide(state, request, 1, 0)
+    assert (second.rejected, second.held) == ((), (40,))
+    state.hold(holds)
+    third = decide(state, request, 2, 0)
+    assert (third.rejected, third.spent, third.held) == (("daily_tokens",), (20,), (80,))
+    assert not decide(state, request, 2, 0, NEXT).rejected, "reservations are those of a period"
+    state.release(holds)
+    state.release(holds)
+    assert not decide(state, request, 1, 0).rejected
+    assert state.held == {}
+
+
+def test_the_time_of_a_wrong_clock_does_not_keep_a_bucket_empty() -> None:
+    state, request = KeyState(), claim(("requests", 1, 1))
+    month = 40 * 86_400_000
+    assert not decide(state, request, 0, month).rejected
+    assert decide(state, request, 0, month - 60_000).rejected
+    assert not decide(state, request, 0, 0).rejected
+    assert decide(state, request, 0, 1).rejected
+    assert not decide(state, request, 0, 60_000).rejected
+    assert not decide(state, request, 0, month).rejected
+    apply(state, settlement_on("k", "l", True, (("requests", 1, 1),)), 0)
+    assert decide(state, request, 0, 1).rejected
 
 
 def test_a_clock_that_goes_back_fills_nothing() -> None:
@@ -193,11 +259,12 @@ def test_a_grant_takes_what_the_decision_takes_and_a_rejection_nothing(
         now += wait
         request = claim(
             ("tokens", bucket, amount),
-            ("daily", f"2026-11-{1 + now // 86_400:02}", budget, amount),
+            ("daily", "2026-11-22", budget, amount),
             concurrent=concurrent,
         )
-        before = granted.buckets, granted.budgets
-        outcome, levels = decide(decided, request, is_open, now), grant(granted, request, is_open, now)
+        before, periods = (granted.buckets, granted.budgets), (f"2026-11-{1 + now // 86_400:02}", "2026-11")
+        outcome = decide(decided, request, is_open, now, periods)
+        levels = decision.grant(granted, request, is_open, now, periods)
         assert (levels is None) is bool(outcome.rejected)
         if levels is None:
             assert (granted.buckets, granted.budgets) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -19,7 +20,7 @@ LIMITS = KeyLimits(
     requests_per_minute=60, tokens_per_minute=1200, concurrent_requests=4, daily_tokens=5000, monthly_cost=20.0
 )
 assert LIMITS.active is not None
-CLAIM = Claim("k", "l", LIMITS.active, (1, 100, UNITS), ("2026-11-22", "2026-11"))
+CLAIM = Claim("k", "l", LIMITS.active, (1, 100, UNITS))
 
 
 def outcome(*rejected: str, levels: tuple[int, int] = (0, 0), spent: tuple[int, int] = (0, 0)) -> Outcome:
@@ -68,3 +69,44 @@ def test_a_model_without_a_price_is_a_403_that_names_it() -> None:
     failure = no_price("gpt\u20ac").failure
     assert (failure.status, failure.code) == (403, "model_without_price")
     assert "the model 'gpt\\u20ac' has no price" in failure.message
+
+
+def reserving(*, held: int, spent: int = 4000, less: bool = False) -> tuple[str | None, str, str, str | None]:
+    claim = replace(CLAIM, holds=(0, 800, 0), holds_less=less)
+    found = Outcome(("daily_tokens",), 4, (0, 0), (spent, 0), (held, 0))
+    failure = rejection(claim, found, CHAT, NOW).failure
+    return failure.code, failure.message, failure.headers["retry-after"], failure.headers.get("x-should-retry")
+
+
+def test_reservations_of_others_end_soon() -> None:
+    code, message, seconds, retry = reserving(held=500)
+    assert (code, seconds, retry) == ("rate_limit_exceeded", "1", None)
+    assert message == (
+        "this API key has used 4000 tokens of 5000 for this day (UTC), its open requests reserve 500, "
+        "and the request needs up to 900; try again when one of them has ended"
+    )
+
+
+def test_an_own_reservation_that_does_not_fit_needs_a_lower_limit() -> None:
+    code, message, _, retry = reserving(held=0, spent=4500)
+    assert (code, retry) == ("insufficient_quota", "false")
+    assert message.endswith(
+        "and the request needs up to 900, 800 of them for its longest reply; lower its output limit, "
+        "or try again in the next day"
+    )
+    assert reserving(held=10, spent=4500)[0] == "insufficient_quota", "it would not fit without the others either"
+
+
+def test_a_request_for_which_less_suffices_waits_for_others_only() -> None:
+    assert reserving(held=10, spent=4500, less=True)[0] == "rate_limit_exceeded"
+    code, message, _, _ = reserving(held=0, spent=4900, less=True)
+    assert (code, message.endswith("the request needs about 100; try again in the next day")) == (
+        "insufficient_quota",
+        True,
+    )
+
+
+def test_a_budget_ends_by_the_clock_of_the_store() -> None:
+    store = datetime(2026, 11, 22, 23, 59, tzinfo=UTC).timestamp()
+    found = Outcome(("daily_tokens",), 4, (0, 0), (5000, 0), (0, 0), int(store * 1000))
+    assert rejection(CLAIM, found, CHAT, NOW).failure.headers["retry-after"] == "60"

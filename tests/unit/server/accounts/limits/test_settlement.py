@@ -21,7 +21,7 @@ _, RECORD = made(
 )
 LIMITS = RECORD.limits.active
 assert LIMITS is not None
-CLAIM = Claim(RECORD.id, "1", LIMITS, (1, 7, 9), ("2026-11-22", "2026-11"))
+CLAIM = Claim(RECORD.id, "1", LIMITS, (1, 7, 9), periods=("2026-11-22", "2026-11"))
 GRANTED = replace(CLAIM, levels=(0, 0))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -19,6 +21,7 @@ from support.claims import claim_on, settlement_on
 from support.stores import KINDS, Clock, opened
 
 DAY, MONTH = "2026-11-22", "2026-11"
+DAY_SECONDS = 86_400.0
 
 
 @pytest.fixture
@@ -127,11 +130,137 @@ async def test_the_settlement_of_an_unknown_claim_changes_nothing(store: Account
     assert await store.spent("alice") == []
 
 
-async def test_a_settlement_for_a_day_that_has_passed_is_not_counted_in_the_next(store: AccountStore) -> None:
+async def test_a_settlement_for_a_day_that_has_passed_goes_into_that_day(store: AccountStore, clock: Clock) -> None:
+    clock.now = datetime(2026, 11, 22, 23, 59, 50, tzinfo=UTC).timestamp()
     await store.admit(claim("1", budget=100))
-    await store.admit(claim_on("alice", "2", 0, (), (("daily_tokens", "2026-11-23", 100, 5),)))
+    clock.now += 20
+    await store.admit(claim("2", budget=100, tokens=5))
     await store.settle([charge("1", 50)])
     assert await store.spent("alice") == [Spent("daily_tokens", "2026-11-23", 5)]
+    clock.now -= 20
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 51)]
+
+
+async def test_what_was_not_granted_counts_when_it_is_settled(store: AccountStore, clock: Clock) -> None:
+    clock.now += DAY_SECONDS
+    await store.settle([charge("1", 30, granted=False)])
+    assert await store.spent("alice") == [Spent("daily_tokens", "2026-11-23", 30)]
+
+
+@pytest.mark.parametrize("days", [-40, -1, 1, 40])
+async def test_a_clock_that_was_wrong_leaves_the_sums_of_the_right_days(
+    store: AccountStore, clock: Clock, days: int
+) -> None:
+    budgets = (("daily_tokens", DAY, 100, 60), ("monthly_tokens", MONTH, 100, 60))
+    assert not (await store.admit(claim_on("alice", "1", 0, (), budgets))).rejected
+    right = clock.now
+    clock.now += days * DAY_SECONDS
+    await store.admit(claim_on("alice", "wrong", 0, (), budgets))
+    clock.now = right
+    for number in range(5):
+        outcome = await store.admit(claim_on("alice", f"then-{number}", 0, (), budgets))
+        assert outcome.rejected == ("daily_tokens", "monthly_tokens")
+        assert outcome.spent == (60, 60)
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 60), Spent("monthly_tokens", MONTH, 60)]
+
+
+@pytest.mark.parametrize(
+    ("moment", "period"),
+    [
+        (datetime(2026, 11, 30, 23, 59, 59, 999_000, UTC), "2026-11-30"),
+        (datetime(2026, 12, 1, tzinfo=UTC), "2026-12-01"),
+        (datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC), "2028-02-29"),
+        (datetime(2028, 3, 1, tzinfo=UTC), "2028-03-01"),
+        (datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC), "2026-12-31"),
+        (datetime(2100, 2, 28, 12, tzinfo=UTC), "2100-02-28"),
+        (datetime(2100, 3, 1, 0, 0, 1, tzinfo=UTC), "2100-03-01"),
+        # Where clocks are set forward and back, the days of UTC go on.
+        (datetime(2026, 3, 29, 2, 30, tzinfo=ZoneInfo("Europe/Berlin")), "2026-03-29"),
+        (datetime(2026, 10, 25, 0, 30, tzinfo=ZoneInfo("Europe/Berlin")), "2026-10-24"),
+        (datetime(2026, 11, 1, 1, 30, fold=1, tzinfo=ZoneInfo("America/New_York")), "2026-11-01"),
+    ],
+)
+async def test_a_period_is_a_day_and_a_month_of_utc(
+    store: AccountStore, clock: Clock, moment: datetime, period: str
+) -> None:
+    clock.now = moment.timestamp()
+    budgets = (("daily_tokens", DAY, 100, 1), ("monthly_tokens", MONTH, 100, 2))
+    outcome = await store.admit(claim_on("alice", "1", 0, (), budgets))
+    assert outcome.at == int(clock.now * 1000)
+    expected = [Spent("daily_tokens", period, 1), Spent("monthly_tokens", period[:7], 2)]
+    assert await store.spent("alice") == expected
+
+
+async def test_all_stores_agree_on_the_periods_of_many_years(store: AccountStore, clock: Clock) -> None:
+    for number in range(400):
+        clock.now = 1_700_000_000 + number * 86_400 * 37.3
+        await store.admit(claim("1", key=str(number), budget=100))
+        expected = datetime.fromtimestamp(clock.now, UTC).strftime("%Y-%m-%d")
+        assert [each.period for each in await store.spent(str(number))] == [expected]
+
+
+# --- reservations ----------------------------------------------------------------------------------------------------
+
+
+def reserving(lease: str, hold: int, budget: int = 100, tokens: int = 10) -> Claim:
+    return claim_on("alice", lease, 0, (), (("daily_tokens", DAY, budget, tokens, hold),))
+
+
+def settled(lease: str, hold: int, tokens: int = 0) -> Settlement:
+    return settlement_on("alice", lease, True, (), (("daily_tokens", DAY, 100, tokens, hold),))
+
+
+async def test_a_reservation_ends_with_its_request(store: AccountStore) -> None:
+    assert not (await store.admit(reserving("1", 40))).rejected
+    assert not (await store.admit(reserving("2", 40))).rejected
+    outcome = await store.admit(reserving("3", 1, tokens=0))
+    assert (outcome.rejected, outcome.spent, outcome.held) == (("daily_tokens",), (20,), (80,))
+    await store.settle([settled("1", 40, 5)])
+    outcome = await store.admit(reserving("3", 35, tokens=0))
+    assert (outcome.rejected, outcome.spent, outcome.held) == ((), (25,), (40,))
+    assert await store.spent("alice") == [Spent("daily_tokens", DAY, 25)]
+
+
+async def test_a_reservation_that_is_settled_twice_is_returned_once(store: AccountStore) -> None:
+    await store.admit(reserving("1", 40))
+    await store.admit(reserving("2", 40))
+    await store.settle([settled("1", 40), settled("1", 40)])
+    await store.settle([settled("1", 40)])
+    assert (await store.admit(reserving("3", 0, tokens=0))).held == (40,)
+
+
+async def test_a_reservation_ends_with_its_lease(store: AccountStore, clock: Clock) -> None:
+    await store.admit(reserving("dead", 40))
+    await store.admit(reserving("2", 40))
+    clock.now += 59
+    await store.renew([Lease("alice", "2")])
+    clock.now += 2
+    outcome = await store.admit(reserving("3", 30))
+    assert (outcome.rejected, outcome.spent, outcome.held) == ((), (30,), (40,))
+    # A gateway that was only slow settles later: what it used counts, and nothing is returned twice.
+    await store.renew([Lease("alice", "dead")])
+    await store.settle([settled("dead", 40, 7)])
+    outcome = await store.admit(reserving("4", 0, tokens=0))
+    assert (outcome.spent, outcome.held) == ((37,), (70,))
+
+
+async def test_a_renewal_does_not_restore_a_reservation_that_has_ended(store: AccountStore, clock: Clock) -> None:
+    await store.admit(reserving("1", 40))
+    clock.now += 61
+    await store.renew([Lease("alice", "1")])
+    assert (await store.admit(reserving("2", 0, tokens=0))).held == (0,)
+
+
+async def test_a_rejected_request_reserves_nothing(store: AccountStore) -> None:
+    assert (await store.admit(reserving("1", 200))).rejected
+    assert (await store.admit(reserving("2", 0))).held == (0,)
+
+
+async def test_a_reservation_does_not_take_from_the_next_day(store: AccountStore, clock: Clock) -> None:
+    await store.admit(reserving("1", 90))
+    clock.now += DAY_SECONDS
+    await store.renew([Lease("alice", "1")])
+    assert not (await store.admit(reserving("2", 90))).rejected
 
 
 async def test_a_day_and_a_month_are_separate_sums(store: AccountStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,7 +17,7 @@ from support.named_keys import made
 from support.redis_server import RedisServer, free_port
 from support.waiting import PATIENCE
 
-BUDGET = ("daily_tokens", "2026-11-22", 10**6, 7)
+BUDGET = ("daily_tokens", datetime.now(UTC).strftime("%Y-%m-%d"), 10**6, 7)
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dragoman_server.accounts.limits.claim import Claim
-from dragoman_server.accounts.store.interface import StoreError
+from dragoman_server.accounts.store.interface import Lease, StoreError
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.sqlite import MIGRATIONS, SqliteAccountStore
-from support.claims import claim_on
-from support.stores import Clock
+from support.claims import claim_on, settlement_on
+from support.stores import Clock, opened
 
 
 def options(folder: Path, seconds: float = 5.0) -> StoreOptions:
@@ -44,13 +44,16 @@ async def test_counters_survive_closing(tmp_path: Path) -> None:
 
 
 async def test_counters_that_are_void_go_when_a_key_is_removed(tmp_path: Path) -> None:
-    clock = Clock(1795000000.0)  # in November 2026
+    clock = Clock()
     store = SqliteAccountStore(options(tmp_path), clock)
     await store.open()
     await store.admit(claim("1"))
     await store.remove_key("bob")
     assert await counters(tmp_path) == [("daily_tokens", "2026-11-22"), ("requests", "")]
     clock.now += 40 * 86400
+    await store.remove_key("bob")
+    assert await counters(tmp_path) == [("daily_tokens", "2026-11-22"), ("requests", "")]
+    clock.now += 60 * 86400 + 1
     await store.remove_key("bob")
     assert await counters(tmp_path) == []
     await store.close()
@@ -120,3 +123,31 @@ async def test_a_file_locked_by_another_process_is_an_error_in_time(tmp_path: Pa
                 continue
     assert (outcome.open, outcome.spent) == (1, (7,))
     await store.close()
+
+
+@pytest.mark.parametrize("days", [-40, -1, 1, 40])
+async def test_a_process_whose_clock_is_wrong_leaves_the_limits_of_all_others(tmp_path: Path, days: int) -> None:
+    right, wrong = Clock(), Clock()
+    wrong.now += days * 86_400
+    budgets = (("daily_tokens", "2026-11-22", 90, 20, 30), ("monthly_tokens", "2026-11", 90, 20, 30))
+    settled = (("daily_tokens", "2026-11-22", 90, 5, 30), ("monthly_tokens", "2026-11", 90, 5, 30))
+    async with opened("sqlite", right, tmp_path) as store:
+        other = SqliteAccountStore(store._options, wrong)  # type: ignore[attr-defined]
+        await other.open()
+        assert not (await store.admit(claim_on("alice", "1", 2, (), budgets))).rejected
+        await store.cool("provider", 30)
+        # It asks, renews what is open there, ends another request, has a pause, and revokes a key.
+        await other.admit(claim_on("alice", "2", 2, (("requests", 5, 1),), budgets))
+        await other.renew([Lease("alice", "2")])
+        await other.settle([settlement_on("alice", "3", False, (), settled)])
+        await other.cool("other", 30)
+        await other.remove_key("unknown")
+        # The budgets, the reservations, the open requests and the pauses of the others are as they were.
+        outcome = await store.admit(claim_on("alice", "4", 3, (("requests", 5, 1),), budgets))
+        assert outcome.rejected == ("daily_tokens", "monthly_tokens")
+        assert (outcome.spent[0], outcome.held[0]) == (20, 30)
+        assert await store.cooldowns() == {"provider": 30}
+        await store.settle([settlement_on("alice", "1", True, (), settled)])
+        sums = {each.name: each.amount for each in await store.spent("alice")}
+        assert sums["daily_tokens"] == 25
+        await other.close()
