@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -57,6 +57,13 @@ TICK = 1.0
 """Seconds between two attempts to reach a store that did not answer."""
 RENEW = 20.0
 """Seconds between two renewals of the open requests: a third of the time after which they expire."""
+_LOST_AGAIN = 600.0
+"""Seconds between two warnings that the store has lost keys."""
+LOST_ADVICE = (
+    "restore the data of the store, or add the keys anew and restart the gateways; let Redis keep its data"
+    " (appendonly yes, maxmemory-policy noeviction)"
+)
+"""The advice for a store that has lost keys."""
 _CLOSE = 2.0
 """Seconds that the last settlements have when the gateway closes."""
 
@@ -90,7 +97,13 @@ class Accounts:
         self._now = now
         self._store = create_store(options, now) if store is None else store
         self._stored: Sequence[KeyRecord] = ()
-        self._version: int | None = None
+        self._whole: Sequence[KeyRecord] = ()
+        """The keys of the store when it was last known to have them all."""
+        self._version: Hashable | None = None
+        """Their version."""
+        self._lost_since: float | None = None
+        """The event loop's time of the last warning that the store has lost keys; None if it has not."""
+        self._is_remarked = False
         self._read_at: tuple[float, float] | None = None
         """The time of the store's clock, and that of the event loop then; None as long as the gateway's own counts."""
         self._read = asyncio.Event()
@@ -116,9 +129,7 @@ class Accounts:
         await self._store.open()
         self._totals.put(STORE_UP, (), 1)
         with suppress(StoreError):
-            await self._guarded("ping", self._store.ping)
-            await self._read_keys()
-            await self._read_clock()
+            await self._refresh()
         run = asyncio.get_running_loop().create_task
         self._tasks = [run(self._settlements.run()), run(self._maintain())]
 
@@ -163,12 +174,21 @@ class Accounts:
                     await self._guarded("renew", lambda: self._store.renew(self._open_leases()))
                 if now - refreshed >= self._options.refresh or not self._read.is_set():
                     refreshed = now
-                    await self._read_keys()
-                    await self._read_clock()
+                    await self._refresh()
             except StoreError:
                 continue  # recorded where it was raised
             except Exception:
                 log.exception("the maintenance of limits failed by a defect")
+
+    async def _refresh(self) -> None:
+        """Check the store, and read what may have changed in it. Raises StoreError."""
+        await self._guarded("ping", self._store.ping)
+        if not self._is_remarked:
+            for remark in await self._guarded("remarks", self._store.remarks):
+                log.warning("%s", remark)
+            self._is_remarked = True
+        await self._read_keys()
+        await self._read_clock()
 
     # --- health ------------------------------------------------------------------------------------------------------
 
@@ -209,11 +229,39 @@ class Accounts:
         if not self._options.holds_keys:
             return
         found = await self._guarded("keys", lambda: self._store.keys(self._version))
-        if found is not None:
-            self._version, self._stored = found
-            self._keyring = Keyring((*self._records, *self._stored))
-            log.debug("the store has %d keys", len(self._stored))
+        if found is None:
+            self._use(self._whole)
+        elif found.whole:
+            self._version, self._whole = found.version, found.records
+            self._use(self._whole)
+            log.debug("the store has %d keys", len(self._whole))
+        else:
+            # Those of the store come first, as they may have changed.
+            known = {record.id: record for record in (*self._whole, *found.records)}
+            self._warn_lost(len(known) - len(found.records))
+            self._use(tuple(known.values()))
+        if self._lost_since is not None and (found is None or found.whole):
+            self._lost_since = None
+            log.warning("the store has all its keys again")
         self._read.set()
+
+    def _use(self, stored: Sequence[KeyRecord]) -> None:
+        """Use these keys of the store."""
+        if stored is not self._stored:
+            self._stored = stored
+            self._keyring = Keyring((*self._records, *stored))
+
+    @property
+    def keys_lost(self) -> bool:
+        """True while the store has lost keys. Those that were read before stay valid."""
+        return self._lost_since is not None
+
+    def _warn_lost(self, missing: int) -> None:
+        """Log that the store has lost keys, of which `missing` are known here, but not each time."""
+        now = asyncio.get_running_loop().time()
+        if self._lost_since is None or now - self._lost_since >= _LOST_AGAIN:
+            self._lost_since = now
+            log.warning("the store has lost keys; %d that were read before stay valid: %s", missing, LOST_ADVICE)
 
     async def _read_clock(self) -> None:
         """Read the clock of the store if a key expires. Raises StoreError."""
@@ -231,10 +279,11 @@ class Accounts:
     def find(self, key: str) -> KeyRecord | None:
         """Return the record of a client's key; None for an unknown key.
 
-        Raises DragomanError (503) if the key is not in the configuration, and the store's keys were never read.
+        Raises DragomanError (503) if the key is not in the configuration, and the store's keys were never read, or the
+        store has lost some.
         """
         record = self._keyring.find(key)
-        if record is None and not self._read.is_set() and id_of(key) is not None:
+        if record is None and (not self._read.is_set() or self._lost_since is not None) and id_of(key) is not None:
             raise _unavailable("the API keys cannot be read at the moment; try again later")
         return record
 

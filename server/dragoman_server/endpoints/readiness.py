@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from dragoman.wire import json_dumps
+from dragoman.wire import Json, json_dumps
 from dragoman_server.accounts.store.options import CLOSED
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.load_shedding import RETRY_AFTER
 from dragoman_server.routing.refused_keys import NO_CREDIT, UNAUTHORIZED
 
 DRAINING, STORE, STATE = "draining", "store_unavailable", "state_unavailable"
+LOST = "store_lost"
 CREDENTIAL = "credential_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
 SOME_PAUSED, ALL_PAUSED = "some_providers_paused", "all_providers_paused"
 ROUTE_PAUSED = "route_without_provider"
 _REFUSED = ((NO_CREDIT, "provider_without_credit"), (UNAUTHORIZED, "provider_key_refused"))
+_ADVICE = {
+    LOST: "the store has lost keys: restore its data, or add the keys anew with `dragoman keys add` and restart the"
+    " gateways; keys that were read before stay valid until then",
+}
+"""The advice for a reason or a warning."""
 _STRICT = frozenset((STORE, STATE, ALL_DOWN))
 """Warnings that are reasons with `?strict`."""
 
@@ -43,7 +49,9 @@ class Readiness:
                 strict -= {ALL_DOWN}  # the errors of one client must not remove the gateway from its balancer
             reasons += [warning for warning in warnings if warning in strict]
             warnings = [warning for warning in warnings if warning not in strict]
-        body = {"ready": not reasons, "reasons": reasons, "warnings": warnings}
+        body: Json = {"ready": not reasons, "reasons": reasons, "warnings": warnings}
+        if advice := {name: _ADVICE[name] for name in (*reasons, *warnings) if name in _ADVICE}:
+            body["advice"] = advice
         headers = {"cache-control": "no-store"}
         if reasons:
             headers["retry-after"] = RETRY_AFTER
@@ -65,6 +73,8 @@ class Readiness:
             # With `open` the gateway serves without limits. An error 503 would turn the store's failure into its own.
             closed = config.store.on_failure == CLOSED or not gateway.services.named_keys.keys_known
             (reasons if closed else warnings).append(STORE)
+        if gateway.services.named_keys.keys_lost:
+            warnings.append(LOST)
         if gateway.services.responses.unavailable:
             warnings.append(STATE)  # requests that name no stored response are answered
         credentials = gateway.services.upstream.credentials

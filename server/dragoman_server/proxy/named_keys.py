@@ -48,6 +48,11 @@ class NamedKeys:
         """False as long as the keys in the store were never read."""
         return self.accounts is None or self.accounts.keys_known
 
+    @property
+    def keys_lost(self) -> bool:
+        """True while the store has lost keys."""
+        return self.accounts is not None and self.accounts.keys_lost
+
     def name_in(self, headers: Mapping[str, str]) -> str:
         """Return the name of the named key in a request's headers, or an empty text."""
         if self.accounts is not None:

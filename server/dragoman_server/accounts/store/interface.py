@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from dragoman.threads import StoreError as StoreError
@@ -12,10 +12,15 @@ from dragoman_server.accounts.limits.decision import KeyState
 
 
 class StoredKeys(NamedTuple):
-    """The keys of a store. `version` changes with each of them."""
+    """The keys of a store. `version` changes with each of them.
 
-    version: int
+    `whole` is False if the store has lost keys: its version does not come after the known one, or it holds fewer keys
+    than were put. A key that was removed is gone in a later version, so it differs from a lost one.
+    """
+
+    version: Hashable
     records: Sequence[KeyRecord]
+    whole: bool = True
 
 
 class Lease(NamedTuple):
@@ -55,7 +60,11 @@ class AccountStore(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Reach the store, and change nothing."""
+        """Check that the store works. One on another machine is written to: a replica answers what only reads."""
+        ...
+
+    async def remarks(self) -> Sequence[str]:
+        """Return warnings about the store's own settings."""
         ...
 
     async def now(self) -> float:
@@ -84,7 +93,7 @@ class AccountStore(Protocol):
         """Return the budgets of a key, by name: the sums of now, or without any, the last that were used."""
         ...
 
-    async def keys(self, known: int | None = None) -> StoredKeys | None:
+    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
         ...
 

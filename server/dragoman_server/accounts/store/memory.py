@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord
 from dragoman_server.accounts.limits.claim import KEPT_MS, LEASE_MS, Amounts, Claim, Outcome, Settlement
@@ -91,6 +91,10 @@ class MemoryAccountStore:
 
     async def ping(self) -> None:
         """Return at once: memory is always reachable."""
+
+    async def remarks(self) -> Sequence[str]:
+        """Return nothing: there is nothing to set."""
+        return ()
 
     async def now(self) -> float:
         """Return the time of this process."""
@@ -181,7 +185,7 @@ class MemoryAccountStore:
         account = self._accounts.get(key)
         return spent_of(account.state, self._periods_at(self._now())) if account is not None else []
 
-    async def keys(self, known: int | None = None) -> StoredKeys | None:
+    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
         return None if known == self._version else StoredKeys(self._version, tuple(self._keys.values()))
 

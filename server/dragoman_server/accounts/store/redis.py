@@ -6,9 +6,11 @@ A request takes one round trip when it is admitted and one when it has ended; se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha1
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.wire import json_dumps
@@ -24,6 +26,9 @@ from dragoman_server.accounts.store.options import StoreOptions
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+log = logging.getLogger("dragoman")
+KEPT = "noeviction"
+"""The only `maxmemory-policy` of Redis that evicts nothing."""
 CONNECTIONS = 64
 """Most connections of a process. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
 _SHA = {
@@ -42,8 +47,12 @@ class RedisAccountStore:
         self._redis: Redis | None = None
         prefix = options.prefix
         self._prefix = prefix
-        self._keys = f"{{{prefix}:keys}}"
-        self._version = f"{{{prefix}:keys}}:version"
+        keys = f"{{{prefix}:keys}}"
+        self._keys = keys, f"{keys}:version", f"{keys}:marks"
+        """The names of the keys, their version, and the marks of all versions."""
+        self._probe = f"{keys}:data", f"{keys}:probe"
+        self._data: str | None = None
+        """The word that Redis has kept since this process knows it."""
         self._cooldowns = f"{prefix}:cooldowns"
 
     async def open(self) -> None:
@@ -80,9 +89,30 @@ class RedisAccountStore:
                 await redis.aclose()
 
     async def ping(self) -> None:
-        """Send a PING."""
+        """Write something. If Redis has lost its data since the last call, that is a warning."""
+        found = await self._run(scripts.PROBE, self._probe, (token_hex(8),))
+        if self._data is not None and found != self._data:
+            log.warning(
+                "Redis has lost its data: budgets and limits began again at zero (let it keep them: appendonly yes,"
+                " and maxmemory-policy noeviction)"
+            )
+        self._data = found
+
+    async def remarks(self) -> Sequence[str]:
+        """Return a warning if Redis may evict what the gateway has stored."""
+        from redis.exceptions import ResponseError
+
         async with self._client() as redis:
-            await redis.ping()
+            try:
+                policy = (await redis.info("memory")).get("maxmemory_policy", KEPT)
+            except ResponseError:
+                return ()  # this user may not read it
+        if policy == KEPT:
+            return ()
+        return (
+            f"Redis may evict keys and budgets: its maxmemory-policy is {policy}; set it to {KEPT},"
+            " and store.url to a Redis that is no cache",
+        )
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Redis]:
@@ -176,24 +206,24 @@ class RedisAccountStore:
             found = cast("dict[str, str]", await redis.hgetall(self._keys_of(key)[0]))
         return spent_of(_state_of(found), periods_at(int(now * 1000)))
 
-    async def keys(self, known: int | None = None) -> StoredKeys | None:
+    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
-        async with self._client() as redis:
-            version = int(await redis.get(self._version) or 0)
-            if version == known:
-                return None
-            found = cast("dict[str, str]", await redis.hgetall(self._keys))
-        return StoredKeys(version, records_of(data.encode() for data in found.values()))
+        args = (str(known[0]), known[1]) if isinstance(known, tuple) else ("", "")
+        found = await self._run(scripts.READ_KEYS, self._keys, args)
+        if not found:
+            return None
+        version, mark, whole, records = found
+        return StoredKeys((version, mark), records_of(data.encode() for data in records), bool(whole))
 
     async def put_key(self, record: KeyRecord) -> None:
         """Add a key."""
-        args = (record.id, json_dumps(record.as_data()).decode(), str(KEYS_MAX))
-        if not await self._run(scripts.PUT_KEY, (self._keys, self._version), args):
+        args = (record.id, json_dumps(record.as_data()).decode(), str(KEYS_MAX), token_hex(8))
+        if not await self._run(scripts.PUT_KEY, self._keys, args):
             raise StoreError(f"there are {KEYS_MAX} keys already: revoke some")
 
     async def remove_key(self, key: str) -> bool:
         """Remove a key."""
-        return bool(await self._run(scripts.REMOVE_KEY, (self._keys, self._version), (key,)))
+        return bool(await self._run(scripts.REMOVE_KEY, self._keys, (key, token_hex(8))))
 
     async def cool(self, name: str, seconds: float) -> None:
         """Let a cooldown last for at least `seconds`."""

@@ -12,6 +12,8 @@ from dragoman_server.accounts.limits.decision import AHEAD_MS, OTHER_PERIODS, SC
 
 STATE_MS = 40 * 86_400_000
 """Time after which counters that were not used are dropped: longer than a month."""
+VERSIONS = 10_000
+"""Most versions of the keys whose marks are kept."""
 LEASES_MS = 2 * KEPT_MS
 """Time after which the leases of a key that is not used are dropped."""
 
@@ -230,20 +232,62 @@ for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], text(LEASES_MS)) end
 )
 """KEYS: leases, reservations, their ends. ARGV: now, leases."""
 
-PUT_KEY = """
+_NEXT_VERSION = f"""
+local function next_version(random)
+  local version = redis.call('INCR', KEYS[2])
+  redis.call('HSET', KEYS[3], version, random .. ' ' .. redis.call('HLEN', KEYS[1]))
+  redis.call('HDEL', KEYS[3], version - {VERSIONS})
+end
+"""
+"""Each version of the keys has a mark: a random word and the number of keys. The marks of past versions are kept, so a
+process finds the mark of the version that it knows unless the keys were lost since, even if others were put then."""
+
+PUT_KEY = (
+    _NEXT_VERSION
+    + """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('INCR', KEYS[2])
+next_version(ARGV[4])
 return 1
 """
-"""KEYS: the keys, their version. ARGV: id, record, most keys."""
+)
+"""KEYS: the keys, their version, the marks. ARGV: id, record, most keys, a random word."""
 
-REMOVE_KEY = """
+REMOVE_KEY = (
+    _NEXT_VERSION
+    + """
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
-redis.call('INCR', KEYS[2])
+next_version(ARGV[2])
 return 1
 """
-"""KEYS: the keys, their version. ARGV: id."""
+)
+"""KEYS: the keys, their version, the marks. ARGV: id, a random word."""
+
+READ_KEYS = """
+local version = tonumber(redis.call('GET', KEYS[2]) or 0)
+local mark = redis.call('HGET', KEYS[3], version) or ''
+local known, known_mark = tonumber(ARGV[1]), ARGV[2]
+local whole = mark == '' or redis.call('HLEN', KEYS[1]) == tonumber(string.match(mark, '%d+$'))
+if known then
+  if version < known or (redis.call('HGET', KEYS[3], known) or '') ~= known_mark then whole = false end
+  if whole and version == known then return {} end
+end
+return {version, mark, whole and 1 or 0, redis.call('HVALS', KEYS[1])}
+"""
+"""KEYS: the keys, their version, the marks. ARGV: the version and the mark that are known, or nothing.
+
+Return the version, its mark, 1 if no keys were lost, and the records; nothing if the version is the known one.
+"""
+
+PROBE = """
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+redis.call('SET', KEYS[2], '', 'PX', 60000)
+return redis.call('GET', KEYS[1])
+"""
+"""KEYS: a word that stays as long as Redis keeps its data, and one that is only written. ARGV: a random word.
+
+Return the first.
+"""
 
 COOL = (
     _COMMON

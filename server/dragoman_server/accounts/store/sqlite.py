@@ -6,7 +6,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
@@ -111,6 +111,10 @@ class SqliteAccountStore:
         """Run a query."""
         await self._run(lambda db: db.execute("SELECT version FROM keys_version").fetchone())
 
+    async def remarks(self) -> Sequence[str]:
+        """Return nothing: there is nothing to set."""
+        return ()
+
     async def now(self) -> float:
         """Return the time of this machine."""
         return self._clock()
@@ -177,7 +181,7 @@ class SqliteAccountStore:
         """Return the budgets of a key."""
         return spent_of(await self._run(lambda db: _read(db, key)), periods_at(self._now()))
 
-    async def keys(self, known: int | None = None) -> StoredKeys | None:
+    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         """Return all keys, or None if their version is still `known`."""
 
         def work(db: sqlite3.Connection) -> StoredKeys | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -46,6 +46,7 @@ class Fragile:
         self.open, self.close = memory.open, memory.close
         self.spent, self.put_key, self.remove_key = memory.spent, memory.put_key, memory.remove_key
         self.cool, self.cooldowns, self.now = memory.cool, memory.cooldowns, memory.now
+        self.remarks = memory.remarks
         self.away = False
         self.late = False
         self.gate: asyncio.Event | None = None
@@ -75,7 +76,7 @@ class Fragile:
         self._check()
         self.renewed += [lease for _, lease in leases]
 
-    async def keys(self, known: int | None = None) -> StoredKeys | None:
+    async def keys(self, known: Hashable | None = None) -> StoredKeys | None:
         self._check()
         return await self._memory.keys(known)
 
@@ -113,7 +114,7 @@ async def test_a_store_that_is_away_is_noticed_and_found_again(caplog: pytest.Lo
         store.away = False
         await until(lambda: accounts.healthy)
         assert totals.read(STORE_UP) == [1]
-        assert totals.read(STORE_ERRORS, "keys") == [1]
+        assert sum(totals.read(STORE_ERRORS, operation)[0] for operation in ("ping", "renew", "keys")) == 1
     texts = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(texts) == 2
     assert "does not answer, requests are admitted without limits: away" in texts[0]

@@ -106,9 +106,89 @@ async def test_a_key_that_cannot_be_read_is_left_out(
     await store.put_key(record)
     async with store._client() as client:
         await client.hset("{own:keys}", "x", "canary-7f3a")
-        await client.incr("{own:keys}:version")
+        version = await client.incr("{own:keys}:version")
+        await client.hset("{own:keys}:marks", str(version), "other 2")
     found = await store.keys()
     assert found is not None
     assert list(found.records) == [record]
     assert "a key in the store cannot be read and is rejected" in caplog.text
     assert "canary" not in caplog.text
+
+
+async def test_a_key_that_was_removed_differs_from_one_that_was_lost(store: RedisAccountStore) -> None:
+    records = [made(name)[1] for name in "abc"]
+    for record in records:
+        await store.put_key(record)
+    known = await store.keys()
+    assert known is not None
+    assert known.whole
+    assert await store.keys(known.version) is None
+    await store.remove_key(records[0].id)
+    removed = await store.keys(known.version)
+    assert removed is not None
+    assert (removed.whole, len(removed.records)) == (True, 2)
+    async with store._client() as client:
+        await client.hdel("{own:keys}", records[1].id)
+    lost = await store.keys(removed.version)
+    assert lost is not None
+    assert (lost.whole, len(lost.records)) == (False, 1)
+    fresh = await store.keys()
+    assert fresh is not None
+    assert not fresh.whole, "a process that starts sees it too"
+
+
+async def test_keys_that_were_put_after_a_loss_do_not_hide_it(store: RedisAccountStore) -> None:
+    for name in "abc":
+        await store.put_key(made(name)[1])
+    known = await store.keys()
+    assert known is not None
+    async with store._client() as client:
+        await client.flushall()
+    for number in range(5):
+        found = await store.keys(known.version)
+        assert found is not None, "as many changes lead to the same number"
+        assert (found.whole, len(found.records)) == (False, number)
+        await store.put_key(made(f"new-{number}")[1])
+    found = await store.keys()
+    assert found is not None
+    assert found.whole, "for a process that starts now, these are all"
+
+
+async def test_a_loss_of_data_is_a_warning(store: RedisAccountStore, caplog: pytest.LogCaptureFixture) -> None:
+    await store.ping()
+    await store.ping()
+    assert caplog.text == ""
+    async with store._client() as client:
+        await client.flushall()
+    await store.ping()
+    await store.ping()
+    assert caplog.text.count("Redis has lost its data: budgets and limits began again at zero") == 1
+
+
+async def test_a_policy_that_evicts_is_a_remark(store: RedisAccountStore) -> None:
+    assert await store.remarks() == ()
+    async with store._client() as client:
+        await client.config_set("maxmemory-policy", "allkeys-lru")
+        (remark,) = await store.remarks()
+        assert "its maxmemory-policy is allkeys-lru; set it to noeviction" in remark
+        await client.acl_setuser(
+            "limited", enabled=True, nopass=True, keys=["*"], categories=["+@all"], commands=["-info"]
+        )
+        await client.config_set("maxmemory-policy", "noeviction")
+    limited = StoreOptions("redis", url=store._options.url.replace("redis://", "redis://limited:x@"), timeout=1.0)
+    other = RedisAccountStore(limited)
+    await other.open()
+    assert await other.remarks() == ()
+    await other.close()
+
+
+async def test_a_replica_is_not_healthy(store: RedisAccountStore, redis: RedisServer) -> None:
+    async with store._client() as client:
+        await client.replicaof("127.0.0.1", str(free_port()))
+        try:
+            assert await client.ping()
+            with pytest.raises(StoreError):
+                await store.ping()
+        finally:
+            await client.replicaof("NO", "ONE")
+    await store.ping()
