@@ -8,7 +8,8 @@ from typing import Any
 
 from dragoman.canonical.events import Usage
 from dragoman.dialects import Dialect
-from dragoman.dialects.shared.stream_base import StreamReader, StreamWriter
+from dragoman.dialects.shared.stream_reader import StreamReader
+from dragoman.dialects.shared.stream_writer import StreamWriter
 from dragoman.losses import Losses
 from dragoman.reply_context import ReplyContext
 from dragoman.short_repr import short_repr

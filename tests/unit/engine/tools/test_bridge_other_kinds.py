@@ -16,7 +16,7 @@ from dragoman.canonical.request import Json, Namespace, Request, Tool, ToolChoic
 from dragoman.canonical.turn import Turn
 from dragoman.dialects import Dialect
 from dragoman.dialects.all_codecs import CODECS
-from dragoman.dialects.shared.stream_base import StreamWriter
+from dragoman.dialects.shared.stream_writer import StreamWriter
 from dragoman.errors import Unsupported, UpstreamProtocolError
 from dragoman.knobs import Knobs
 from dragoman.losses import Losses

@@ -17,7 +17,7 @@ from dragoman.dialects.chat.extra_content import EXTRA_KEY, read_signed
 from dragoman.dialects.chat.reply_fields import CALL, CALL_BODY, record_unknown_call, record_unsigned
 from dragoman.dialects.chat.stream.read_text import TextAssembler
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
-from dragoman.dialects.shared.stream_base import RunCallback
+from dragoman.dialects.shared.stream_reader import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode

@@ -55,7 +55,7 @@ from dragoman.dialects.errors.redact import quote_word
 from dragoman.dialects.openai.logprobs import read_logprobs
 from dragoman.dialects.shared.json_fields import is_empty, read_timestamp, record_unknown
 from dragoman.dialects.shared.service_report import note_tier, tier_of
-from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

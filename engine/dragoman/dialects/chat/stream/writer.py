@@ -36,7 +36,7 @@ from dragoman.dialects.chat.stop_and_usage import DIALECT, record_missing_usage,
 from dragoman.dialects.openai.logprobs import write_logprobs
 from dragoman.dialects.openai.refusals import DECLINED
 from dragoman.dialects.shared.service_report import openai_tier, tier_of
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_writer import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -58,7 +58,7 @@ from dragoman.dialects.messages.stream.read_usage import UsageReader
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.json_fields import is_empty, record_unknown
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.dialects.shared.stream_base import RunCallback, StreamReader, ignore_run
+from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader, ignore_run
 from dragoman.dialects.shared.streamed_arguments import ReplyBudget
 from dragoman.errors import DragomanError, Path, StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode

@@ -45,7 +45,7 @@ from dragoman.dialects.messages.stop_and_usage import (
     write_usage,
 )
 from dragoman.dialects.shared.json_fields import record_unknown
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_writer import Frames, StreamWriter, Writes
 from dragoman.errors import UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -26,7 +26,7 @@ from dragoman.dialects.responses.reply_fields import record_unknown_item
 from dragoman.dialects.shared.block_index import BlockMap
 from dragoman.dialects.shared.early_call_ends import EarlyEnds
 from dragoman.dialects.shared.json_fields import kind_of
-from dragoman.dialects.shared.stream_base import RunCallback
+from dragoman.dialects.shared.stream_reader import RunCallback
 from dragoman.dialects.shared.streamed_arguments import Arguments, ReplyBudget
 from dragoman.errors import LimitExceeded, Path, UpstreamProtocolError
 from dragoman.losses import LossCode

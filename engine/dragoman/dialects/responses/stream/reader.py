@@ -28,7 +28,7 @@ from dragoman.dialects.responses.stream.read_calls import check_calls
 from dragoman.dialects.responses.stream.read_items import HANDLERS, complete_output, end_items, repeats_items
 from dragoman.dialects.shared.json_fields import read_timestamp
 from dragoman.dialects.shared.service_report import tier_of
-from dragoman.dialects.shared.stream_base import RunCallback, StreamReader
+from dragoman.dialects.shared.stream_reader import RunCallback, StreamReader
 from dragoman.errors import StreamTruncated, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -46,7 +46,7 @@ from dragoman.dialects.responses.reply.response_object import ResponseObject
 from dragoman.dialects.responses.stop_and_usage import refusal_wording, write_status, write_usage
 from dragoman.dialects.responses.stream.keepalive import keepalive_payload
 from dragoman.dialects.responses.stream.written_item import WrittenItem, WrittenOutput
-from dragoman.dialects.shared.stream_base import Frames, StreamWriter, Writes
+from dragoman.dialects.shared.stream_writer import Frames, StreamWriter, Writes
 from dragoman.errors import LimitExceeded, UpstreamProtocolError
 from dragoman.losses import LossCode
 from dragoman.reply_context import ReplyContext

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.canonical.events import Event
-from dragoman.dialects.shared.stream_base import StreamReader
+from dragoman.dialects.shared.stream_reader import StreamReader
 from dragoman.reply_context import ReplyContext
 from dragoman.wire.sse_parser import Parser
 
