@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from dragoman.threads.store.memory import MemoryStore
     from dragoman.threads.store.node_data import NodeCipher
     from dragoman.threads.store.redis import RedisStore
+    from dragoman.threads.store.redis_connection import RedisConnection
     from dragoman.threads.store.sqlite import SqliteStore
     from dragoman.threads.store.sqlite_thread import SqliteThread
     from dragoman.threads.store.stored_items import Section, StoredItems, read_head, sections_of
@@ -110,6 +111,7 @@ __all__ = (
     "NodeCipher",
     "NotStored",
     "Outline",
+    "RedisConnection",
     "RedisStore",
     "Section",
     "SqliteStore",
@@ -187,6 +189,7 @@ _MODULES: Final = {
     "NodeCipher": "store.node_data",
     "NotStored": "store.interface",
     "Outline": "node",
+    "RedisConnection": "store.redis_connection",
     "RedisStore": "store.redis",
     "Section": "store.stored_items",
     "SqliteStore": "store.sqlite",

@@ -23,8 +23,9 @@ def failed_response(last: Json, message: str) -> Json:
 
 
 def terminal_event(response: Json, number: int) -> Json:
-    """Return the event that ends the stream of a response that was cancelled."""
-    return {"type": "response.incomplete", "sequence_number": number, "response": response}
+    """Return the event that ends the stream of a response, by its status. One that was cancelled is incomplete."""
+    status = response["status"] if response["status"] in ("completed", "failed") else "incomplete"
+    return {"type": f"response.{status}", "sequence_number": number, "response": response}
 
 
 def lagging_event(number: int) -> Json:

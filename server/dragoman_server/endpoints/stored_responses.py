@@ -11,7 +11,7 @@ from functools import partial
 from aiohttp import web
 
 from dragoman import ClientRequestError, Dialect
-from dragoman.threads import ItemPage, Node, deleted_response, is_response_id, response_not_found
+from dragoman.threads import ItemPage, deleted_response, is_response_id, response_not_found
 from dragoman.wire import json_dumps, json_loads
 from dragoman_server.endpoints.issued_responses import forward_to_issuer, issuer_of_request
 from dragoman_server.endpoints.not_implemented import stored_objects
@@ -21,6 +21,8 @@ from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.error_response import OWN_ID
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.long_bodies import compute
+from dragoman_server.proxy.runs.interface import Run, RunId
+from dragoman_server.proxy.shared_background import is_streamed
 from dragoman_server.proxy.stored_responses import StoredResponses
 from dragoman_server.services import Services
 from dragoman_server.steps.admit import identify
@@ -73,9 +75,7 @@ class ResponsesEndpoints:
             response_id = _response_id(request)
             if request.query.get("stream", "false") not in ("false", "0"):
                 return await self._follow(request, owner, response_id, request_id)
-            if (run := self._run(owner, response_id)) is not None and run.state:
-                return run.state
-            return (await self._stored_response(owner, response_id)).reply
+            return await self._state(owner, response_id)
 
         return await self._respond(request, make)
 
@@ -84,8 +84,7 @@ class ResponsesEndpoints:
 
         async def make(owner: str, _: str) -> bytes:
             response_id = _response_id(request)
-            if (run := self._run(owner, response_id)) is not None:
-                await self._cancel(run)
+            await self._cancel(owner, response_id)
             if not await self._stored.delete(owner, response_id):
                 raise response_not_found(response_id)
             return json_dumps(deleted_response(response_id))
@@ -97,15 +96,12 @@ class ResponsesEndpoints:
 
         async def make(owner: str, _: str) -> bytes:
             response_id = _response_id(request)
-            if (run := self._run(owner, response_id)) is not None:
-                await self._cancel(run)
-                if run.state:
-                    return run.state
-            node = await self._stored_response(owner, response_id)
-            reply = await compute(len(node.reply), partial(json_loads, node.reply), owner, request)
+            await self._cancel(owner, response_id)
+            state = await self._state(owner, response_id)
+            reply = await compute(len(state), partial(json_loads, state), owner, request)
             if reply.get("background") is not True:
                 raise ClientRequestError("", "only a response that was created with `background` can be cancelled")
-            return node.reply
+            return state
 
         return await self._respond(request, make, "/cancel")
 
@@ -113,15 +109,36 @@ class ResponsesEndpoints:
         background = self._gateway.background
         return background.get(owner, response_id) if background is not None else None
 
-    async def _cancel(self, run: BackgroundRun) -> None:
-        assert self._gateway.background is not None
-        await self._gateway.background.cancel(run)
+    async def _run_elsewhere(self, owner: str, response_id: str) -> Run | None:
+        """Return a run of any process, as the others know it."""
+        background = self._gateway.background
+        if background is None or background.elsewhere is None:
+            return None
+        return await background.elsewhere.get(owner, response_id)
 
-    async def _stored_response(self, owner: str, response_id: str) -> Node:
+    async def _cancel(self, owner: str, response_id: str) -> None:
+        """Cancel a response that runs in the background, and wait for its end."""
+        background = self._gateway.background
+        if background is None:
+            return
+        if (run := background.get(owner, response_id)) is not None:
+            await background.cancel(run)
+        elif background.elsewhere is not None:
+            await background.elsewhere.cancel(owner, response_id)
+
+    async def _state(self, owner: str, response_id: str) -> bytes:
+        """Return a response: of this process, stored, or of another process. Raises DragomanError (404)."""
+        if (run := self._run(owner, response_id)) is not None and run.state:
+            return run.state
         node = await self._stored.get(owner, response_id)
+        if node is None and self._gateway.background is not None and self._gateway.background.elsewhere is not None:
+            known = await self._run_elsewhere(owner, response_id)
+            if known is not None and known.state:
+                return known.state
+            node = await self._stored.get(owner, response_id)  # it may have ended since
         if node is None:
             raise response_not_found(response_id)
-        return node
+        return node.reply
 
     async def _follow(self, request: web.Request, owner: str, response_id: str, request_id: str) -> web.StreamResponse:
         """Send the events of a response after `starting_after`. Raises DragomanError if they are not kept."""
@@ -129,15 +146,17 @@ class ResponsesEndpoints:
         digits = given.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
             raise ClientRequestError("starting_after", "expected the sequence number of an event")
-        run, background = self._run(owner, response_id), self._gateway.background
-        if run is None or background is None:
-            await self._stored_response(owner, response_id)
+        after, background, name = int(given), self._gateway.background, RunId(owner, response_id)
+        run = self._run(owner, response_id)
+        known = await self._run_elsewhere(owner, response_id) if run is None else None
+        if not ((run is not None and not run.ended) or (known is not None and known.running)):
+            await self._state(owner, response_id)  # one that was deleted has no events either
+        if not ((run is not None and run.streamed) or (known is not None and is_streamed(known))):
             raise ClientRequestError("stream", _NOT_STREAMED)
-        if not run.streamed:
-            raise ClientRequestError("stream", _NOT_STREAMED)
-        if not run.log.has(int(given) + 1):
+        if not (run.log.has(after + 1) if run is not None else known is not None and known.has(after + 1)):
             raise ClientRequestError("starting_after", _NO_LONGER)
-        return await background.send(request, run, int(given), request_id)
+        assert background is not None
+        return await background.follow(request, run if run is not None else name, after, request_id)
 
     async def input_items(self, request: web.Request) -> web.StreamResponse:
         """Return a page of the items that a response was made from."""

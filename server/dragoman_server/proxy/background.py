@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,13 @@ from multidict import CIMultiDict
 from dragoman import DragomanError, Failure
 from dragoman.aio import LogBudget, without_connection
 from dragoman.errors import FailureKind, FailureOrigin
-from dragoman.threads import cancelled_response, failed_response, response_id, response_not_found, terminal_event
+from dragoman.threads import (
+    StoreError,
+    cancelled_response,
+    failed_response,
+    response_id,
+    response_not_found,
+)
 from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.config.state_options import StateOptions
 from dragoman_server.draft import Draft
@@ -28,7 +35,13 @@ from dragoman_server.proxy.error_response import CLIENT_GONE, OWN_ID
 from dragoman_server.proxy.long_bodies import compute
 from dragoman_server.proxy.reply_headers import event_stream
 from dragoman_server.proxy.request_keys import CLIENT_REQUEST
+from dragoman_server.proxy.runs.interface import Marks, RunId
+from dragoman_server.proxy.runs.own_run import OwnRun
+from dragoman_server.proxy.runs.shared_runs import SharedRuns
+from dragoman_server.proxy.shared_background import STOPPED, SharedBackground, terminal_frame
+from dragoman_server.proxy.store_health import unavailable
 from dragoman_server.proxy.stored_responses import StoredResponses
+from dragoman_server.receipt import Receipt
 from dragoman_server.scope import RequestScope
 
 log = logging.getLogger("dragoman")
@@ -50,10 +63,16 @@ class BackgroundRuns:
         heartbeat: A function that returns the seconds without an event after which a client gets a comment.
         stored: Stores what has ended.
         answer: Handles a request.
+        shared: Shares them with other processes; None if there are none.
     """
 
     def __init__(
-        self, options: StateOptions, heartbeat: Callable[[], float], stored: StoredResponses, answer: Answer
+        self,
+        options: StateOptions,
+        heartbeat: Callable[[], float],
+        stored: StoredResponses,
+        answer: Answer,
+        shared: SharedRuns | None = None,
     ) -> None:
         self._options = options
         self._heartbeat = heartbeat
@@ -63,6 +82,9 @@ class BackgroundRuns:
         self._runs: dict[tuple[str, str], BackgroundRun] = {}
         """By owner and id: also those that have ended, for `background_events` seconds."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._shared = shared
+        self.elsewhere = SharedBackground(shared, stored, options.background_events) if shared is not None else None
+        """The runs of all processes; None if there are no others."""
 
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
@@ -89,27 +111,63 @@ class BackgroundRuns:
         """Begin the run of a request, and return the response to the request."""
         assert draft.background is not None
         receipt = scope.receipt
+        key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
         request = draft.request.get(CLIENT_REQUEST, draft.request)
         streamed = draft.payload.get("stream") is True
         run = BackgroundRun(draft.background, self._options.background_bytes, self._budget, streamed=streamed)
+        if self._shared is not None:
+            run.share = partial(self._share, run, self._shared, RunId(*key), scope.receipt)
         scope.run, scope.open_stream = run, run.open_stream
         run.task = asyncio.get_running_loop().create_task(self._run(run, request, draft.payload, scope))
         draft.payload, draft.body = {}, b""
         run.task.add_done_callback(lambda _: run.settle())
-        key = owner_of(receipt.owner, receipt.key), response_id(receipt.request_id)
         self._runs[key] = run
-        task = asyncio.get_running_loop().create_task(self._finish(run, key, scope))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin_task(self._finish(run, key, scope))
         await run.settled()
         failed = _failed(run)
         if failed is not None and (run.streamed or not run.accepted):
             return failed
         if run.streamed:
-            return await self.send(request, run, -1, receipt.request_id)
+            events = run.follow(-1, self._heartbeat())
+            return await self.send(request, events, receipt.request_id)
         ids = {"x-request-id": receipt.request_id, OWN_ID: receipt.request_id}
         state = run.state or await self._stored_state(key)  # it may have ended already
         return web.Response(body=state, content_type="application/json", headers=ids)
+
+    def _begin_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _share(
+        self, run: BackgroundRun, shared: SharedRuns, name: RunId, receipt: Receipt, state: bytes
+    ) -> OwnRun:
+        """Let other processes know a run. Raises DragomanError: 429 if the client has too many, or 503."""
+        assert run.request is not None
+        head = SharedBackground.head(receipt, run.request, streamed=run.streamed)
+        most, marked = self._options.background, partial(self._marked, run)
+        try:
+            own = await shared.begin(name, head, marked, state=state, request=run.request.input, most=most)
+        except StoreError as error:
+            raise unavailable(error) from None
+        if own is None:
+            raise _no_room(f"{most} responses run in the background; wait for one to end, or cancel it")
+        own.log = run.log if run.streamed else None
+        return own
+
+    async def _flush(self, run: BackgroundRun) -> None:
+        """Write what is new of a run for other processes. If that fails, it is tried again later."""
+        if self._shared is not None and run.shared is not None:
+            with suppress(StoreError):
+                await self._shared.flush(run.shared)
+
+    def _marked(self, run: BackgroundRun, marks: Marks | None) -> None:
+        """End a run that was cancelled elsewhere, or that another process has ended as it did not hear of this one."""
+        if marks is None:
+            log.warning("a response in the background ends: another process has ended it, as its lease was over")
+            run.stop()
+        elif marks.cancelled and not run.ended:
+            self._begin_task(self.cancel(run))
 
     async def _run(
         self, run: BackgroundRun, request: web.Request, payload: Json, scope: RequestScope
@@ -124,11 +182,20 @@ class BackgroundRuns:
         del request, payload, body  # twice the request's body, as long as it runs
         return await self._answer(copy, scope)
 
-    async def send(self, request: web.Request, run: BackgroundRun, after: int, request_id: str) -> web.StreamResponse:
-        """Send the events of a run after this number, and those to come. A client that leaves ends nothing."""
+    async def follow(
+        self, request: web.Request, run: BackgroundRun | RunId, after: int, request_id: str
+    ) -> web.StreamResponse:
+        """Send the events of a run, of this process or of any, after this number."""
+        if isinstance(run, BackgroundRun):
+            return await self.send(request, run.follow(after, self._heartbeat()), request_id)
+        assert self.elsewhere is not None
+        return await self.send(request, self.elsewhere.follow(run, after, self._heartbeat()), request_id)
+
+    async def send(self, request: web.Request, events: AsyncIterator[bytes], request_id: str) -> web.StreamResponse:
+        """Send events, and those to come. A client that leaves ends nothing."""
         response = event_stream({"x-request-id": request_id, OWN_ID: request_id})
         await response.prepare(request)
-        async for data in run.follow(after, self._heartbeat()):
+        async for data in events:
             await response.write(data)
         await response.write_eof()
         return response
@@ -143,8 +210,7 @@ class BackgroundRuns:
         """Cancel a run, and wait until its last state is stored. One that has ended stays as it is."""
         if not run.ended and run.task is not None:
             run.end(cancelled_response(json_loads(run.state)))
-            event = json_dumps(terminal_event(json_loads(run.state), run.log.end))
-            run.log.append(b"event: response.incomplete\ndata: %b\n\n" % event)
+            run.log.append(terminal_frame(json_loads(run.state), run.log.end))
             run.log.close()
             run.stop()
             await asyncio.wait((run.finished,))
@@ -163,17 +229,23 @@ class BackgroundRuns:
         receipt = scope.receipt
         scope.end("abandoned", CLIENT_GONE)  # without effect, unless it was cancelled before it was sent
         failed, stored = _failed(run), True
-        if not run.accepted or (failed is not None and run.streamed):  # the client got the error
+        is_known = run.accepted and not (failed is not None and run.streamed)  # else the client got the error
+        if not is_known:
             run.forget()
+            if self._shared is not None and run.shared is not None:
+                self._shared.forget(run.shared)
         else:
             assert run.request is not None
             if not run.ended:
-                message = "the gateway stopped before the response was complete"
+                message = STOPPED
                 if failed is not None and isinstance(failed.body, bytes):
                     message = json_loads(failed.body)["error"]["message"]
                 run.end(failed_response(json_loads(run.state), message))
             stored = await self._stored.keep_state(key[0], receipt.request_id, receipt.created, run.request, run.state)
         run.log.close()
+        if is_known and run.shared is not None:
+            run.shared.end(b"" if stored else run.state, self._options.background_events)
+            await self._flush(run)
         run.release(stored=stored)
         run.finished.set_result(None)
         if (run.streamed and run.log.written) or not stored:
@@ -184,6 +256,8 @@ class BackgroundRuns:
     def _forget(self, key: tuple[str, str]) -> None:
         if (run := self._runs.pop(key, None)) is not None:
             run.forget()
+            if self._shared is not None and run.shared is not None:
+                self._shared.forget(run.shared)
 
 
 def _streamed(payload: Json) -> bytes:

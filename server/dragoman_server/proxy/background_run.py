@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from aiohttp import web
 
@@ -11,6 +11,7 @@ from dragoman import Translation
 from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, LoggedStream, StreamTimers
 from dragoman.threads import StoredRequest, lagging_event, queued_response
 from dragoman.wire import Json, json_dumps, json_loads
+from dragoman_server.proxy.runs.own_run import OwnRun
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _PING = b": ping\n\n"
@@ -28,6 +29,10 @@ class BackgroundRun:
         self.streamed = streamed
         self.log = EventLog(limit if streamed else 0, budget)
         self.task: asyncio.Task[web.StreamResponse] | None = None
+        self.share: Callable[[bytes], Awaitable[OwnRun]] | None = None
+        """Shares it, with its first state, with other processes; None if there are none."""
+        self.shared: OwnRun | None = None
+        """What other processes know of it."""
         self.accepted = False
         """True once the request was translated."""
         self.state = b""
@@ -48,10 +53,16 @@ class BackgroundRun:
         """The bytes of its request, its state and its events."""
         return self._counted + self.log.size
 
-    def accept(self, translation: Translation) -> None:
-        """Record that the request was translated, and is about to be sent."""
+    async def accept(self, translation: Translation) -> None:
+        """Record that the request was translated, and is about to be sent.
+
+        Other processes know the run from here on. Raises DragomanError if it cannot be shared.
+        """
+        state = queued_response(translation.context)
+        if self.share is not None:
+            self.shared = await self.share(json_dumps(state))
         self.accepted = True
-        self._set_state(queued_response(translation.context))
+        self._set_state(state)
         if not self.streamed:
             self.settle()
 
@@ -86,6 +97,8 @@ class BackgroundRun:
 
     def _set_state(self, state: Json) -> None:
         self.state = json_dumps(state)
+        if self.shared is not None:
+            self.shared.state = self.state
         self._count()
 
     def _count(self) -> None:

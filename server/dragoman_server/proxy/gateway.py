@@ -108,8 +108,15 @@ class Gateway:
         reporting = (self._end_reporter.report,) if self._end_reporter is not None else ()
         self.background: BackgroundRuns | None = None
         """The responses that run in the background; None if none may, or as long as none is stored."""
-        self._workers = config.server.workers
-        responses = ResponseState(config.state, self._workers, totals, now, self._answer, self._stores)
+        responses = ResponseState(
+            config.state,
+            config.server.workers,
+            totals,
+            now,
+            self._answer,
+            self._stores,
+            resumes=config.server.resume.seconds > 0,
+        )
         self.services = Services(
             now=now,
             new_id=new_id,
@@ -188,12 +195,14 @@ class Gateway:
         return self.handler.answer(request, client)
 
     def _stores(self, stored: StoredResponses) -> None:
-        """Let stored responses run in the background, if that is possible."""
-        options = self.services.responses.options
-        if options.background and self._workers == 1:
+        """Let stored responses run in the background, unless none may."""
+        responses = self.services.responses
+        if responses.options.background:
             from dragoman_server.proxy.background import BackgroundRuns
 
-            self.background = BackgroundRuns(options, self._heartbeat, stored, self._answer_in)
+            self.background = BackgroundRuns(
+                responses.options, self._heartbeat, stored, self._answer_in, responses.runs
+            )
             stored.check_background = self.background.check_room
 
     def _heartbeat(self) -> float:

@@ -58,7 +58,7 @@ class RequestHandler:
             if draft.background is not None:
                 return await self._begin_background(scope, draft)
             if scope.run is not None:
-                scope.run.accept(scope.translation)
+                await scope.run.accept(scope.translation)
             timers = self._services.open_requests.add(request, draft.call.timeouts)
             reply = _reply(scope)
             opening, early = _opening(scope, draft, reply, timers), _early(scope, draft)

@@ -14,6 +14,7 @@ from dragoman_server.observability.metric_families import Totals
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.compaction import Compactions  # 0.1 MB of memory
+    from dragoman_server.proxy.runs.shared_runs import SharedRuns
     from dragoman_server.proxy.stored_responses import StoredResponses  # 0.5 MB of memory
 
 
@@ -27,6 +28,7 @@ class ResponseState:
         now: A function that returns Unix seconds.
         answer: Handles the gateway's requests to itself.
         created: Called with the stored responses when they are made.
+        resumes: True if streams can be resumed.
     """
 
     def __init__(
@@ -37,6 +39,8 @@ class ResponseState:
         now: Callable[[], float],
         answer: Callable[[web.Request, Dialect], Coroutine[Any, Any, web.StreamResponse]],
         created: Callable[[StoredResponses], None],
+        *,
+        resumes: bool = False,
     ) -> None:
         self.options = options
         self.stores = options.kind_with(workers) != OFF
@@ -46,6 +50,9 @@ class ResponseState:
         self._answer = answer
         self._created = created
         self._stored: StoredResponses | None = None
+        self._shares_runs = self.stores and options.kind != MEMORY and bool(options.background or resumes)
+        self.runs: SharedRuns | None = None
+        """What is open of responses in the background and of streams, and shared with other processes."""
 
     @property
     def stored(self) -> StoredResponses | None:
@@ -75,10 +82,17 @@ class ResponseState:
 
     async def open(self) -> None:
         """Open a store that is not in memory. Raises ConfigError if it cannot be used."""
-        if self.stores and self.options.kind != MEMORY:
-            await self._create().open()
+        if not self.stores or self.options.kind == MEMORY:
+            return
+        if self._shares_runs:
+            from dragoman_server.proxy.runs.create import open_runs
+
+            self.runs = await open_runs(self.options)
+        await self._create().open()
 
     async def close(self) -> None:
         """Write what is pending, and close the store."""
+        if self.runs is not None:
+            await self.runs.close()
         if self._stored is not None:
             await self._stored.close()

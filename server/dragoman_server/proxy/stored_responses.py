@@ -146,9 +146,15 @@ class StoredResponses:
     async def keep_state(self, owner: str, request_id: str, created: int, request: StoredRequest, state: bytes) -> bool:
         """Store the last state of a response, unless it is stored. Return whether the store has it."""
         node = new_node(owner, request_id, created, request, state, {})
+        return await self.keep_node(node, request_id) is not None
+
+    async def keep_node(self, node: Node, request_id: str) -> Node | None:
+        """Store a response, unless it is stored. Return the one that the store has; None if that failed."""
         with suppress(DragomanError):
-            return await self.get(owner, node.id) is not None or await self._put(node, request_id)
-        return False
+            found = await self.get(node.owner, node.id)
+            if found is not None or await self._put(node, request_id):
+                return found or node
+        return None
 
     async def _put(self, node: Node, request_id: str) -> bool:
         """Store a response. Return False if that failed."""

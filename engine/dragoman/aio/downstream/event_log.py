@@ -171,7 +171,11 @@ class EventLog:
 
     def read(self, number: int) -> bytes:
         """Return all events from this one on, which must be kept."""
-        return b"".join(self._frames[self._dropped + number - self.first :])
+        return b"".join(self.frames(number))
+
+    def frames(self, number: int) -> list[bytes]:
+        """Return the frames of these events."""
+        return self._frames[self._dropped + number - self.first :]
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, None

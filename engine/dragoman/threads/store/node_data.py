@@ -61,20 +61,25 @@ class NodeCipher:
 
     def encode(self, node: Node) -> bytes:
         """Return the bytes to store."""
-        nonce = os.urandom(_NONCE_BYTES)
-        return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, _join(node), _bound_to(node.owner, node.id))
+        return _ENCRYPTED + self.encrypt(node.owner, node.id, _join(node))
 
     def decode(self, owner: str, node_id: str, data: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the input, the reply and the notes. Raises Unreadable for another key, or changed bytes."""
+        return _split(data[1:] if data[:1] == _PLAIN else self.decrypt(owner, node_id, data[1:]))
+
+    def encrypt(self, owner: str, name: str, data: bytes) -> bytes:
+        """Return other data of an owner encrypted, bound to the owner and a name."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, data, _bound_to(owner, name))
+
+    def decrypt(self, owner: str, name: str, data: bytes) -> bytes:
+        """Return what `encrypt` got. Raises Unreadable for another key, another name, or changed bytes."""
         from cryptography.exceptions import InvalidTag
 
-        if data[:1] == _PLAIN:
-            return _split(data[1:])
-        nonce, encrypted = data[1 : 1 + _NONCE_BYTES], data[1 + _NONCE_BYTES :]
         try:
-            return _split(self._cipher.decrypt(nonce, encrypted, _bound_to(owner, node_id)))
+            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound_to(owner, name))
         except (InvalidTag, ValueError):
-            raise Unreadable(f"the response {node_id} cannot be decrypted: it was stored with another key") from None
+            raise Unreadable(f"the response {name} cannot be decrypted: it was stored with another key") from None
 
 
 def aes_gcm(key: str) -> AESGCM:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 CONNECTIONS = 64
-"""Most connections of a process. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
+"""Most connections of a store. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
 _ADVICE = {
     "OutOfMemoryError": "Redis has reached its maxmemory: raise it, or store less",
     "ReadOnlyError": "it is a replica, which cannot be written: name the primary",
@@ -40,11 +40,13 @@ class RedisConnection:
     Args:
         url: `redis://:PASSWORD@HOST:6379/0`, `rediss://…` with TLS, or `unix://PATH`.
         timeout: Seconds that one call may take.
+        connections: Most connections.
     """
 
-    def __init__(self, url: str, timeout: float) -> None:
+    def __init__(self, url: str, timeout: float, connections: int = CONNECTIONS) -> None:
         self._url = url
         self._timeout = timeout
+        self._connections = connections
         self._redis: Redis | None = None
         self._hashes: dict[str, str] = {}
 
@@ -60,7 +62,7 @@ class RedisConnection:
         try:
             pool = BlockingConnectionPool.from_url(
                 self._url,
-                max_connections=CONNECTIONS,
+                max_connections=self._connections,
                 timeout=self._timeout,
                 socket_timeout=self._timeout,
                 socket_connect_timeout=self._timeout,

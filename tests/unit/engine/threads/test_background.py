@@ -20,10 +20,13 @@ def test_the_states_are_whole_objects() -> None:
 
 
 def test_the_events_that_end_a_stream() -> None:
-    assert terminal_event({"id": "r"}, 7) == {
-        "type": "response.incomplete",
-        "sequence_number": 7,
-        "response": {"id": "r"},
-    }
+    for status in ("completed", "failed", "incomplete", "cancelled"):
+        response = {"id": "r", "status": status}
+        event = {
+            "type": f"response.{'incomplete' if status == 'cancelled' else status}",
+            "sequence_number": 7,
+            "response": response,
+        }
+        assert terminal_event(response, 7) == event
     event = lagging_event(3)
     assert (event["type"], event["sequence_number"], event["param"]) == ("error", 3, None)

@@ -1,0 +1,100 @@
+"""One run of this process, as far as others know it: what is to be written to the store next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from dragoman.aio import EventLog
+from dragoman_server.proxy.runs.interface import Change, Entry, Marks, RunId
+
+ENTRY_BYTES = 16 * 1024
+"""Bytes of events from which on an entry takes no further one."""
+ENTRIES_AT_ONCE = 64
+"""Most entries of one change. There are more after the store was away."""
+Seal = Callable[[RunId, str, bytes], bytes]
+"""A function that returns bytes of a run as they are stored: encrypted, if that is configured. The text names them."""
+
+
+class OwnRun:
+    """One run that this process has begun, or taken to end it.
+
+    Args:
+        name: Its owner and id.
+        seal: Encrypts what is written.
+        on_marks: Called with the marks of others after each write while the run goes on; with None once it is another
+            process's.
+    """
+
+    def __init__(self, name: RunId, seal: Seal, on_marks: Callable[[Marks | None], None]) -> None:
+        self.name = name
+        self.log: EventLog | None = None
+        """The events; None if they are not shared."""
+        self.state: bytes | None = None
+        """A state that is not written yet."""
+        self.kept: float | None = None
+        """Seconds for which it is kept, once it has ended."""
+        self.is_written = False
+        """True once its end is written, or it is another process's."""
+        self.on_marks = on_marks
+        self._seal = seal
+        self._taken = 0
+        """The number of the first event that is in no entry yet."""
+        self._entries: list[Entry] = []
+        """Entries that are not known to be written. They stay as they are: the store may have them."""
+        self._first = 0
+
+    def add_last(self, number: int, frame: bytes) -> None:
+        """Add the last event to a run that was taken, which has no log here."""
+        self._entries.append(self._entry(number + 1, [frame]))
+
+    def end(self, state: bytes, kept: float) -> None:
+        """Record that it has ended, with this last state. It is kept for so many seconds."""
+        self.state, self.kept = state, kept
+
+    @property
+    def has_news(self) -> bool:
+        """True if it has something else to write than its lease."""
+        log = self.log
+        events = log is not None and (log.end > self._taken or log.first > self._first)
+        return (
+            events or bool(self._entries) or self.state is not None or (self.kept is not None and not self.is_written)
+        )
+
+    def change(self) -> Change:
+        """Return what is to be written now. It stays the same until `written`, except for what is added."""
+        log, first = self.log, 0
+        if log is not None:
+            first = log.first
+            self._entries = [entry for entry in self._entries if entry.end > first]
+            self._entries += self._new_entries(log)
+        state = None if self.state is None else self.state and self._seal(self.name, "state", self.state)
+        # The end is written with the last events.
+        kept = None if self.is_written or len(self._entries) > ENTRIES_AT_ONCE else self.kept
+        return Change(self.name, first, tuple(self._entries[:ENTRIES_AT_ONCE]), state, kept)
+
+    def written(self, change: Change, state: bytes | None) -> None:
+        """Record that a change was written; `state` is what was to be written in it."""
+        del self._entries[: len(change.entries)]
+        self._first = change.first
+        if self.state is state:
+            self.state = None
+        if change.kept is not None:
+            self.is_written = True
+
+    def _new_entries(self, log: EventLog) -> Iterator[Entry]:
+        number = max(self._taken, log.first)
+        frames: list[bytes] = []
+        size = 0
+        for frame in log.frames(number) if number < log.end else ():
+            frames.append(frame)
+            size += len(frame)
+            number += 1
+            if size >= ENTRY_BYTES:
+                yield self._entry(number, frames)
+                frames, size = [], 0
+        if frames:
+            yield self._entry(number, frames)
+        self._taken = number
+
+    def _entry(self, end: int, frames: list[bytes]) -> Entry:
+        return Entry(end, len(frames), self._seal(self.name, str(end), b"".join(frames)))

@@ -1,0 +1,98 @@
+"""Responses that run in the background of any process that shares the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from dragoman.threads import (
+    Node,
+    StoredRequest,
+    StoreError,
+    cancelled_response,
+    failed_response,
+    lagging_event,
+    terminal_event,
+)
+from dragoman.wire import Json, json_dumps, json_loads
+from dragoman_server.proxy.runs.interface import LostRun, Run, RunId
+from dragoman_server.proxy.runs.own_run import OwnRun
+from dragoman_server.proxy.runs.shared_runs import SharedRuns
+from dragoman_server.proxy.store_health import unavailable
+from dragoman_server.proxy.stored_responses import StoredResponses
+from dragoman_server.receipt import Receipt
+
+KIND = "background"
+STOPPED = "the gateway stopped before the response was complete"
+_PING = b": ping\n\n"
+
+
+class SharedBackground:
+    """The runs of all processes. Their events are kept for `kept` seconds after their end."""
+
+    def __init__(self, shared: SharedRuns, stored: StoredResponses, kept: float) -> None:
+        self._shared = shared
+        self._stored = stored
+        self._kept = kept
+        shared.end_lost[KIND] = self._end_lost
+
+    @staticmethod
+    def head(receipt: Receipt, request: StoredRequest, *, streamed: bool) -> Json:
+        """Return the description of a run."""
+        return {
+            "kind": KIND,
+            "request_id": receipt.request_id,
+            "created": receipt.created,
+            "parent": request.parent,
+            "streamed": streamed,
+        }
+
+    async def get(self, owner: str, run_id: str) -> Run | None:
+        """Return a run that its client knows, or None. Raises DragomanError (503)."""
+        try:
+            run = await self._shared.get(RunId(owner, run_id))
+        except StoreError as error:
+            raise unavailable(error) from None
+        return run if run is not None and json_loads(run.head)["kind"] == KIND else None
+
+    async def cancel(self, owner: str, run_id: str) -> None:
+        """Cancel a run if there is one that runs, and wait for its end. Raises DragomanError (503)."""
+        try:
+            await self._shared.cancel(RunId(owner, run_id))
+        except StoreError as error:
+            raise unavailable(error) from None
+
+    async def follow(self, name: RunId, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
+        """Yield the events after this number until the end, as `BackgroundRun.follow` does."""
+        async with self._shared.reading(name, after + 1) as reader:
+            while not reader.is_over:
+                data = await reader.next(heartbeat)
+                if data:
+                    yield data
+                elif not reader.is_over:
+                    yield _PING
+            if reader.failure:
+                yield b"event: error\ndata: %b\n\n" % json_dumps(lagging_event(reader.position.number))
+
+    async def _end_lost(self, run: OwnRun, lost: LostRun) -> None:
+        """Store a response as failed, or as cancelled. One that its process has stored stays as it is."""
+        head = json_loads(lost.run.head)
+        last = json_loads(lost.run.state)
+        state = cancelled_response(last) if lost.run.cancelled else failed_response(last, STOPPED)
+        state["store"] = True
+        new = Node(*lost.name, head["parent"], head["created"], lost.request, json_dumps(state))
+        node = await self._stored.keep_node(new, head["request_id"])
+        run.end(b"" if node is not None else new.reply, self._kept)
+        if head["streamed"]:
+            number = lost.run.end
+            run.add_last(number, terminal_frame(json_loads((node or new).reply), number))
+
+
+def is_streamed(run: Run) -> bool:
+    """True if the events of a run are kept."""
+    return json_loads(run.head)["streamed"] is True
+
+
+def terminal_frame(response: Json, number: int) -> bytes:
+    """Return the frame that ends the events of a response."""
+    event = terminal_event(response, number)
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json_dumps(event))

@@ -1,0 +1,250 @@
+"""Responses in the background, begun in one process and used in another one, with each store that processes share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import openai
+import pytest
+from aiohttp import web
+
+from support.commands import Command, command
+from support.gateways import served
+from support.redis_server import redis_server
+from support.samples import chat_frame
+from support.thread_stores import KEY
+from support.waiting import until, until_true
+
+CONFIG = """
+[models]
+unknown = "pass"
+discover = false
+
+[providers.up]
+dialect = "chat"
+base_url = "{url}/v1"
+
+[server.resume]
+seconds = 60
+
+[state]
+timeout = 30
+{state}
+"""
+KINDS = pytest.mark.parametrize("kind", ["redis", "redis-encrypted", "sqlite"])
+ENDED = ("completed", "failed", "cancelled", "incomplete")
+
+
+@dataclass
+class Upstream:
+    """Sends a word of each open stream when the test requests it."""
+
+    started: int = 0
+    streams: list[asyncio.Queue[str]] = field(default_factory=list)
+    left: int = 0
+    """Streams whose client has left."""
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._answer)
+        return app
+
+    def send(self, text: str) -> None:
+        """Send a word on each stream; "" is the end."""
+        for each in self.streams:
+            each.put_nowait(text)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        await request.read()
+        self.started += 1
+        words: asyncio.Queue[str] = asyncio.Queue()
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        self.streams.append(words)
+        try:
+            await response.write(chat_frame({"role": "assistant", "content": ""}))
+            while text := await words.get():
+                await response.write(chat_frame({"content": text}))
+            await response.write(chat_frame({}, "stop") + b"data: [DONE]\n\n")
+        except (ConnectionError, asyncio.CancelledError):
+            self.left += 1
+            raise
+        return response
+
+
+@dataclass
+class Pair:
+    """Two gateway processes that share a store, and their upstream."""
+
+    commands: list[Command]
+    urls: list[str]
+    session: aiohttp.ClientSession
+    upstream: Upstream
+
+    def sdk(self, number: int) -> Any:
+        """The official SDK, as a client of one of them."""
+        return openai.AsyncOpenAI(base_url=f"{self.urls[number]}/v1", api_key="x", max_retries=0, timeout=60)
+
+    def kill(self, number: int) -> None:
+        """End one of them at once."""
+        self.commands[number].process.send_signal(signal.SIGKILL)
+
+    async def create(self, number: int, *, stream: bool = False) -> str:
+        """Begin a response, and return its id. The client of a stream leaves."""
+        body = {"model": "m", "input": "Hi", "background": True, "stream": stream}
+        before = self.upstream.started
+        async with self.session.post(f"{self.urls[number]}/v1/responses", json=body) as response:
+            assert response.status == 200, await response.text()
+            if stream:
+                found = json.loads((await response.content.readuntil(b"\n\n")).partition(b"data: ")[2])["response"]
+                response.close()
+            else:
+                found = await response.json()
+        await until(lambda: self.upstream.started > before and len(self.upstream.streams) == self.upstream.started)
+        return str(found["id"])
+
+    async def get(self, number: int, response_id: str) -> Any:
+        """The response, which must be known."""
+        async with self.session.get(f"{self.urls[number]}/v1/responses/{response_id}") as response:
+            assert response.status == 200, await response.text()
+            return await response.json()
+
+    async def becomes(self, number: int, response_id: str, *status: str) -> Any:
+        """The response, once it has one of these states."""
+        found: Any = None
+
+        async def reached() -> bool:
+            nonlocal found
+            found = await self.get(number, response_id)
+            return found["status"] in status
+
+        await until_true(reached)
+        return found
+
+    @asynccontextmanager
+    async def follow(self, number: int, response_id: str, after: int = -1) -> AsyncIterator[aiohttp.StreamReader]:
+        """The events after this one."""
+        path = f"/v1/responses/{response_id}?stream=true&starting_after={after}"
+        async with self.session.get(self.urls[number] + path) as response:
+            assert response.status == 200, await response.text()
+            yield response.content
+
+
+async def next_event(content: aiohttp.StreamReader) -> bytes:
+    """The next event of a stream; comments are skipped."""
+    async with asyncio.timeout(30):
+        while (frame := await content.readuntil(b"\n\n")).startswith(b":"):
+            pass
+    return frame
+
+
+def data_of(frame: bytes) -> Any:
+    return json.loads(frame.partition(b"data: ")[2])
+
+
+@contextmanager
+def state_of(kind: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The table `[state]` of a kind, and the variables that it names."""
+    encrypted = '\nencryption_key = "${STATE_KEY}"'
+    if kind == "sqlite":
+        yield f'kind = "sqlite"\npath = "{folder}/responses.db"{encrypted}', {"STATE_KEY": KEY}
+        return
+    with redis_server() as redis:
+        state = f'kind = "redis"\nurl = "{redis.url}"'
+        yield state + (encrypted if kind == "redis-encrypted" else ""), {"STATE_KEY": KEY}
+
+
+@asynccontextmanager
+async def pair(kind: str, folder: Path) -> AsyncIterator[Pair]:
+    """Two gateway processes that share a store."""
+    upstream = Upstream()
+    async with served(upstream.app()) as (url, _):
+        with state_of(kind, folder) as (state, variables):
+            path = folder / "dragoman.toml"
+            await asyncio.to_thread(path.write_text, CONFIG.format(url=url, state=state))
+            serve = ("serve", "--port", "0", str(path))
+            async with (
+                command(*serve, **variables) as one,
+                command(*serve, **variables) as two,
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session,
+            ):
+                urls = [(await each.writes(r"dragoman listens on (http://\S+)"))[1] for each in (one, two)]
+                yield Pair([one, two], urls, session, upstream)
+
+
+@KINDS
+async def test_a_response_is_polled_followed_and_cancelled_elsewhere(kind: str, tmp_path: Path) -> None:
+    async with pair(kind, tmp_path) as up:
+        polled, streamed = await up.create(0), await up.create(0, stream=True)
+        for number in (1, 0):  # at once: none of them is a 404 anywhere
+            assert (await up.get(number, polled))["status"] in ("queued", "in_progress")
+        async with up.follow(1, streamed) as content:
+            seen = [await next_event(content) for _ in range(2)]
+            for number in range(20):
+                up.upstream.send(f"word{number}")
+            while not seen[-1].startswith(b"event: response.output_text.delta") or b"word19" not in seen[-1]:
+                seen.append(await next_event(content))
+            up.upstream.streams.pop(1).put_nowait("")
+            while not seen[-1].startswith(b"event: response.completed"):
+                seen.append(await next_event(content))
+            assert await content.read() == b""
+        assert [data_of(frame)["sequence_number"] for frame in seen] == list(range(len(seen)))
+        whole = b"".join(seen)
+        for number in (0, 1):
+            for after in (-1, 0, 7, len(seen) - 2, len(seen) - 1):
+                async with up.follow(number, streamed, after) as content:
+                    assert await content.read() == b"".join(seen[after + 1 :]), (number, after)
+        reply = await up.becomes(1, streamed, "completed")
+        assert reply == data_of(seen[-1])["response"]
+        assert "word7word8" in reply["output"][0]["content"][0]["text"]
+        async with up.sdk(1) as sdk:
+            assert (await sdk.responses.cancel(polled)).status == "cancelled"
+            await until(lambda: up.upstream.left == 1)
+            with pytest.raises(openai.BadRequestError, match="leave out `stream`"):
+                await sdk.responses.retrieve(polled, stream=True)
+        assert (await up.get(0, polled))["status"] == "cancelled"
+        assert up.upstream.started == 2
+        await up.session.delete(f"{up.urls[1]}/v1/responses/{streamed}")
+        for number in (0, 1):
+            async with up.session.get(f"{up.urls[number]}/v1/responses/{streamed}") as gone:
+                assert gone.status == 404
+        assert whole.count(b"event: ") == len(seen)
+
+
+@KINDS
+async def test_a_run_whose_process_is_killed_fails_and_is_never_unknown(kind: str, tmp_path: Path) -> None:
+    async with pair(kind, tmp_path) as up:
+        polled, streamed, cancelled = await up.create(0), await up.create(0, stream=True), await up.create(0)
+        up.upstream.send("written")
+        async with up.follow(1, streamed) as content:
+            seen = [await next_event(content)]
+            while b"written" not in seen[-1]:
+                seen.append(await next_event(content))
+            up.kill(0)
+            waiting = asyncio.create_task(up.session.post(f"{up.urls[1]}/v1/responses/{cancelled}/cancel"))
+            states = {}
+            for each in (polled, streamed):  # `get` fails for a 404 at any time
+                states[each] = await up.becomes(1, each, *ENDED)
+            while not seen[-1].startswith(b"event: response.failed"):
+                seen.append(await next_event(content))
+            assert await content.read() == b""
+        assert [data_of(frame)["sequence_number"] for frame in seen] == list(range(len(seen)))
+        for state in states.values():
+            assert (state["status"], state["error"]["code"], state["store"]) == ("failed", "server_error", True)
+        assert data_of(seen[-1])["response"] == states[streamed]
+        async with await waiting as response:
+            assert (response.status, (await response.json())["status"]) == (200, "cancelled")
+        async with up.follow(1, streamed, len(seen) - 2) as content:
+            assert await content.read() == seen[-1]
+        assert up.upstream.started == 3, "no run is begun again"
+        body = {"model": "m", "input": "More", "previous_response_id": polled, "background": True}
+        async with up.session.post(f"{up.urls[1]}/v1/responses", json=body) as response:
+            assert response.status == 200

@@ -1,0 +1,215 @@
+"""The task that writes and reads for all runs of a process, turn by turn on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.aio import EventLog
+from dragoman.threads import NodeCipher, StoreError
+from dragoman_server.proxy.runs.interface import LEASE, LostRun, Marks, RunId
+from dragoman_server.proxy.runs.own_run import OwnRun
+from dragoman_server.proxy.runs.shared_runs import INTERVAL, MARKS_INTERVAL, SharedRuns
+from dragoman_server.proxy.runs.sqlite import SqliteRunStore
+from support.clocks import Clock
+from support.thread_stores import KEY
+
+NAME = RunId("me", "resp_1")
+
+
+class Processes:
+    """Some processes with one store, whose tasks do not run by themselves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = Clock()
+        self.folder = folder
+        self.all: list[SharedRuns] = []
+
+    async def add(self, cipher: NodeCipher | None = None) -> SharedRuns:
+        store = SqliteRunStore(str(self.folder / "runs.db"), timeout=30.0, clock=self.clock)
+        await store.open()
+        self.all.append(SharedRuns(store, 1000.0, cipher, self.clock))
+        await self.all[-1]._turn()
+        return self.all[-1]
+
+    async def turn(self, seconds: float, *only: SharedRuns) -> None:
+        self.clock.now += seconds
+        for each in only or self.all:
+            await each._turn()
+
+
+@pytest.fixture
+async def processes(tmp_path: Path) -> AsyncIterator[Processes]:
+    found = Processes(tmp_path)
+    yield found
+    for each in found.all:
+        await each._store.close()
+
+
+async def begin(shared: SharedRuns, marks: list[Marks | None] | None = None, **more: Any) -> OwnRun:
+    run = await shared.begin(NAME, {"kind": "test"}, (marks if marks is not None else []).append, **more)
+    assert run is not None
+    run.log = EventLog(1 << 20)
+    return run
+
+
+async def end_of(shared: SharedRuns) -> int:
+    run = await shared.get(NAME)
+    assert run is not None
+    return run.end
+
+
+async def test_events_are_written_after_a_quarter_of_a_second(processes: Processes) -> None:
+    assert INTERVAL == 0.25
+    mine, other = await processes.add(), await processes.add()
+    run = await begin(mine)
+    assert run.log is not None
+    await processes.turn(INTERVAL)
+    run.log.append(b"one\n\n")
+    await processes.turn(INTERVAL / 2, mine)
+    assert await end_of(other) == 0
+    await processes.turn(INTERVAL / 2, mine)
+    assert await end_of(other) == 1
+
+
+async def test_a_run_without_news_is_written_for_its_lease_and_its_marks(processes: Processes) -> None:
+    mine, other = await processes.add(), await processes.add()
+    marks: list[Marks | None] = []
+    await begin(mine, marks)
+    await processes.turn(MARKS_INTERVAL)
+    assert await other._store.cancel(NAME)
+    await processes.turn(MARKS_INTERVAL)
+    assert marks[-1] == Marks(True, "")
+    assert len(marks) == 2
+    for _ in range(20):
+        await processes.turn(LEASE / 2)
+    assert marks[-1] is not None, "its lease was renewed"
+
+
+async def test_a_write_whose_result_is_lost_is_repeated_without_harm(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = await processes.add(), await processes.add()
+    run, write = await begin(mine), mine._store.write
+    assert run.log is not None
+
+    async def lose(*args: Any) -> Any:
+        await write(*args)
+        raise StoreError("the connection is lost")
+
+    monkeypatch.setattr(mine._store, "write", lose)
+    run.log.append(b"one\n\n")
+    with pytest.raises(StoreError):
+        await processes.turn(INTERVAL, mine)
+    monkeypatch.undo()
+    run.log.append(b"two\n\n")
+    await processes.turn(INTERVAL, mine)
+    async with other.reading(NAME, 0) as reader:
+        await processes.turn(INTERVAL, other)
+        assert await reader.next(60.0) == b"one\n\ntwo\n\n"
+
+
+async def test_a_run_that_lost_its_process_is_ended_by_another(processes: Processes) -> None:
+    mine, other, late = [await processes.add() for _ in range(3)]
+    marks: list[Marks | None] = []
+    run = await begin(mine, marks, state=b"queued", request=b"request")
+    ended: list[LostRun] = []
+
+    async def end(taken: OwnRun, lost: LostRun) -> None:
+        ended.append(lost)
+        taken.add_last(lost.run.end, b"end\n\n")
+        taken.end(b"failed", 60.0)
+
+    other.end_lost["test"] = late.end_lost["test"] = end
+    assert run.log is not None
+    run.log.append(b"one\n\n")
+    await processes.turn(LEASE)
+    async with other.reading(NAME, 0) as reader:
+        await processes.turn(LEASE + 1, other, late)
+        assert await reader.next(60.0) == b"one\n\n"
+        await processes.turn(INTERVAL, other)
+        assert await reader.next(60.0) == b"end\n\n"
+    assert [(lost.name, lost.run.state, lost.request) for lost in ended] == [(NAME, b"queued", b"request")]
+    found = await late.get(NAME)
+    assert found is not None
+    assert (found.running, found.state, found.end) == (False, b"failed", 2)
+    run.log.append(b"two\n\n")
+    await processes.turn(INTERVAL)
+    assert marks[-1] is None
+    assert not mine._own
+    assert await end_of(late) == 2, "a process that was too late adds nothing"
+
+
+async def test_nothing_is_taken_before_others_could_renew_their_leases(processes: Processes) -> None:
+    mine, other = await processes.add(), await processes.add()
+    await begin(mine)
+    other.end_lost["test"] = lambda *_: pytest.fail("it was taken")
+    for _ in range(4):
+        await processes.turn(LEASE / 2)
+    other._answers_since = None  # the store was away
+    processes.clock.now += 10 * LEASE
+    await other._turn()
+    await processes.turn(LEASE / 2)  # `mine` writes
+    await processes.turn(LEASE / 2)
+    await processes.turn(LEASE / 2)
+
+
+async def test_a_lost_run_that_cannot_be_ended_properly_ends_too(processes: Processes) -> None:
+    mine, other = await processes.add(), await processes.add()
+    await begin(mine, state=b"queued")
+    for _ in range(3):
+        await processes.turn(LEASE + 1, other)  # no process knows its kind
+    found = await other.get(NAME)
+    assert found is not None
+    assert (found.running, found.state) == (False, b"queued")
+
+
+async def test_many_events_are_written_in_several_calls(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman_server.proxy.runs.shared_runs.BYTES_AT_ONCE", 100)
+    mine = await processes.add()
+    calls: list[int] = []
+    write = mine._store.write
+
+    async def count(host: str, changes: Any) -> Any:
+        calls.append(len(changes))
+        return await write(host, changes)
+
+    monkeypatch.setattr(mine._store, "write", count)
+    for number in range(7):
+        run = await mine.begin(RunId("me", f"resp_{number}"), {"kind": "test"}, lambda _: None)
+        assert run is not None
+        run.log = EventLog(1000)
+        run.log.append(b"x" * 40)
+    await processes.turn(INTERVAL)
+    assert calls == [3, 3, 1]
+
+
+async def test_what_is_stored_is_encrypted(processes: Processes) -> None:
+    mine, other = await processes.add(NodeCipher(KEY)), await processes.add(NodeCipher(KEY))
+    plain = await processes.add()
+    run = await begin(mine, state=b"a secret state", request=b"a secret request")
+    assert run.log is not None
+    run.log.append(b"a secret event\n\n")
+    await processes.turn(INTERVAL)
+    found = await other.get(NAME)
+    assert found is not None
+    assert found.state == b"a secret state"
+    async with other.reading(NAME, 0) as reader:
+        await processes.turn(INTERVAL, other)
+        assert await reader.next(60.0) == b"a secret event\n\n"
+    stored = await plain.get(NAME)
+    assert stored is not None
+    assert b"secret" not in stored.state
+    files = [path.read_bytes() for path in processes.folder.glob("runs.db*")]
+    assert not any(b"secret" in data for data in files)
+
+
+async def test_a_run_that_is_forgotten_is_deleted(processes: Processes) -> None:
+    mine = await processes.add()
+    run = await begin(mine)
+    mine.forget(run)
+    await processes.turn(INTERVAL)
+    assert await mine.get(NAME) is None
