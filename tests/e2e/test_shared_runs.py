@@ -1,4 +1,4 @@
-"""Responses in the background, begun in one process and used in another one, with each store that processes share."""
+"""Responses in the background, and streams that are resumed, in other processes than those that began them."""
 
 from __future__ import annotations
 
@@ -248,3 +248,89 @@ async def test_a_run_whose_process_is_killed_fails_and_is_never_unknown(kind: st
         body = {"model": "m", "input": "More", "previous_response_id": polled, "background": True}
         async with up.session.post(f"{up.urls[1]}/v1/responses", json=body) as response:
             assert response.status == 200
+
+
+RESUME = "x-dragoman-resume"
+CHAT_BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@asynccontextmanager
+async def chat(
+    up: Pair, number: int, position: str = "true", status: int = 200
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """A stream of the Chat API that can be resumed, or its rest from a position on."""
+    url = f"{up.urls[number]}/v1/chat/completions"
+    async with up.session.post(url, json=CHAT_BODY, headers={RESUME: position}) as response:
+        assert response.status == status, await response.text()
+        yield response
+
+
+@KINDS
+async def test_a_stream_is_resumed_elsewhere(kind: str, tmp_path: Path) -> None:
+    async with pair(kind, tmp_path) as up:
+        async with chat(up, 0) as first:
+            stream_id = first.headers[RESUME]
+            seen = [await next_event(first.content)]
+            await until(lambda: up.upstream.streams)
+            for number in range(10):
+                up.upstream.send(f"word{number} ")
+            while b"word9" not in seen[-1]:
+                seen.append(await next_event(first.content))
+            # The second client replaces the first, whose connection is closed.
+            async with chat(up, 1, f"{stream_id}.{len(seen) - 1}") as second:
+                assert second.headers[RESUME] == stream_id
+                with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError)):
+                    await next_event(first.content)
+                up.upstream.send("more ")
+                seen.append(await next_event(second.content))
+                assert b"more " in seen[-1]
+                # And a third one, at the first process, the second.
+                async with chat(up, 0, f"{stream_id}.{len(seen) - 1}") as third:
+                    with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError)):
+                        await next_event(second.content)
+                    up.upstream.send("most ")
+                    seen.append(await next_event(third.content))
+                    assert b"most " in seen[-1]
+        # Without a client it goes on.
+        up.upstream.send("last ")
+        up.upstream.send("")
+        async with chat(up, 1, f"{stream_id}.{len(seen) - 1}") as last:
+            seen += [frame + b"\n\n" for frame in (await last.read()).split(b"\n\n") if frame]
+        assert b"data: [DONE]" in seen[-1]
+        for number in (0, 1):
+            for after in range(-1, len(seen)):
+                position = stream_id if after < 0 else f"{stream_id}.{after}"
+                async with chat(up, number, position) as again:
+                    assert await again.read() == b"".join(seen[after + 1 :])
+        async with chat(up, 1, f"{stream_id}.{len(seen)}", status=400) as late:
+            assert "are kept" in await late.text()
+        async with chat(up, 1, "req_unknown", status=404):
+            pass
+        async with up.session.post(f"{up.urls[1]}/v1/messages", headers={RESUME: stream_id}) as other:
+            assert other.status == 404
+        assert up.upstream.started == 1
+        assert up.upstream.left == 0
+
+
+@KINDS
+async def test_a_stream_whose_process_is_killed_never_looks_complete(kind: str, tmp_path: Path) -> None:
+    async with pair(kind, tmp_path) as up:
+        async with chat(up, 0) as first:
+            stream_id = first.headers[RESUME]
+            await until(lambda: up.upstream.streams)
+            up.upstream.send("written")
+            seen = [await next_event(first.content)]
+            while b"written" not in seen[-1]:
+                seen.append(await next_event(first.content))
+            async with chat(up, 1, stream_id) as second:
+                assert [await next_event(second.content) for _ in seen] == seen
+                up.kill(0)
+                with pytest.raises((aiohttp.ClientError, asyncio.IncompleteReadError)):
+                    await next_event(second.content)
+        async with chat(up, 1, f"{stream_id}.0") as again:
+            assert [await next_event(again.content) for _ in seen[1:]] == seen[1:]
+            with pytest.raises(aiohttp.ClientError):
+                await again.read()
+        async with chat(up, 1, f"{stream_id}.{len(seen) - 1}", status=404) as gone:
+            assert "has stopped" in await gone.text()
+        assert up.upstream.started == 1

@@ -19,7 +19,7 @@ class ResumeOptions:
     kept: float = checked(60.0, _SECONDS)
     """Seconds after its end for which a stream can be resumed."""
     bytes: int = checked(2 * 1024 * 1024, Range(1024))
-    """Bytes of its newest events that are kept, in memory."""
+    """Bytes of its newest events that are kept, in memory and in a store that processes share."""
     total_bytes: int = checked(256 * 1024 * 1024, Range(256 * 1024))
     """Bytes of all streams together, of which one client (its key) may have a fourth. Above it, the stream that
     ended first is dropped, then the oldest events of those that run, and new ones are streamed as usual."""
@@ -28,11 +28,6 @@ class ResumeOptions:
     streams_per_client: int = checked(32, Range(1))
     """Streams of one client (its key) that can be resumed at once."""
 
-    def problems(self, workers: int) -> Iterator[tuple[str, str]]:
-        """Yield the problems as (path, message), for a gateway of so many processes."""
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the problems as (path, message)."""
         yield from setting_problems("server.resume", self)
-        if self.seconds and workers != 1:
-            yield (
-                "server.resume.seconds",
-                "needs workers = 1: a stream is kept in the process that began it, which several do not share",
-            )

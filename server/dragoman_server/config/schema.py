@@ -48,7 +48,7 @@ from dragoman_server.config.setting import (
     setting,
     setting_problems,
 )
-from dragoman_server.config.state_options import StateOptions
+from dragoman_server.config.state_options import OFF, StateOptions
 from dragoman_server.config.telemetry import Telemetry
 from dragoman_server.config.toml_reader import ConfigError, Problem, join
 from dragoman_server.config.value_problems import closest, unknown, value_problem
@@ -311,7 +311,7 @@ class Server:
                 yield f"server.keys[{index}]", "is empty"
         yield from setting_problems("server.overload", self.overload)
         yield from setting_problems("server.websocket", self.websocket)
-        yield from self.resume.problems(self.workers)
+        yield from self.resume.problems()
 
 
 @dataclass(frozen=True)
@@ -411,6 +411,9 @@ class Config:
         found.extend(self.telemetry.problems())
         found.extend(self.capture.problems())
         found.extend(self.state.problems(self.server.workers))
+        if self.server.resume.seconds and self.server.workers != 1 and self.state.kind_with(self.server.workers) == OFF:
+            text = 'needs a store that the workers share: set state.kind to "sqlite" or "redis"'
+            found.append(("server.resume.seconds", text))
         found.extend(self._key_problems())
         return found
 

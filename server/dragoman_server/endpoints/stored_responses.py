@@ -109,12 +109,12 @@ class ResponsesEndpoints:
         background = self._gateway.background
         return background.get(owner, response_id) if background is not None else None
 
-    async def _run_elsewhere(self, owner: str, response_id: str) -> Run | None:
-        """Return a run of any process, as the others know it."""
+    async def _run_elsewhere(self, owner: str, response_id: str, number: int = 0) -> Run | None:
+        """Return a run of any process, as the others know it; wait a while for its events before `number`."""
         background = self._gateway.background
         if background is None or background.elsewhere is None:
             return None
-        return await background.elsewhere.get(owner, response_id)
+        return await background.elsewhere.get(owner, response_id, number)
 
     async def _cancel(self, owner: str, response_id: str) -> None:
         """Cancel a response that runs in the background, and wait for its end."""
@@ -148,7 +148,7 @@ class ResponsesEndpoints:
             raise ClientRequestError("starting_after", "expected the sequence number of an event")
         after, background, name = int(given), self._gateway.background, RunId(owner, response_id)
         run = self._run(owner, response_id)
-        known = await self._run_elsewhere(owner, response_id) if run is None else None
+        known = await self._run_elsewhere(owner, response_id, after + 1) if run is None else None
         if not ((run is not None and not run.ended) or (known is not None and known.running)):
             await self._state(owner, response_id)  # one that was deleted has no events either
         if not ((run is not None and run.streamed) or (known is not None and is_streamed(known))):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
@@ -63,7 +63,7 @@ class BackgroundRuns:
         heartbeat: A function that returns the seconds without an event after which a client gets a comment.
         stored: Stores what has ended.
         answer: Handles a request.
-        shared: Shares them with other processes; None if there are none.
+        shared: Shares them with other processes; None without a store that they share.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class BackgroundRuns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._shared = shared
         self.elsewhere = SharedBackground(shared, stored, options.background_events) if shared is not None else None
-        """The runs of all processes; None if there are no others."""
+        """The runs of all processes; None without a store that they share."""
 
     def get(self, owner: str, run_id: str) -> BackgroundRun | None:
         """Return a run, or None if the owner has none of this id in memory."""
@@ -162,7 +162,7 @@ class BackgroundRuns:
                 await self._shared.flush(run.shared)
 
     def _marked(self, run: BackgroundRun, marks: Marks | None) -> None:
-        """End a run that was cancelled elsewhere, or that another process has ended as it did not hear of this one."""
+        """End a run that was cancelled elsewhere, or that another process has ended, as its lease was over."""
         if marks is None:
             log.warning("a response in the background ends: another process has ended it, as its lease was over")
             run.stop()
@@ -191,12 +191,15 @@ class BackgroundRuns:
         assert self.elsewhere is not None
         return await self.send(request, self.elsewhere.follow(run, after, self._heartbeat()), request_id)
 
-    async def send(self, request: web.Request, events: AsyncIterator[bytes], request_id: str) -> web.StreamResponse:
+    async def send(
+        self, request: web.Request, events: AsyncGenerator[bytes, None], request_id: str
+    ) -> web.StreamResponse:
         """Send events, and those to come. A client that leaves ends nothing."""
         response = event_stream({"x-request-id": request_id, OWN_ID: request_id})
-        await response.prepare(request)
-        async for data in events:
-            await response.write(data)
+        async with aclosing(events):
+            await response.prepare(request)
+            async for data in events:
+                await response.write(data)
         await response.write_eof()
         return response
 

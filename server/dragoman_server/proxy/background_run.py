@@ -30,9 +30,9 @@ class BackgroundRun:
         self.log = EventLog(limit if streamed else 0, budget)
         self.task: asyncio.Task[web.StreamResponse] | None = None
         self.share: Callable[[bytes], Awaitable[OwnRun]] | None = None
-        """Shares it, with its first state, with other processes; None if there are none."""
+        """Shares it, with its first state, with other processes; None without a store that they share."""
         self.shared: OwnRun | None = None
-        """What other processes know of it."""
+        """The part of it that other processes know."""
         self.accepted = False
         """True once the request was translated."""
         self.state = b""

@@ -270,6 +270,8 @@ class Gateway:
         """Open the stores of limits and of responses. Raises ConfigError if one cannot be used."""
         await self.services.named_keys.open()
         await self.services.responses.open()
+        if self.resumable is not None and (runs := self.services.responses.runs) is not None:
+            self.resumable.share(runs)
 
     def _share_pauses(self) -> None:
         """Share pauses of providers, if there are routes that make any, and a store that others may use."""

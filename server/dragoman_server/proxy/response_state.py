@@ -52,7 +52,7 @@ class ResponseState:
         self._stored: StoredResponses | None = None
         self._shares_runs = self.stores and options.kind != MEMORY and bool(options.background or resumes)
         self.runs: SharedRuns | None = None
-        """What is open of responses in the background and of streams, and shared with other processes."""
+        """The responses in the background and the streams that processes share."""
 
     @property
     def stored(self) -> StoredResponses | None:

@@ -46,10 +46,10 @@ class SharedBackground:
             "streamed": streamed,
         }
 
-    async def get(self, owner: str, run_id: str) -> Run | None:
-        """Return a run that its client knows, or None. Raises DragomanError (503)."""
+    async def get(self, owner: str, run_id: str, number: int = 0) -> Run | None:
+        """Return a run, or None; wait a while for its events before `number`. Raises DragomanError (503)."""
         try:
-            run = await self._shared.get(RunId(owner, run_id))
+            run = await self._shared.get(RunId(owner, run_id), number)
         except StoreError as error:
             raise unavailable(error) from None
         return run if run is not None and json_loads(run.head)["kind"] == KIND else None

@@ -11,6 +11,7 @@ from aiohttp import web
 from dragoman.aio import ClientGone, Downstream, EventLog, LogBudget, NumberedStream, StreamTimers
 
 if TYPE_CHECKING:
+    from dragoman_server.proxy.runs.own_run import OwnRun
     from dragoman_server.receipt import Receipt
 
 _UNREAD = 64 * 1024
@@ -34,6 +35,12 @@ class ResumableStream:
         """The client that may resume the stream; None if it cannot be resumed."""
         self.leaving: asyncio.TimerHandle | None = None
         """Ends the exchange later, as its client has left."""
+        self.shared: OwnRun | None = None
+        """The part of it that other processes know; None without a store that they share."""
+        self.elsewhere = ""
+        """The mark of the client that reads it in another process; empty without one."""
+        self._taken_back = ""
+        """The mark of the last one that a client of this process has replaced."""
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once there is a stream, and not an error or a whole reply."""
         self._reader: web.Request | None = None
@@ -96,6 +103,29 @@ class ResumableStream:
         self._read.set()
         self.log.release()
         return True
+
+    def read_elsewhere(self, mark: str) -> bool:
+        """Set the mark of the client that reads in another process, which replaces the one here.
+
+        Return True if that was the last client, and has left.
+        """
+        before = self.elsewhere
+        if mark == before or (mark and mark == self._taken_back):  # that was read before it was replaced
+            return False
+        self.elsewhere = mark
+        if mark and self._reader is not None:
+            abort(self._reader)
+            self.detach(self._reader)
+        if mark and self.leaving is not None:
+            self.leaving.cancel()
+            self.leaving = None
+        return bool(before) and not mark and not self.is_read
+
+    def take_back(self) -> str:
+        """Let a client of this process replace one elsewhere. Return the mark of that one, empty without one."""
+        mark, self.elsewhere = self.elsewhere, ""
+        self._taken_back = mark or self._taken_back
+        return mark
 
     async def follow(self, reader: web.Request, number: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
         """Yield the events from this one on. After `heartbeat` seconds without one, b"" is yielded.

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from aiohttp import web
@@ -31,6 +34,10 @@ from dragoman_server.scope import RequestScope
 from dragoman_server.services import Services
 from dragoman_server.steps.admit import admit_request
 
+if TYPE_CHECKING:
+    from dragoman_server.proxy.resumable.shared_streams import SharedStreams, StreamElsewhere
+    from dragoman_server.proxy.runs.shared_runs import SharedRuns
+
 log = logging.getLogger("dragoman")
 _LOOK_EVERY = 1.0
 """Seconds between two checks for a client that has left before the response, on servers that do not cancel handlers."""
@@ -38,6 +45,7 @@ _SHARE = 4
 """The part of all bytes that one client's streams may keep: a fourth."""
 _ROOM = 64 * 1024
 """Bytes that can be kept if a further stream is."""
+_LOST = "the stream ends here: the process that ran it has stopped"
 
 
 class ResumableStreams:
@@ -53,10 +61,17 @@ class ResumableStreams:
         self._shares: WeakValueDictionary[str, LogBudget] = WeakValueDictionary()
         """By owner."""
         self._tasks: set[asyncio.Task[web.StreamResponse]] = set()
+        self._shared: SharedStreams | None = None
         self._stopping = False
 
     def __len__(self) -> int:
         return len(self._streams)
+
+    def share(self, runs: SharedRuns) -> None:
+        """Let the other processes of a store resume streams of this one, and this one theirs."""
+        from dragoman_server.proxy.resumable.shared_streams import SharedStreams
+
+        self._shared = SharedStreams(runs, self._options.kept)
 
     def endpoint(self, plain: Handler, client: Dialect) -> Handler:
         """Return the endpoint `plain` of a dialect with streams that can be resumed."""
@@ -80,7 +95,7 @@ class ResumableStreams:
         """End streams that have no client, and those whose client leaves from now on: no client may come back."""
         self._stopping = True
         for stream in list(self._streams.values()):
-            if not stream.is_read:
+            if not (stream.is_read or stream.elsewhere):
                 stream.stop()
 
     async def close(self) -> None:
@@ -111,6 +126,8 @@ class ResumableStreams:
                 await asyncio.wait((stream.opened, task), timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
                 if request.transport is None or request.transport.is_closing():
                     break
+            if stream.owner is not None and self._shared is not None:
+                await self._shared.share(stream, self._read_elsewhere)  # before the client knows the id
         except asyncio.CancelledError:
             self._release(request, stream)
             raise
@@ -157,6 +174,8 @@ class ResumableStreams:
         self._tasks.discard(task)
         if stream.owner is None:
             return
+        if self._shared is not None:
+            self._shared.end(stream)
         key = stream.owner, stream.request_id
         if key in self._streams:
             # The key and not the stream: one that made room for another must not stay in memory until then.
@@ -167,7 +186,11 @@ class ResumableStreams:
     def _forget(self, key: tuple[str, str]) -> None:
         """Let a stream be resumed no longer. A client that reads it reads on."""
         stream = self._streams.pop(key, None)
-        if stream is not None and stream.log.closed and not stream.is_read:
+        if stream is None:
+            return
+        if self._shared is not None:
+            self._shared.forget(stream)
+        if stream.log.closed and not stream.is_read:
             stream.log.clear()
 
     # --- a client that connects again --------------------------------------------------------------------------------
@@ -179,34 +202,60 @@ class ResumableStreams:
             caller = await admit_request(self._services, request)
             await self._services.count(caller.key, client)
             await self._services.bodies.read(request)  # that of the first request, sent again, or nothing
-            stream = self._streams.get((owner_of(caller.owner, caller.key), position.request_id))
-            if stream is None or stream.client is not client:
-                raise DragomanError(client_failure(FailureKind.NOT_FOUND, _unknown(position.request_id), 404))
-            if not stream.log.has(position.number):
-                raise DragomanError(client_failure(FailureKind.INVALID_REQUEST, _not_kept(stream, position), 400))
+            stream = await self._find(owner_of(caller.owner, caller.key), client, position)
         except DragomanError as error:
             return error_response(client, error.failure, own_id)
-        log.info("%s is resumed at its event %d", stream.request_id, position.number)
+        log.info("%s is resumed at its event %d", position.request_id, position.number)
+        if not isinstance(stream, ResumableStream):
+            assert self._shared is not None
+            heartbeat = self._services.config.server.timeouts.heartbeat
+            events = self._shared.follow(stream, position.number, heartbeat, own_id)
+            return await self._write(request, stream.headers, client, events)
+        if self._shared is not None:
+            await self._shared.replace_reader(stream)
         stream.attach(request)
         return await self._send(request, stream, position.number)
 
+    async def _find(self, owner: str, client: Dialect, position: Position) -> ResumableStream | StreamElsewhere:
+        """Return a stream of any process. Raises DragomanError for an unknown one, or an event that is not kept."""
+        stream: ResumableStream | StreamElsewhere | None = self._streams.get((owner, position.request_id))
+        if stream is None and self._shared is not None:
+            stream = await self._shared.find(owner, *position)
+        if stream is None or stream.client is not client:
+            raise DragomanError(client_failure(FailureKind.NOT_FOUND, _unknown(position.request_id), 404))
+        if not isinstance(stream, ResumableStream) and stream.is_lost and position.number >= stream.run.end:
+            raise DragomanError(client_failure(FailureKind.NOT_FOUND, _LOST, 404))
+        events = stream.log if isinstance(stream, ResumableStream) else stream.run
+        if not events.has(position.number):
+            text = _not_kept(events.first, events.end, position)
+            raise DragomanError(client_failure(FailureKind.INVALID_REQUEST, text, 400))
+        return stream
+
     async def _send(self, request: web.Request, stream: ResumableStream, number: int) -> web.StreamResponse:
         """Send the events of a stream from this one on to the client that is attached."""
-        response = web.StreamResponse(headers=stream.headers)
+        heartbeat = self._services.config.server.timeouts.heartbeat
+        try:
+            return await self._write(request, stream.headers, stream.client, stream.follow(request, number, heartbeat))
+        finally:
+            self._release(request, stream)
+
+    async def _write(
+        self, request: web.Request, headers: Mapping[str, str], client: Dialect, events: AsyncGenerator[bytes, None]
+    ) -> web.StreamResponse:
+        """Send events, and a heartbeat in place of b"". The connection is closed if they end early."""
+        response = web.StreamResponse(headers=headers)
         if request.version < HttpVersion11:
             response.force_close()
-        timeouts = self._services.config.server.timeouts
-        ping = numbered_ping_of(stream.client)
+        seconds, ping = self._services.config.server.timeouts.write, numbered_ping_of(client)
         try:
-            await response.prepare(request)
-            async for data in stream.follow(request, number, timeouts.heartbeat):
-                async with asyncio.timeout(timeouts.write):
-                    await response.write(data or ping)
+            async with aclosing(events):
+                await response.prepare(request)
+                async for data in events:
+                    async with asyncio.timeout(seconds):
+                        await response.write(data or ping)
             await response.write_eof()
         except (TimeoutError, ConnectionError):
             abort(request)
-        finally:
-            self._release(request, stream)
         return response
 
     def _release(self, request: web.Request, stream: ResumableStream) -> None:
@@ -219,7 +268,17 @@ class ResumableStreams:
         if stream.log.closed:
             if stream.owner is not None and (stream.owner, stream.request_id) not in self._streams:
                 stream.log.clear()
-        elif stream.owner is None or self._stopping:
+        elif not stream.elsewhere:
+            self._leave(stream)
+
+    def _read_elsewhere(self, stream: ResumableStream, mark: str) -> None:
+        """Record which client of another process reads a stream; none if the mark is empty."""
+        if stream.read_elsewhere(mark) and not stream.log.closed:
+            self._leave(stream)
+
+    def _leave(self, stream: ResumableStream) -> None:
+        """End a stream that has no client, later if it can be resumed."""
+        if stream.owner is None or self._stopping:
             stream.stop()
         else:
             later = asyncio.get_running_loop().call_later
@@ -236,7 +295,6 @@ def _unknown(request_id: str) -> str:
     return f"there is no stream of {request_id[:100]!a} to resume: it ended some time ago, or was begun by another key"
 
 
-def _not_kept(stream: ResumableStream, position: Position) -> str:
-    first, end = stream.log.first, stream.log.end
+def _not_kept(first: int, end: int, position: Position) -> str:
     kept = f"events {first} to {end - 1} are kept" if first < end else "no event is kept any longer"
     return f"the stream cannot be resumed at its event {position.number}: {kept}"

@@ -50,10 +50,10 @@ class NewRun(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What the host of a run writes. Without anything new, it renews the lease.
+    """A write of the host of a run. Without anything new, it renews the lease.
 
     Entries that the store has already are ignored, so that a change can be written again. Events before `first` are
-    dropped. `state` replaces the last one unless it is None. A run that has ended is kept for `kept` seconds; None: it
+    dropped. `state` replaces the last one; None keeps that. A run that has ended is kept for `kept` seconds; None: it
     goes on.
     """
 
@@ -65,14 +65,14 @@ class Change(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """What other processes have set: that a run be cancelled, and the `reader` that follows it; empty without one."""
+    """Marks of other processes: that a run be cancelled, and the `reader` that follows it; empty without one."""
 
     cancelled: bool
     reader: str
 
 
 class Run(NamedTuple):
-    """What a store has of a run, without its events, of which it has those from `first` to `end - 1`."""
+    """A run in a store, without its events, of which the store has those from `first` to `end - 1`."""
 
     running: bool
     cancelled: bool
@@ -126,14 +126,14 @@ class RunStore(Protocol):
         ...
 
     async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
-        """Write changes, and renew the leases of the runs. None stands for a run that is not the host's any more.
+        """Write changes, and renew the leases of the runs. None stands for a run of another host.
 
         Nothing is written of a run that is not there, and has no marks: the store may have lost its data.
         """
         ...
 
     async def get(self, name: RunId) -> Run | None:
-        """Return a run, or None if there is none of this name."""
+        """Return a run, or None if it is not there."""
         ...
 
     async def read(self, positions: Sequence[Position]) -> list[Rest | None]:
@@ -145,7 +145,7 @@ class RunStore(Protocol):
         ...
 
     async def set_reader(self, name: RunId, reader: str, before: str | None = None) -> None:
-        """Set the mark of the last reader, which ends after a lease; only if it is `before`, unless that is None."""
+        """Set the mark of the last reader, which ends after a lease. With `before`, only that one is replaced."""
         ...
 
     async def take(self, host: str, most: int) -> list[LostRun]:

@@ -11,7 +11,7 @@ ENTRY_BYTES = 16 * 1024
 """Bytes of events from which on an entry takes no further one."""
 ENTRIES_AT_ONCE = 64
 """Most entries of one change. There are more after the store was away."""
-Seal = Callable[[RunId, str, bytes], bytes]
+Encrypt = Callable[[RunId, str, bytes], bytes]
 """A function that returns bytes of a run as they are stored: encrypted, if that is configured. The text names them."""
 
 
@@ -20,12 +20,12 @@ class OwnRun:
 
     Args:
         name: Its owner and id.
-        seal: Encrypts what is written.
+        encrypt: Encrypts what is written.
         on_marks: Called with the marks of others after each write while the run goes on; with None once it is another
             process's.
     """
 
-    def __init__(self, name: RunId, seal: Seal, on_marks: Callable[[Marks | None], None]) -> None:
+    def __init__(self, name: RunId, encrypt: Encrypt, on_marks: Callable[[Marks | None], None]) -> None:
         self.name = name
         self.log: EventLog | None = None
         """The events; None if they are not shared."""
@@ -36,7 +36,7 @@ class OwnRun:
         self.is_written = False
         """True once its end is written, or it is another process's."""
         self.on_marks = on_marks
-        self._seal = seal
+        self._encrypt = encrypt
         self._taken = 0
         """The number of the first event that is in no entry yet."""
         self._entries: list[Entry] = []
@@ -67,7 +67,7 @@ class OwnRun:
             first = log.first
             self._entries = [entry for entry in self._entries if entry.end > first]
             self._entries += self._new_entries(log)
-        state = None if self.state is None else self.state and self._seal(self.name, "state", self.state)
+        state = None if self.state is None else self.state and self._encrypt(self.name, "state", self.state)
         # The end is written with the last events.
         kept = None if self.is_written or len(self._entries) > ENTRIES_AT_ONCE else self.kept
         return Change(self.name, first, tuple(self._entries[:ENTRIES_AT_ONCE]), state, kept)
@@ -97,4 +97,4 @@ class OwnRun:
         self._taken = number
 
     def _entry(self, end: int, frames: list[bytes]) -> Entry:
-        return Entry(end, len(frames), self._seal(self.name, str(end), b"".join(frames)))
+        return Entry(end, len(frames), self._encrypt(self.name, str(end), b"".join(frames)))

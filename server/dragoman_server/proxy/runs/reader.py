@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dragoman.threads import StoreError
 from dragoman_server.proxy.runs.interface import Entry, Position, Rest, RunId
 
-Unseal = Callable[[RunId, str, bytes], bytes]
-"""The reverse of `Seal`."""
+Decrypt = Callable[[RunId, str, bytes], bytes]
+"""The reverse of `Encrypt`."""
 DROPPED = "events were dropped before they were read"
 _END = b"\n\n"
 
@@ -21,17 +21,17 @@ class RunReader:
         name: The run.
         number: The number of its next event.
         mark: Its mark, if it must be the only reader; else empty.
-        unseal: Decrypts what is read.
+        decrypt: Decrypts what is read.
         wake: Called when it could take more than the last read returned.
     """
 
-    def __init__(self, name: RunId, number: int, mark: str, unseal: Unseal, wake: Callable[[], None]) -> None:
+    def __init__(self, name: RunId, number: int, mark: str, decrypt: Decrypt, wake: Callable[[], None]) -> None:
         self.position = Position(name, number, mark)
         self.is_over = False
         """True if nothing follows."""
         self.failure = ""
         """The reason for which it is over before the end of the run."""
-        self._unseal = unseal
+        self._decrypt = decrypt
         self._wake = wake
         self._is_behind = False
         self._data = b""
@@ -67,7 +67,7 @@ class RunReader:
         self._ready.set()
 
     def _take(self, entry: Entry) -> bytes:
-        data = self._unseal(self.position.name, str(entry.end), entry.data)
+        data = self._decrypt(self.position.name, str(entry.end), entry.data)
         before = self.position.number - (entry.end - entry.events)
         self.position = self.position._replace(number=entry.end)
         return b"".join(frame + _END for frame in data.split(_END)[before:-1]) if before > 0 else data

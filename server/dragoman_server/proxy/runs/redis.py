@@ -53,7 +53,7 @@ class RedisRunStore:
         return bool(await self._connection.run(scripts.BEGIN, self._keys, args))
 
     async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
-        """Write changes, and renew the leases of the runs. None stands for a run that is not the host's any more."""
+        """Write changes, and renew the leases of the runs. None stands for a run of another host."""
         args: list[str | bytes] = [host, _LEASE]
         for change in changes:
             state = b"" if change.state is None else b"+" + change.state
@@ -65,7 +65,7 @@ class RedisRunStore:
         return [None if each == b"-" else Marks(each[:1] == b"1", each[1:].decode()) for each in found]
 
     async def get(self, name: RunId) -> Run | None:
-        """Return a run, or None if there is none of this name."""
+        """Return a run, or None if it is not there."""
         async with self._connection.call() as redis:
             key = b"%b:run:%b" % (self._keys[0].encode(), _name(name))
             found: list[Any] = await redis.hmget(key, list(_FIELDS))
@@ -84,7 +84,7 @@ class RedisRunStore:
         return bool(await self._connection.run(scripts.CANCEL, self._keys, (_name(name),)))
 
     async def set_reader(self, name: RunId, reader: str, before: str | None = None) -> None:
-        """Set the mark of the last reader, which ends after a lease; only if it is `before`, unless that is None."""
+        """Set the mark of the last reader, which ends after a lease. With `before`, only that one is replaced."""
         args = (_name(name), reader, "-" if before is None else "+", before or "", _LEASE)
         await self._connection.run(scripts.SET_READER, self._keys, args)
 

@@ -108,14 +108,17 @@ class SharedRuns:
 
         `head` has the `kind`, by which a process that takes the run ends it, with `state` and `request`.
         """
-        seal = self._seal
-        sealed_state, sealed_request = state and seal(name, "state", state), request and seal(name, "request", request)
-        sealed_head = seal(name, "head", json_dumps(head))
+        encrypt = self._encrypt
+        stored_state, stored_request = (
+            state and encrypt(name, "state", state),
+            request and encrypt(name, "request", request),
+        )
+        stored_head = encrypt(name, "head", json_dumps(head))
         if not await self._store.begin(
-            NewRun(name, self.host, sealed_head, sealed_state, sealed_request, most, self._ttl)
+            NewRun(name, self.host, stored_head, stored_state, stored_request, most, self._ttl)
         ):
             return None
-        run = self._own[name] = OwnRun(name, self._seal, on_marks)
+        run = self._own[name] = OwnRun(name, self._encrypt, on_marks)
         self._wake.set()
         return run
 
@@ -130,13 +133,22 @@ class SharedRuns:
 
     # --- runs of any process -----------------------------------------------------------------------------------------
 
-    async def get(self, name: RunId) -> Run | None:
-        """Return a run of any process, or None if there is none of this name. Raises StoreError."""
+    async def get(self, name: RunId, number: int = 0) -> Run | None:
+        """Return a run of any process, or None if it is not there. Raises StoreError.
+
+        A client may have got events from another process that has not written them yet. So this waits until those
+        before `number` are there, but no longer than for a lease.
+        """
         run = await self._store.get(name)
+        for _ in range(int(LEASE / INTERVAL)):
+            if run is None or not run.running or number <= run.end:
+                break
+            await asyncio.sleep(INTERVAL)
+            run = await self._store.get(name)
         if run is None:
             return None
-        head = self._unseal(name, "head", run.head)
-        return run._replace(head=head, state=run.state and self._unseal(name, "state", run.state))
+        head = self._decrypt(name, "head", run.head)
+        return run._replace(head=head, state=run.state and self._decrypt(name, "state", run.state))
 
     async def cancel(self, name: RunId) -> None:
         """Cancel a run of any process, and wait for its end, but not for long. Raises StoreError."""
@@ -151,7 +163,7 @@ class SharedRuns:
         """Give a reader of a run, from an event on. With a mark, it replaces the one before. Raises StoreError."""
         if mark:
             await self._store.set_reader(name, mark)
-        reader = RunReader(name, number, mark, self._unseal, self._wake.set)
+        reader = RunReader(name, number, mark, self._decrypt, self._wake.set)
         self._readers.append(reader)
         self._wake.set()
         try:
@@ -241,11 +253,11 @@ class SharedRuns:
 
     async def _end(self, lost: LostRun) -> None:
         """End a run that has lost its host."""
-        name, run = lost.name, OwnRun(lost.name, self._seal, lambda _: None)
+        name, run = lost.name, OwnRun(lost.name, self._encrypt, lambda _: None)
         try:
-            head = self._unseal(name, "head", lost.run.head)
-            state = lost.run.state and self._unseal(name, "state", lost.run.state)
-            request = lost.request and self._unseal(name, "request", lost.request)
+            head = self._decrypt(name, "head", lost.run.head)
+            state = lost.run.state and self._decrypt(name, "state", lost.run.state)
+            request = lost.request and self._decrypt(name, "request", lost.request)
             opened = LostRun(name, lost.run._replace(head=head, state=state), request)
             await self.end_lost[json_loads(head)["kind"]](run, opened)
         except Exception as error:  # another key, or a kind that this process does not run: it must not come again
@@ -254,8 +266,8 @@ class SharedRuns:
         log.warning("%s has ended: its process has stopped", name.id)
         await self._write((run,))
 
-    def _seal(self, name: RunId, what: str, data: bytes) -> bytes:
+    def _encrypt(self, name: RunId, what: str, data: bytes) -> bytes:
         return data if self._cipher is None else self._cipher.encrypt(name.owner, f"{name.id} {what}", data)
 
-    def _unseal(self, name: RunId, what: str, data: bytes) -> bytes:
+    def _decrypt(self, name: RunId, what: str, data: bytes) -> bytes:
         return data if self._cipher is None else self._cipher.decrypt(name.owner, f"{name.id} {what}", data)

@@ -96,11 +96,11 @@ class SqliteRunStore:
         return await self._run(work)
 
     async def write(self, host: str, changes: Sequence[Change]) -> list[Marks | None]:
-        """Write changes, and renew the leases of the runs. None stands for a run that is not the host's any more."""
+        """Write changes, and renew the leases of the runs. None stands for a run of another host."""
         return await self._run(lambda db: [_write(db, host, change, self._clock()) for change in changes])
 
     async def get(self, name: RunId) -> Run | None:
-        """Return a run, or None if there is none of this name."""
+        """Return a run, or None if it is not there."""
         query = f"SELECT {_RUN}, head, state FROM runs {_NAMED}"
         row = await self._run(lambda db: db.execute(query, _named(name, self._clock())).fetchone())
         return _read_run(row) if row is not None else None
@@ -124,7 +124,7 @@ class SqliteRunStore:
         return await self._run(lambda db: db.execute(query, _named(name, self._clock())).rowcount > 0)
 
     async def set_reader(self, name: RunId, reader: str, before: str | None = None) -> None:
-        """Set the mark of the last reader, which ends after a lease; only if it is `before`, unless that is None."""
+        """Set the mark of the last reader, which ends after a lease. With `before`, only that one is replaced."""
 
         def work(db: sqlite3.Connection) -> None:
             now = self._clock()

@@ -6,7 +6,8 @@ import pytest
 
 from dragoman_server.config.load import parse_config
 from dragoman_server.config.resume import ResumeOptions
-from dragoman_server.config.schema import Server
+from dragoman_server.config.schema import Config, Server
+from dragoman_server.config.state_options import StateOptions
 
 
 def test_options_are_read() -> None:
@@ -34,8 +35,13 @@ def test_an_option_out_of_range_is_a_problem(options: ResumeOptions, path: str) 
     assert "expected" in message
 
 
-def test_several_workers_cannot_resume_streams() -> None:
-    ((where, message),) = Server(resume=ResumeOptions(seconds=1), workers=2).problems()
-    assert where == "server.resume.seconds"
-    assert "workers = 1" in message
-    assert not list(Server(resume=ResumeOptions(), workers=2).problems())
+def test_several_workers_resume_streams_through_a_store() -> None:
+    server = Server(resume=ResumeOptions(seconds=1), workers=2)
+    for state in (StateOptions(), StateOptions(kind="off")):
+        ((where, message),) = Config(server=server, state=state).problems()
+        assert where == "server.resume.seconds"
+        assert "state.kind" in message
+    for kind, url in (("sqlite", ""), ("redis", "redis://127.0.0.1:6379/0")):
+        assert not list(Config(server=server, state=StateOptions(kind=kind, url=url)).problems())
+    assert not list(Config(server=Server(resume=ResumeOptions(), workers=2)).problems())
+    assert not list(Config(server=Server(resume=ResumeOptions(seconds=1))).problems())

@@ -1,4 +1,4 @@
-"""What processes state of a response in the background; `e2e/test_shared_runs.py` runs them."""
+"""The statements of processes about a response in the background; `e2e/test_shared_runs.py` runs them."""
 
 from __future__ import annotations
 

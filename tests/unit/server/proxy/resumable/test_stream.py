@@ -129,3 +129,37 @@ async def test_a_client_that_comes_back_keeps_the_exchange() -> None:
     stream.end()
     assert leaving.cancelled()
     timers.stop()
+
+
+async def test_a_client_elsewhere_replaces_the_one_here_and_the_reverse() -> None:
+    stream, _, timers = opened()
+    first: Any = Connection()
+    second: Any = Connection()
+    stream.attach(first)
+    assert not stream.read_elsewhere("")
+    assert not stream.read_elsewhere("other 1")
+    assert first.aborted
+    assert not stream.is_read
+    assert not stream.must_wait(10**6), "what is read elsewhere is not waited for"
+    assert stream.take_back() == "other 1"
+    stream.attach(second)
+    assert not stream.read_elsewhere("other 1"), "this was read before it was taken back"
+    assert not second.aborted
+    assert stream.take_back() == ""
+    assert not stream.read_elsewhere("other 1")
+    assert not second.aborted
+    timers.stop()
+
+
+async def test_the_last_client_may_leave_elsewhere() -> None:
+    stream, _, timers = opened()
+    stream.leaving = leaving = asyncio.get_running_loop().call_later(60, stream.stop)
+    stream.read_elsewhere("other 1")
+    assert leaving.cancelled()
+    assert not stream.read_elsewhere("other 2")
+    assert stream.read_elsewhere("")
+    stream.read_elsewhere("other 3")
+    client: Any = Connection()
+    stream.attach(client)
+    assert not stream.read_elsewhere(""), "there is a client here"
+    timers.stop()

@@ -1,4 +1,4 @@
-"""What is written of a run, and that it is written whole and once."""
+"""A run is written whole and once."""
 
 from __future__ import annotations
 

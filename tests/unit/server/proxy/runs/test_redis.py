@@ -1,4 +1,4 @@
-"""What only the store in Redis has: names of keys, and times after which Redis itself deletes them."""
+"""The store in Redis has names of keys, and times after which Redis itself deletes them."""
 
 from __future__ import annotations
 

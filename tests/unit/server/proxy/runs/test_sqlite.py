@@ -1,4 +1,4 @@
-"""What only the store in SQLite has: a file."""
+"""The store in SQLite has a file."""
 
 from __future__ import annotations
 
