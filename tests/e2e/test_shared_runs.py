@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from support.commands import Command, command
+from support.fleet import fleet
 from support.gateways import served
 from support.redis_server import redis_server
 from support.samples import chat_frame
@@ -214,8 +215,9 @@ async def test_a_response_is_polled_followed_and_cancelled_elsewhere(kind: str, 
         assert up.upstream.started == 2
         await up.session.delete(f"{up.urls[1]}/v1/responses/{streamed}")
         for number in (0, 1):
-            async with up.session.get(f"{up.urls[number]}/v1/responses/{streamed}") as gone:
-                assert gone.status == 404
+            for query in ("", "?stream=true"):
+                async with up.session.get(f"{up.urls[number]}/v1/responses/{streamed}{query}") as gone:
+                    assert gone.status == 404
         assert whole.count(b"event: ") == len(seen)
 
 
@@ -248,6 +250,34 @@ async def test_a_run_whose_process_is_killed_fails_and_is_never_unknown(kind: st
         body = {"model": "m", "input": "More", "previous_response_id": polled, "background": True}
         async with up.session.post(f"{up.urls[1]}/v1/responses", json=body) as response:
             assert response.status == 200
+
+
+async def test_a_process_that_stops_ends_its_runs_itself(tmp_path: Path) -> None:
+    async with pair("redis", tmp_path) as up:
+        polled, streamed = await up.create(0), await up.create(0, stream=True)
+        up.commands[0].process.send_signal(signal.SIGTERM)
+        up.commands[0].process.send_signal(signal.SIGINT)  # the second one ends what is open
+        assert await up.commands[0].ends() == 0
+        for each in (polled, streamed):
+            state = await up.get(1, each)
+            assert state["status"] == "failed", state
+        async with up.follow(1, streamed) as content:
+            whole = await content.read()
+        assert data_of(whole.removesuffix(b"\n\n").rpartition(b"\n\n")[2])["type"] == "response.failed"
+
+
+async def test_the_limit_of_runs_counts_those_of_all_processes(tmp_path: Path) -> None:
+    async with pair("redis", tmp_path) as up:
+        ids = [await up.create(number % 2) for number in range(16)]
+        body = {"model": "m", "input": "Hi", "background": True}
+        for number in (0, 1):
+            async with up.session.post(f"{up.urls[number]}/v1/responses", json=body) as response:
+                assert response.status == 429, await response.text()
+                assert "16 responses run in the background" in await response.text()
+        async with up.session.post(f"{up.urls[1]}/v1/responses/{ids[0]}/cancel") as response:
+            assert (await response.json())["status"] == "cancelled"
+        await up.create(1)
+        assert up.upstream.started == 17
 
 
 RESUME = "x-dragoman-resume"
@@ -334,3 +364,35 @@ async def test_a_stream_whose_process_is_killed_never_looks_complete(kind: str, 
         async with chat(up, 1, f"{stream_id}.{len(seen) - 1}", status=404) as gone:
             assert "has stopped" in await gone.text()
         assert up.upstream.started == 1
+
+
+async def test_workers_are_one_gateway(tmp_path: Path) -> None:
+    """Each request has a connection of its own, which any worker may accept."""
+    upstream = Upstream()
+    async with served(upstream.app()) as (url, _):
+        with state_of("sqlite", tmp_path) as (state, variables):
+            path = tmp_path / "dragoman.toml"
+            await asyncio.to_thread(path.write_text, CONFIG.format(url=url, state=state))
+            async with fleet(str(path), workers=2, env=variables) as up:
+                at = f"{up.url}/v1/responses"
+                async with up.session.post(at, json={"model": "m", "input": "Hi", "background": True}) as response:
+                    assert response.status == 200, await response.text()
+                    begun = (await response.json())["id"]
+                for _ in range(12):
+                    status, body = await up.get(f"/v1/responses/{begun}")
+                    assert (status, json.loads(body)["status"] in ("queued", "in_progress")) == (200, True)
+                async with up.session.post(f"{at}/{begun}/cancel") as response:
+                    assert (response.status, (await response.json())["status"]) == (200, "cancelled")
+                async with up.session.post(
+                    f"{up.url}/v1/chat/completions", json=CHAT_BODY, headers={RESUME: "true"}
+                ) as first:
+                    stream_id = first.headers[RESUME]
+                    event = await next_event(first.content)
+                for _ in range(6):
+                    headers = {RESUME: stream_id}
+                    async with up.session.post(
+                        f"{up.url}/v1/chat/completions", json=CHAT_BODY, headers=headers
+                    ) as again:
+                        assert again.status == 200, await again.text()
+                        assert await next_event(again.content) == event
+                assert upstream.started == 2
