@@ -42,10 +42,15 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and wait until it accepts connections."""
+        self._run("--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self._options)
+
+    def start_with(self, file: Path) -> None:
+        """Start it with a configuration file, which has its port."""
+        self._run(str(file), *self._options)
+
+    def _run(self, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self._options],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            ["redis-server", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = time.monotonic() + 20
         while True:

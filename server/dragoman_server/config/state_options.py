@@ -42,7 +42,7 @@ class StateOptions:
     path: str = setting("", getter="file_path")
     """sqlite: the file (default responses.db in the user's state directory). Relative to the configuration's file."""
     url: str = setting("", getter="address", shown=False)
-    """redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, or unix://PATH."""
+    """redis: redis://:PASSWORD@HOST:6379/0, rediss:// with TLS, unix://PATH, redis+sentinel:// or redis+cluster://."""
     prefix: str = setting("dragoman")
     """redis: the start of the names of its keys; gateways with the same prefix share responses."""
     ttl_days: float | None = setting(None, Above("days"))

@@ -201,7 +201,7 @@ def create_thread_store(options: StateOptions, clock: Callable[[], float]) -> St
 
         # With the clock of Redis, which all gateways share.
         limits, prefix = options.limits(), options.prefix
-        return RedisStore(options.url, limits, prefix=prefix, codec=codec, timeout=options.timeout)
+        return RedisStore(options.url, limits, prefix=prefix, codec=codec, timeout=options.timeout, setting="state.url")
     from dragoman.threads import SqliteStore
 
     return SqliteStore(options.file, options.limits(), codec=codec, timeout=options.timeout, clock=clock)

@@ -32,12 +32,14 @@ class RedisStore(OpenedByWith):
     """The store in Redis, in keys whose names begin with `{prefix:responses}`.
 
     Args:
-        url: `redis://:PASSWORD@HOST:6379/0`, `rediss://…` with TLS, or `unix://PATH`.
+        url: `redis://:PASSWORD@HOST:6379/0`, `rediss://…` with TLS, `unix://PATH`, or several nodes as
+            `redis+sentinel://:PASSWORD@HOST:26379,HOST:26379/SERVICE` or `redis+cluster://:PASSWORD@HOST:6379`.
         limits: The limits. They should be the same for all that use the store.
         prefix: The start of the keys' names. Stores with the same prefix share their responses.
         codec: Encrypts what is stored (`NodeCipher`).
         timeout: Seconds that one call may take.
         clock: Returns Unix seconds, for tests. By default the clock of Redis decides what has expired.
+        setting: The name of the URL in errors.
     """
 
     def __init__(
@@ -49,12 +51,13 @@ class RedisStore(OpenedByWith):
         codec: DataCodec | None = None,
         timeout: float = 5.0,
         clock: Callable[[], float] | None = None,
+        setting: str = "its URL",
     ) -> None:
         self.clock = clock or time.time
         self._own_clock = clock
         self._limits = limits
         self._codec: DataCodec = codec or PlainData()
-        self._connection = RedisConnection(url, timeout)
+        self._connection = RedisConnection(url, timeout, setting=setting)
         self._keys = (f"{{{prefix}:responses}}",)
 
     async def open(self) -> None:

@@ -6,88 +6,187 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.threads.store.interface import StoreError
+from dragoman.threads.store.redis_address import FORMS, RedisAddress, parse_address
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from redis.asyncio import ConnectionPool, Redis
 
 CONNECTIONS = 64
 """Most connections of a store. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
+ASK_SENTINELS = 1.0
+"""Seconds after which the Sentinels are asked again which Redis is the primary."""
 _ADVICE = {
     "OutOfMemoryError": "Redis has reached its maxmemory: raise it, or store less",
-    "ReadOnlyError": "it is a replica, which cannot be written: name the primary",
-    "AuthenticationError": "check the user and the password in its URL",
-    "AuthenticationWrongNumberOfArgsError": "check the user and the password in its URL",
+    "ReadOnlyError": "it is a replica, which cannot be written: name the primary in {url}, or use redis+sentinel://",
+    "AuthenticationError": "check the user and the password in {url}",
+    "AuthenticationWrongNumberOfArgsError": "check the user and the password in {url}",
     "NoPermissionError": "let this user run scripts and all commands on its keys",
     "BusyLoadingError": "Redis reads its data after a start: it answers when it has read them",
-    "ConnectionError": "check that Redis runs, and its address",
+    "ConnectionError": "check that Redis runs, and the address in {url}",
+    "MasterNotFoundError": "check that the Sentinels in {url} run, and the name of the service there",
+    "MovedError": "this is a node of a cluster: write {url} as redis+cluster://HOST:PORT",
+    "AskError": "this is a node of a cluster: write {url} as redis+cluster://HOST:PORT",
+    "ClusterDownError": "the cluster does not serve all slots: look at CLUSTER INFO, and repair it",
+    "MasterDownError": "it is a replica whose primary is down: name the primary in {url}, or use redis+sentinel://",
+    "SlotNotCoveredError": "the cluster does not serve all slots: look at CLUSTER INFO, and repair it",
+    "RedisClusterException": "check that the nodes in {url} run, and that they are a cluster that serves all slots",
 }
 """Advice by the name of the error's class."""
 _ADVICE_BY_CODE = {
     "MISCONF": "Redis cannot write its own file: make room on its disk, and read its log",
     "BUSY": "Redis runs a long script of another client",
     "NOREPLICAS": "Redis waits for its replicas (min-replicas-to-write)",
-    "MOVED": "this is a cluster: name a proxy that speaks for all of it, or a Redis without cluster mode",
 }
 """Advice by the first word of the error."""
 
 
 class RedisConnection:
-    """The connections to one Redis. They are opened when they are needed, and again after they were lost.
+    """The connections to one Redis, or to a cluster. They are opened when they are needed, and after they were lost.
 
     Args:
-        url: `redis://:PASSWORD@HOST:6379/0`, `rediss://…` with TLS, or `unix://PATH`.
+        url: `redis://:PASSWORD@HOST:6379/0`, `rediss://…` with TLS, `unix://PATH`, or several nodes as
+            `redis+sentinel://:PASSWORD@HOST:26379,HOST:26379/SERVICE` or `redis+cluster://:PASSWORD@HOST:6379`.
         timeout: Seconds that one call may take.
+        setting: The name of the URL in errors.
+        decode: Return text in place of bytes.
         connections: Most connections.
     """
 
-    def __init__(self, url: str, timeout: float, connections: int = CONNECTIONS) -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout: float,
+        *,
+        setting: str = "its URL",
+        decode: bool = False,
+        connections: int = CONNECTIONS,
+    ) -> None:
         self._url = url
         self._timeout = timeout
+        self._setting = setting
+        self._decode = decode
         self._connections = connections
         self._redis: Redis | None = None
         self._hashes: dict[str, str] = {}
+        self._places = asyncio.Semaphore(connections)
+        self._sentinels: Sequence[Redis] = ()
+        self._asked = -ASK_SENTINELS
+        """The event loop's time at which the Sentinels were asked last."""
+        self.is_cluster = False
+        """True for a cluster, whose calls go to several nodes."""
+
+    @staticmethod
+    def url_problem(url: str) -> str:
+        """Return what is wrong with a URL, without repeating it; empty if nothing is."""
+        try:
+            parse_address(url)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     async def open(self) -> None:
         """Create the client. Raises StoreError without the package redis, or for a URL of another form."""
         try:
+            address = parse_address(self._url)
+        except ValueError as error:
+            # The URL may hold a password, so it is not repeated.
+            raise StoreError(f"the URL of Redis is not valid: {error}") from None
+        try:
             # The import takes half a second, and the package is an extra.
-            from redis.asyncio import BlockingConnectionPool, Redis
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
         except ImportError:
             raise StoreError("Redis needs the package redis: pip install 'dragoman[redis]'") from None
+        options = {
+            "decode_responses": self._decode,
+            "socket_timeout": self._timeout,
+            "socket_connect_timeout": self._timeout,
+            # A call that is repeated after an unknown result could be done twice.
+            "retry": Retry(NoBackoff(), 0),
+        }
+        if address.kind == "single":
+            self._redis = self._single(options)
+        else:
+            options |= {"username": address.username, "password": address.password}
+            make = self._behind_sentinels if address.kind == "sentinel" else self._cluster
+            self._redis = make(address, options)
+            self.is_cluster = address.kind == "cluster"
+
+    def _single(self, options: dict[str, Any]) -> Redis:
+        from redis.asyncio import BlockingConnectionPool, Redis
+
+        limits: dict[str, Any] = {"max_connections": self._connections, "timeout": self._timeout}
         try:
-            pool = BlockingConnectionPool.from_url(
-                self._url,
-                max_connections=self._connections,
-                timeout=self._timeout,
-                socket_timeout=self._timeout,
-                socket_connect_timeout=self._timeout,
-                # A call that is repeated after an unknown result could be done twice.
-                retry=Retry(NoBackoff(), 0),
-            )
+            return Redis.from_pool(BlockingConnectionPool.from_url(self._url, **limits, **options))
         except ValueError:
-            # The URL may hold a password, so it is not repeated.
-            raise StoreError("the URL of Redis is not valid: expected redis://HOST:6379/0") from None
-        self._redis = Redis.from_pool(pool)
+            raise StoreError(f"the URL of Redis is not valid: {FORMS}") from None
+
+    def _behind_sentinels(self, address: RedisAddress, options: dict[str, Any]) -> Redis:
+        from redis.asyncio.sentinel import Sentinel
+
+        # One Sentinel that hangs must leave time to ask another one.
+        patience = self._timeout / (len(address.nodes) + 1)
+        known: dict[str, Any] = {
+            "username": address.sentinel_username,
+            "password": address.sentinel_password,
+            "socket_timeout": patience,
+            "socket_connect_timeout": patience,
+            "retry": options["retry"],
+            "ssl": address.tls,
+        }
+        sentinel: Any = cast("Any", Sentinel)(address.nodes, sentinel_kwargs=known)
+        self._sentinels = sentinel.sentinels
+        return cast("Redis", sentinel.master_for(address.service, db=address.database, ssl=address.tls, **options))
+
+    def _cluster(self, address: RedisAddress, options: dict[str, Any]) -> Redis:
+        from redis.asyncio.cluster import ClusterNode, RedisCluster
+
+        nodes = [ClusterNode(host, port) for host, port in address.nodes]
+        limits: dict[str, Any] = {"max_connections": self._connections, "ssl": address.tls}
+        # It has the commands of `Redis` that the stores use.
+        return cast("Redis", RedisCluster(startup_nodes=nodes, **limits, **options))
 
     async def close(self) -> None:
         """Close all connections."""
         redis, self._redis = self._redis, None
         if redis is not None:
-            async with self._errors():
-                await redis.aclose()
+            sentinels, self._sentinels = self._sentinels, ()
+            async with self.errors():
+                for client in (redis, *sentinels):
+                    await client.aclose()
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[Redis]:
         """Give the client for one call of the store, which has the limit of time. Raises StoreError."""
         if self._redis is None:
             raise StoreError("the store is not open")
-        async with self._errors():
+        async with self.errors(), self._places:
+            await self.find_primary()
             yield self._redis
+
+    async def pool(self) -> ConnectionPool:
+        """Return the pool of connections, within a call. It is not that of a cluster. Raises StoreError."""
+        if self._redis is None:
+            raise StoreError("the store is not open")
+        await self.find_primary()
+        return self._redis.connection_pool
+
+    def advice(self, error: Exception) -> str:
+        """Return the text of an error of Redis, with what to do about it."""
+        return advice(error, self._setting)
+
+    async def find_primary(self) -> None:
+        """Let connections go to another primary if the Sentinels name one. They are asked at most once in a second."""
+        pool = None if self._redis is None or self.is_cluster else self._redis.connection_pool
+        if not hasattr(pool, "get_master_address"):
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._asked >= ASK_SENTINELS:
+            self._asked = now
+            await cast("Any", pool).get_master_address()
 
     async def run(self, script: str, keys: Sequence[str | bytes], args: Sequence[str | bytes]) -> Any:
         """Run one script within its own limit of time, and return its result. Raises StoreError."""
@@ -98,17 +197,22 @@ class RedisConnection:
         """Run one script within a call. Redis knows it by its hash, unless Redis was restarted."""
         from redis.exceptions import NoScriptError
 
-        digest = self._hashes.get(script)
-        if digest is None:
-            digest = self._hashes[script] = sha1(script.encode(), usedforsecurity=False).hexdigest()
         try:
-            return await redis.evalsha(digest, len(keys), *keys, *args)
+            return await redis.evalsha(self.digest(script), len(keys), *keys, *args)
         except NoScriptError:
             return await redis.eval(script, len(keys), *keys, *args)
 
+    def digest(self, script: str) -> str:
+        """Return the hash by which Redis knows a script."""
+        digest = self._hashes.get(script)
+        if digest is None:
+            digest = self._hashes[script] = sha1(script.encode(), usedforsecurity=False).hexdigest()
+        return digest
+
     @asynccontextmanager
-    async def _errors(self) -> AsyncIterator[None]:
-        from redis.exceptions import RedisError
+    async def errors(self) -> AsyncIterator[None]:
+        """Limit the time of a call, and raise StoreError for what may go wrong with it."""
+        from redis.exceptions import RedisClusterException, RedisError
 
         try:
             # One limit for waiting for a connection, opening it and the answer, each of which has its own in redis-py.
@@ -116,17 +220,17 @@ class RedisConnection:
                 yield
         except TimeoutError:
             raise StoreError(f"Redis did not answer within {self._timeout:g} s") from None
-        except (RedisError, OSError) as error:
-            raise StoreError(f"Redis: {advice(error)}") from None
+        except (RedisError, RedisClusterException, OSError) as error:
+            raise StoreError(f"Redis: {advice(error, self._setting)}") from None
 
 
-def advice(error: Exception) -> str:
-    """Return the text of an error of Redis, with what to do about it."""
+def advice(error: Exception, setting: str = "its URL") -> str:
+    """Return the text of an error of Redis on one line, with what to do about it. `setting` is the name of the URL."""
     from redis.exceptions import TimeoutError as Late
 
-    text = str(error)
+    text = " ".join(str(error).split())
     if isinstance(error, Late):
         return f"{text} (it is too slow, or the network loses its packets)"
     name = type(error).__name__
     hint = _ADVICE.get(name) or _ADVICE_BY_CODE.get(text.partition(" ")[0])
-    return f"{text} ({hint})" if hint else text
+    return f"{text} ({hint.format(url=setting)})" if hint else text

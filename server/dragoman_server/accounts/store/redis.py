@@ -1,18 +1,19 @@
 """The store in Redis (or Valkey), for gateways on many machines.
 
-A request takes one round trip when it is admitted and one when it has ended; settlements that end together share it.
+A request takes one round trip when it is admitted and one when it has ended. Requests that are admitted or that end in
+one turn of the event loop share it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from hashlib import sha1
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
+from dragoman.threads import RedisConnection
 from dragoman.wire import json_dumps
 from dragoman_server.accounts.keys.record import KEYS_MAX, KeyRecord, records_of
 from dragoman_server.accounts.limits.claim import Amounts, BucketLimit, BudgetLimit, Claim, Outcome, Settlement
@@ -22,6 +23,7 @@ from dragoman_server.accounts.store import redis_scripts as scripts
 from dragoman_server.accounts.store.interface import Lease, Spent, StoredKeys, StoreError, spent_of
 from dragoman_server.accounts.store.memory import COOLDOWNS_MAX
 from dragoman_server.accounts.store.options import StoreOptions
+from dragoman_server.accounts.store.redis_pipe import RedisPipe
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -29,13 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman")
 KEPT = "noeviction"
 """The only `maxmemory-policy` of Redis that evicts nothing."""
-CONNECTIONS = 64
-"""Most connections of a process. Each call holds one for a round trip; more calls wait for one, up to the timeout."""
-_SHA = {
-    script: sha1(script.encode()).hexdigest()
-    for name, script in vars(scripts).items()
-    if name.isupper() and isinstance(script, str)
-}
 
 
 class RedisAccountStore:
@@ -44,7 +39,8 @@ class RedisAccountStore:
     def __init__(self, options: StoreOptions, clock: Callable[[], float] | None = None) -> None:
         self._options = options
         self._clock = clock
-        self._redis: Redis | None = None
+        self._connection = RedisConnection(options.url, options.timeout, setting="store.url", decode=True)
+        self._pipe: RedisPipe | None = None
         prefix = options.prefix
         self._prefix = prefix
         keys = f"{{{prefix}:keys}}"
@@ -57,36 +53,16 @@ class RedisAccountStore:
 
     async def open(self) -> None:
         """Create the client. Connections are opened when they are needed."""
-        try:
-            # The import takes half a second, and the package is an extra.
-            from redis.asyncio import BlockingConnectionPool, Redis
-            from redis.asyncio.retry import Retry
-            from redis.backoff import NoBackoff
-        except ImportError:
-            raise StoreError("the Redis store needs the package redis: pip install 'dragoman[redis]'") from None
-        seconds = self._options.timeout
-        try:
-            pool = BlockingConnectionPool.from_url(
-                self._options.url,
-                decode_responses=True,
-                max_connections=CONNECTIONS,
-                timeout=seconds,
-                socket_timeout=seconds,
-                socket_connect_timeout=seconds,
-                # A repeated call could grant a claim twice; settlements are repeated by their queue.
-                retry=Retry(NoBackoff(), 0),
-            )
-        except ValueError:
-            # The URL may hold a password, so it is not repeated.
-            raise StoreError("the URL of Redis is not valid: expected redis://HOST:6379/0") from None
-        self._redis = Redis.from_pool(pool)
+        await self._connection.open()
+        # A call of a cluster goes to the node of its keys.
+        self._pipe = None if self._connection.is_cluster else RedisPipe(self._connection)
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._redis is not None:
-            redis, self._redis = self._redis, None
-            async with _errors(self._options.timeout):
-                await redis.aclose()
+        if self._pipe is not None:
+            await self._pipe.close()
+            self._pipe = None
+        await self._connection.close()
 
     async def ping(self) -> None:
         """Write something. If Redis has lost its data since the last call, that is a warning."""
@@ -102,11 +78,17 @@ class RedisAccountStore:
         """Return a warning if Redis may evict what the gateway has stored."""
         from redis.exceptions import ResponseError
 
-        async with self._client() as redis:
+        async with self._client() as client:
+            redis: Any = client
             try:
-                policy = (await redis.info("memory")).get("maxmemory_policy", KEPT)
+                if self._connection.is_cluster:
+                    found = await redis.execute_command("INFO", "memory", target_nodes="primaries")
+                    infos = list(found.values()) if "maxmemory_policy" not in found else [found]
+                else:
+                    infos = [await redis.info("memory")]
             except ResponseError:
                 return ()  # this user may not read it
+        policy = next((each for info in infos if (each := info.get("maxmemory_policy", KEPT)) != KEPT), KEPT)
         if policy == KEPT:
             return ()
         return (
@@ -114,12 +96,8 @@ class RedisAccountStore:
             " and store.url to a Redis that is no cache",
         )
 
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[Redis]:
-        if self._redis is None:
-            raise StoreError("the store is not open")
-        async with _errors(self._options.timeout):
-            yield self._redis
+    def _client(self) -> AbstractAsyncContextManager[Redis]:
+        return self._connection.call()
 
     def _now(self) -> str:
         return "" if self._clock is None else str(int(self._clock() * 1000))
@@ -130,39 +108,21 @@ class RedisAccountStore:
         return f"{name}state", f"{name}leases", f"{name}held", f"{name}held-until"
 
     async def _run(self, script: str, keys: Sequence[str], args: Sequence[str]) -> Any:
-        """Run one script, which Redis knows by its hash unless it was restarted."""
-        from redis.exceptions import NoScriptError
-
-        async with self._client() as redis:
-            try:
-                return await redis.evalsha(_SHA[script], len(keys), *keys, *args)
-            except NoScriptError:
-                return await redis.eval(script, len(keys), *keys, *args)
+        """Run one script."""
+        if self._pipe is not None:
+            return await self._pipe.run(script, keys, args)
+        return await self._connection.run(script, keys, args)
 
     async def _run_all(self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
-        """Run a script that may be repeated with several arguments, in one round trip."""
-        from redis.exceptions import NoScriptError
-
-        async with self._client() as redis:
-            for last in (False, True):
-                pipeline = redis.pipeline(transaction=False)
-                for keys, args in calls:
-                    pipeline.execute_command("EVALSHA", _SHA[script], len(keys), *keys, *args)
-                try:
-                    await pipeline.execute()
-                    return
-                except NoScriptError:
-                    if last:
-                        raise
-                    await redis.script_load(script)
+        """Run a script that may be repeated with several arguments, in one round trip unless it is a cluster."""
+        await asyncio.gather(*[self._run(script, keys, args) for keys, args in calls])
 
     async def now(self) -> float:
         """Return the time of Redis."""
         if self._clock is not None:
             return self._clock()
-        async with self._client() as redis:
-            seconds, micros = await redis.time()
-        return float(seconds + micros / 1e6)
+        seconds, micros = await self._run(scripts.NOW, self._probe[:1], ())
+        return int(seconds) + int(micros) / 1e6
 
     async def admit(self, claim: Claim) -> Outcome:
         """Grant a claim or reject it."""
@@ -172,8 +132,10 @@ class RedisAccountStore:
             str(claim.limits.concurrent),
             *_parts(claim, claim.limits.buckets, claim.limits.budgets, claim.amounts),
         ]
-        rejected, is_open, levels, spent, held, at = await self._run(scripts.ADMIT, self._keys_of(claim.key), args)
-        return Outcome(tuple(rejected), is_open, tuple(levels), tuple(spent), tuple(held), at)
+        reply = await self._run(scripts.ADMIT, self._keys_of(claim.key), args)
+        rejected, is_open, levels, spent, held, at = reply.split("|")
+        names = tuple(rejected.split(",")) if rejected else ()
+        return Outcome(names, int(is_open), _numbers(levels), _numbers(spent), _numbers(held), int(at))
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """Apply the settlements, each once."""
@@ -236,6 +198,10 @@ class RedisAccountStore:
         return {name: int(millis) / 1000 for name, millis in zip(found[::2], found[1::2], strict=True)}
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(","))) if text else ()
+
+
 def _parts(claim: Claim, buckets: Sequence[BucketLimit], budgets: Sequence[BudgetLimit], amounts: Amounts) -> list[str]:
     """Return the arguments of a script for limits of a claim, with the amounts that are taken from them."""
     args = [str(len(buckets))]
@@ -260,18 +226,3 @@ def _state_of(found: Mapping[str, str]) -> KeyState:
             others = tuple([(other, int(total)) for other, _, total in pairs])
             state.budgets[name] = period, int(found[f"{name}:spent"]), others
     return state
-
-
-@asynccontextmanager
-async def _errors(seconds: float) -> AsyncIterator[None]:
-    """Limit the time of a call, and raise StoreError for what may go wrong with it."""
-    from redis.exceptions import RedisError
-
-    try:
-        # One limit for waiting for a connection, opening it and the answer, each of which has its own in redis-py.
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        raise StoreError(f"Redis did not answer within {seconds:g} s") from None
-    except (RedisError, OSError) as error:
-        raise StoreError(f"Redis: {error}") from None

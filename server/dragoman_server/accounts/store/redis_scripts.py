@@ -179,14 +179,16 @@ if #rejected == 0 then
   write()
 end
 local levels, spent, others = {}, {}, {}
-for i, part in ipairs(buckets) do levels[i] = part.level end
-for i, part in ipairs(budgets) do spent[i], others[i] = part.spent, part.held end
-return {rejected, open, levels, spent, others, now}
+for i, part in ipairs(buckets) do levels[i] = text(part.level) end
+for i, part in ipairs(budgets) do spent[i], others[i] = text(part.spent), text(part.held) end
+local lists = {rejected, {text(open)}, levels, spent, others, {text(now)}}
+for i, list in ipairs(lists) do lists[i] = table.concat(list, ',') end
+return table.concat(lists, '|')
 """
 )
 """KEYS: counters, leases, reservations, their ends. ARGV: now, lease, concurrent, claims.
 
-Return the fields of `Outcome`.
+Return the fields of `Outcome` as one text, which is read faster than nested lists: `|` between fields, `,` in them.
 """
 
 SETTLE = (
@@ -288,6 +290,9 @@ return redis.call('GET', KEYS[1])
 
 Return the first.
 """
+
+NOW = "return redis.call('TIME')"
+"""KEYS: any, for the node of a cluster. Return seconds and microseconds."""
 
 COOL = (
     _COMMON

@@ -35,7 +35,7 @@ class RedisRunStore:
     """The runs in keys whose names begin with `{prefix:runs}`. One call may take `timeout` seconds."""
 
     def __init__(self, url: str, *, prefix: str = "dragoman", timeout: float = 5.0) -> None:
-        self._connection = RedisConnection(url, timeout, _CONNECTIONS)
+        self._connection = RedisConnection(url, timeout, setting="state.url", connections=_CONNECTIONS)
         self._keys = (f"{{{prefix}:runs}}",)
 
     async def open(self) -> None:
