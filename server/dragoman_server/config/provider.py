@@ -156,7 +156,7 @@ class Provider:
             return []
         return [(_key_name(key), replace(self, api_key=key, api_keys=())) for key in self.api_keys]
 
-    @property
+    @cached_property
     def own_key(self) -> str:
         """The name if requests carry a key of the configuration; empty if they carry the client's."""
         if self.auth is not Auth.CONFIGURED:
@@ -173,7 +173,7 @@ class Provider:
         """The path of the table of its credential in the configuration."""
         return join(join("providers", self.name), "credential")
 
-    @property
+    @cached_property
     def key_header(self) -> str:
         """The header of its key, a word of `AUTH_HEADERS`."""
         if self.door.auth_header is not None:
@@ -188,7 +188,7 @@ class Provider:
         door = self.door
         return door.changes_body or (self.dialect is Dialect.MESSAGES and bool(door.betas or self.profile.betas))
 
-    @property
+    @cached_property
     def has_own_way(self) -> bool:
         """True if its requests are sent by a proxy of its own, or get a credential when they are sent."""
         return self.credential is not None or bool(self.door.proxy)
@@ -227,7 +227,12 @@ class Provider:
         """
         if path := self.door.path_of(model, stream=stream):
             return self._below(path, "")
-        return self.endpoint(self.dialect.path, query)
+        return self.endpoint(self.dialect.path, query) if query else self._dialect_endpoint
+
+    @cached_property
+    def _dialect_endpoint(self) -> str:
+        """The full URL of the endpoint of its dialect, to which nearly all requests go."""
+        return self.endpoint(self.dialect.path)
 
     def count_endpoint(self, path: str, model: str, query: str = "") -> str | None:
         """Return the full URL of the endpoint that counts tokens, None if it is not known. Raises ClientRequestError.

@@ -12,6 +12,8 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from multidict import CIMultiDict
+
 from dragoman import ClientRequestError, Dialect, DragomanError
 from dragoman.errors import FailureKind
 from dragoman_server.accounts.keys.record import KeyRecord
@@ -59,7 +61,16 @@ def _bearers(headers: Mapping[str, str]) -> list[str]:
 
 def presented_keys(headers: Mapping[str, str]) -> list[str]:
     """Return all keys that a client presents: of `x-dragoman-key`, `x-api-key` and `Authorization: Bearer`."""
-    return [*_values(headers, GATEWAY_KEY), *_values(headers, "x-api-key"), *_bearers(headers)]
+    if type(headers) is dict:
+        headers = CIMultiDict(headers)
+    keys: list[str] = []
+    if GATEWAY_KEY in headers:
+        keys += _values(headers, GATEWAY_KEY)
+    if "x-api-key" in headers:
+        keys += _values(headers, "x-api-key")
+    if "authorization" in headers:
+        keys += _bearers(headers)
+    return keys
 
 
 class OwnKeys:

@@ -14,7 +14,7 @@ from dragoman_server.config.provider import Provider
 from dragoman_server.config.schema import Config
 from dragoman_server.observability.known_secrets import RenewedSecrets, provider_secrets
 from dragoman_server.observability.throttled_log import UpstreamWarnings
-from dragoman_server.proxy.auth import GATEWAY_KEY, OwnKeys, presented_keys
+from dragoman_server.proxy.auth import OwnKeys, presented_keys
 from dragoman_server.proxy.cors import Cors
 from dragoman_server.proxy.web_origins import WebOrigins
 from dragoman_server.routing.client_profiles import ClientProfiles
@@ -101,8 +101,8 @@ class LoadedConfig:
     def secrets_of(self, provider: Provider, headers: Mapping[str, str]) -> Sequence[str]:
         """Return the texts to mask in a provider's responses: the secrets sent to it, and the client's keys."""
         known = self._secrets[provider.name] if self.has(provider) else provider_secrets(provider)
-        if "authorization" in headers or "x-api-key" in headers or GATEWAY_KEY in headers:
-            known = (*known, *filter(is_secret, presented_keys(headers)))
+        if keys := presented_keys(headers):
+            known = (*known, *filter(is_secret, keys))
         return known if provider.credential is None else RenewedSecrets(provider.name, known)
 
 
