@@ -21,7 +21,6 @@ from aiohttp.typedefs import Handler
 
 from dragoman_server.simulator import make_simulator
 from support.commands import command
-from support.forked_gateways import forks
 from support.gateways import served
 from support.redis_server import redis_server
 from support.waiting import until
@@ -125,7 +124,6 @@ async def test_every_run_of_a_killed_process_ends_and_none_runs_twice(kind: str,
             await asyncio.to_thread(config.write_text, CONFIG.format(url=url, state=state))
             async with (
                 command("serve", str(config), "--port", "0") as other,
-                forks() as killed,
                 aiohttp.ClientSession(
                     connector=aiohttp.TCPConnector(force_close=True, limit=0), timeout=aiohttp.ClientTimeout(60)
                 ) as session,
@@ -133,12 +131,13 @@ async def test_every_run_of_a_killed_process_ends_and_none_runs_twice(kind: str,
                 watch = Watch(session, (await other.writes(r"dragoman listens on (http://\S+)"))[1])
                 polling = asyncio.create_task(watch.poll())
                 for _ in range(KILLS):
-                    pid, address = await killed.start("serve", str(config), "--port", "0")
-                    beginning = [asyncio.create_task(watch.begin(address, number)) for number in range(RUNS)]
-                    await watch.begins(polling)
-                    await asyncio.sleep(chance.uniform(0.02, 0.6))
-                    await killed.kill(pid)
-                    await asyncio.gather(*beginning)
+                    async with command("serve", str(config), "--port", "0") as killed:
+                        address = (await killed.writes(r"dragoman listens on (http://\S+)"))[1]
+                        beginning = [asyncio.create_task(watch.begin(address, number)) for number in range(RUNS)]
+                        await watch.begins(polling)
+                        await asyncio.sleep(chance.uniform(0.02, 0.6))
+                        killed.process.kill()
+                        await asyncio.gather(*beginning)
                 watch.done.set()
                 async with asyncio.timeout(120):
                     await polling
