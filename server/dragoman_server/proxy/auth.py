@@ -42,9 +42,7 @@ def _values(headers: Mapping[str, str], name: str) -> list[str]:
     """Return the values of a header that are not empty, from a multidict, or from a dict with names in any case."""
     getall = getattr(headers, "getall", None)
     if getall is not None:
-        found = getall(name, None)
-        if found is None:
-            return []
+        found = getall(name, ())
     else:
         found = [value for key, value in headers.items() if key.lower() == name]
     return [text for value in found if (text := value.strip())]

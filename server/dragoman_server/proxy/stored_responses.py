@@ -85,7 +85,11 @@ class StoredResponses:
 
     def serves(self, client: Dialect, target: RoutedTarget) -> bool:
         """True if responses are stored here, not by the upstream, for a client and a target."""
-        return client is Dialect.RESPONSES and any(_serves(candidate.provider) for candidate in target.candidates)
+        if client is not Dialect.RESPONSES:
+            return False
+        if target.plan is None:
+            return _serves(target.provider)
+        return any([_serves(candidate.provider) for candidate in target.plan.candidates])
 
     async def path(self, owner: str, response_id: str) -> list[Outline]:
         """Return the responses up to this one; none if one of them is not stored. Raises DragomanError (503)."""
