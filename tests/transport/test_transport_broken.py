@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
 
+from dragoman.aio.stream_timers import StreamTimers
 from dragoman.aio.timeouts import Timeouts
+from dragoman.aio.upstream.interface import UpstreamRequest
 from dragoman.errors import DragomanError, StreamTruncated, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from support.sockets import LAST_CHUNK, chunk, head
 from support.transports import PLENTY, Client
 from support.waiting import turns, until
-from support.wire_server import Handler, Peer, WireServer
+from support.wire_server import Handler, Peer, WireServer, silent
 
 STEPPED = True
 EVENT = b"data: {}\n\n"
@@ -193,6 +197,23 @@ async def test_a_malformed_chunk_is_truncated(client: Client, wire: bytes) -> No
         await server.peers[0].gone.wait()
 
 
+async def test_a_malformed_chunk_before_which_the_reader_stops(client: Client) -> None:
+    """The connection is closed before the next read, which reports the chunk like one that was waited for."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(CHUNKED)
+        await peer.send(chunk(EVENT) + b"zz\r\n")
+        await peer.gone.wait()
+
+    async with WireServer(handler) as server, client.ask(server.url) as asked:
+        batches = asked.answer.batches()
+        assert await anext(batches) == EVENT
+        await server.peers[0].lost.wait()
+        with pytest.raises(StreamTruncated):
+            await anext(batches)
+
+
 @pytest.mark.parametrize(
     ("start", "more"),
     [
@@ -283,3 +304,25 @@ async def test_a_switch_of_protocols_is_no_answer(client: Client) -> None:
         with pytest.raises(UpstreamError):
             await client.body(server.url)
         await server.peers[0].gone.wait()
+
+
+class _LateTimers(StreamTimers):
+    """Timers of which one ends in the same turn of the event loop as the transport's own."""
+
+    def attach(self, fail: Callable[[BaseException], object], is_broken: Callable[[], bool] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(SOON.first_byte, fail, UpstreamTimeout("first_byte", SOON.first_byte))
+        time.sleep(2 * SOON.first_byte)
+
+
+SOON = Timeouts(first_byte=0.01)
+
+
+async def test_two_timers_that_end_in_one_turn(client: Client) -> None:
+    failures: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    async with WireServer(silent) as server:
+        request = UpstreamRequest(server.url, {"content-type": "application/json"}, b"{}", True, SOON, "POST")
+        with pytest.raises(UpstreamTimeout):
+            await client.upstream.open(request, _LateTimers(SOON))
+    assert failures == []

@@ -76,7 +76,7 @@ class AiohttpResponse(CloseOnExit):
         content, timers = self._response.content, self._timers
         full = False
         try:
-            while data := await (content.read(_PIECE) if sliced else content.readany()):
+            while data := await _next(content, sliced):
                 timers.received()
                 # What follows a full piece is of the same read.
                 whole = not sliced or (len(data) <= SMALL and not full)
@@ -109,6 +109,15 @@ class AiohttpResponse(CloseOnExit):
                 response.release()
             else:
                 response.close()
+
+
+async def _next(content: aiohttp.StreamReader, sliced: bool) -> bytes:
+    """Return what arrives next of a body. Raises ClientError and OSError."""
+    try:
+        return await (content.read(_PIECE) if sliced else content.readany())
+    except RuntimeError as error:
+        # aiohttp's exception for a read from a connection that was closed for a malformed chunk before the read.
+        raise aiohttp.ClientConnectionError from error
 
 
 class _ignore_errors:
@@ -247,7 +256,8 @@ class AiohttpTransport(CloseOnExit):
 
                 def fail(error: BaseException) -> None:
                     failures.append(error)
-                    timeout.reschedule(0)
+                    if not timeout.expired():  # two timers may end in one turn of the loop
+                        timeout.reschedule(0)
 
                 timers.attach(fail)
                 response = await self._request(request, data, headers)
