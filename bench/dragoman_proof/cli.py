@@ -1,0 +1,54 @@
+"""The command line of the proofs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+
+from dragoman import Dialect
+from dragoman_proof.faults.matrix import TRANSPORTS, Part
+from dragoman_proof.faults.report import Totals, table
+from dragoman_proof.faults.run import play
+
+ALL = "all"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a proof. Returns 1 if anything violated a promise."""
+    parser = argparse.ArgumentParser("python -m dragoman_proof", description=__doc__)
+    proofs = parser.add_subparsers(required=True, metavar="PROOF")
+    faults = proofs.add_parser("faults", help="broken streams and clients that leave, at every position of a stream")
+    faults.add_argument("--directions", default=ALL, help="CLIENT-UPSTREAM, comma-separated (default %(default)s)")
+    faults.add_argument("--transports", default=",".join(TRANSPORTS), help="(default %(default)s)")
+    faults.add_argument("--cases", type=int, default=0, metavar="N", help="a sample of N cases of each part; 0 = all")
+    faults.add_argument("--at-once", type=int, default=48, metavar="N", help="requests at once (default %(default)s)")
+    faults.add_argument("--seed", type=int, default=1, help="of the sample and of what is random in a fault")
+    faults.set_defaults(run=_faults)
+    options = parser.parse_args(arguments)
+    return int(options.run(options))
+
+
+def _faults(options: argparse.Namespace) -> int:
+    totals, begun = Totals(), time.monotonic()
+    for part in _parts(options):
+        asyncio.run(play(part, totals, at_once=options.at_once))
+        spent = time.monotonic() - begun
+        print(f"{part}: {totals.cases} cases, {len(totals.violations)} violations, {spent:.0f} s", file=sys.stderr)
+    print(table(totals))
+    for violation in totals.violations[:100]:
+        print(violation)
+    return 1 if totals.violations else 0
+
+
+def _parts(options: argparse.Namespace) -> list[Part]:
+    chosen = options.directions.split(",")
+    return [
+        Part(client, upstream, transport, options.cases, options.seed)
+        for transport in options.transports.split(",")
+        for upstream in Dialect
+        for client in Dialect
+        if chosen == [ALL] or f"{client}-{upstream}" in chosen
+    ]

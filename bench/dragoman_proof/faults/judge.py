@@ -1,0 +1,110 @@
+"""The verdict on one reply."""
+
+from __future__ import annotations
+
+import json
+
+from dragoman import Dialect
+from dragoman.dialects.all_codecs import CODECS
+from dragoman.losses import LossCode, Losses
+from dragoman.reply_context import ReplyContext
+from dragoman.stages.grammar.checker import GrammarChecker
+from dragoman.stages.violation import Violation
+from dragoman_proof.faults.client import Received
+from dragoman_proof.faults.kinds import CLIENT, COMPLETE, LEGAL, UPSTREAM, Case
+from dragoman_proof.faults.matrix import Part
+from dragoman_proof.faults.reading import Reply, Unreadable, read
+
+_BLANK = b"\n\n"
+"""The end of an event. Readers accept a last one without it, as the gateway does (it writes what is missing)."""
+_ENDS_OF_CHAT = ("stop", "length", "tool_calls", "content_filter", "function_call")
+
+
+def violation(part: Part, case: Case, received: Received, sound: Reply | None) -> str | None:
+    """Return what is wrong with a reply, or None. `sound` is the reply without the fault."""
+    client = part.client
+    if case.kind in CLIENT:
+        return _of_leaver(client, case, received, sound)
+    kind = UPSTREAM[case.kind]
+    if not received.ended:
+        return "the reply does not end as HTTP has it"
+    if received.status != 200:
+        return _of_error(received) if kind.verdict != COMPLETE else f"status {received.status}"
+    if kind.verdict == LEGAL and client is part.upstream:
+        return None  # what is forwarded has the events of its upstream, also where they are wrong
+    if client is not part.upstream and (breach := _breach(client, received.body)) is not None:
+        return f"the grammar: {breach}"
+    try:
+        reply = read(client, received.body)
+    except (Unreadable, KeyError, TypeError) as error:
+        return f"cannot be read: {error!r}"
+    complete = reply.error is None and is_complete(client, reply)
+    if not complete and reply.error is None and not (kind.verdict == LEGAL and reply.ended):
+        return "the stream ends without its last event and without an error"
+    if kind.verdict == COMPLETE or sound is None:
+        return _differences(reply, sound) if complete else f"an error: {reply.error}"
+    if kind.verdict == LEGAL:
+        return None
+    whole = case.recording.noted if kind.body_ends else case.recording.whole
+    if complete and case.at < whole - len(_BLANK):
+        return "a broken stream looks complete"
+    if not sound.text.startswith(reply.text):
+        return f"a text that the upstream did not send: {reply.text[-60:]!r}"
+    if any(call not in sound.calls for call in reply.calls) and not _only_failed(client, reply):
+        return f"a call was closed that is not whole: {reply.calls}"
+    return None
+
+
+def _breach(client: Dialect, body: bytes) -> Violation | None:
+    """Return where a translated stream breaks the grammar of its dialect."""
+    losses = Losses()
+    losses.add(LossCode.USAGE_ESTIMATED, "usage")
+    checker = GrammarChecker(CODECS[client].grammar(ReplyContext("m", losses=losses)))
+    checker.feed(body)
+    checker.finish()
+    return checker.violation
+
+
+def is_complete(client: Dialect, reply: Reply) -> bool:
+    """True if a client takes the reply for a whole one."""
+    if client is Dialect.CHAT:  # servers that leave `[DONE]` out are forwarded as they are, and SDKs take them so
+        return reply.finish in _ENDS_OF_CHAT
+    return reply.ended and reply.finish is not None
+
+
+def _only_failed(client: Dialect, reply: Reply) -> bool:
+    """True if a Chat stream that ended with an error has no stop reason: no client runs its calls."""
+    return client is Dialect.CHAT and reply.error is not None and reply.finish is None
+
+
+def _of_error(received: Received) -> str | None:
+    """Return what is wrong with an error before the stream."""
+    if received.status < 500:
+        return f"status {received.status} for a fault of the upstream"
+    try:
+        error = json.loads(received.body)["error"]
+        return None if error["message"] and error["type"] else "an error without words"
+    except (ValueError, LookupError, TypeError):
+        return f"no error of the dialect: {received.body[:100]!r}"
+
+
+def _differences(reply: Reply, sound: Reply | None) -> str | None:
+    if sound is None or (reply.text, reply.calls, reply.finish) == (sound.text, sound.calls, sound.finish):
+        return None
+    return f"another reply than that of the sound stream: {reply}"
+
+
+def _of_leaver(client: Dialect, case: Case, received: Received, sound: Reply | None) -> str | None:
+    """Return what is wrong with the reply to a client that left: nothing but what has a whole body is judged."""
+    if case.kind == "reads late" and not received.ended:
+        return "a client that read late got no whole reply"
+    if not received.ended or received.status != 200:
+        return None
+    try:
+        reply = read(client, received.body)
+    except (Unreadable, KeyError, TypeError) as error:
+        return f"cannot be read: {error!r}"
+    if reply.error is not None or not is_complete(client, reply):
+        # A client that has ended its side may be taken for one that left.
+        return None if case.kind == "half closes" else f"an error of a sound stream: {reply.error}"
+    return _differences(reply, sound)
