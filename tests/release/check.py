@@ -1,11 +1,15 @@
-"""Install a wheel in an empty environment of each Python that is found, and do there what a new user does (smoke.py).
+"""Check a wheel as a new user meets it.
 
-python tests/release/check.py dist/dragoman-1.0.0-py3-none-any.whl [--python 3.12]
+    python tests/release/check.py dist/dragoman-1.0.0-py3-none-any.whl [--python 3.12]
+
+Its description must render on a package index, uvx and pipx must run it, and it is installed in an empty environment of
+each Python that is found, where smoke.py runs. Twine, uvx and pipx are those of the environment that runs this.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -41,13 +45,36 @@ def check(wheel: Path, interpreter: str) -> bool:
         return subprocess.run([python, SMOKE, folder], cwd=folder, check=False).returncode == 0
 
 
+def check_tools(wheel: Path) -> bool:
+    """Check the description with Twine, and run the wheel with uvx and pipx. Return whether all succeeded."""
+    tools = Path(sys.executable).parent
+    demo = ("dragoman", "demo", "--once", "--port", "0", "--pace", "0")
+    with tempfile.TemporaryDirectory() as name:
+        homes = {"PIPX_HOME": name, "PIPX_BIN_DIR": f"{name}/bin", "PIPX_MAN_DIR": f"{name}/man"}
+        steps: list[tuple[str | Path, ...]] = [
+            (tools / "twine", "check", "--strict", wheel.resolve()),
+            (tools / "uvx", "--quiet", "--from", wheel.resolve(), *demo),
+            (tools / "pipx", "install", "--quiet", wheel.resolve()),
+            (Path(name) / "bin" / "dragoman", "--version"),
+        ]
+        for step in steps:
+            done = subprocess.run(step, cwd=name, env=os.environ | homes, capture_output=True, text=True, check=False)
+            words = " ".join(Path(word).name for word in step)
+            print(f"{words}: {'ok' if done.returncode == 0 else done.stdout + done.stderr}", flush=True)
+            if done.returncode != 0:
+                return False
+    return True
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check each version. Return 1 if one fails, or if there is no interpreter at all."""
+    """Check the wheel, and each version. Return 1 if one fails, or if there is no interpreter at all."""
     parser = argparse.ArgumentParser(description="Check a wheel in empty environments.")
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--python", action="append", metavar="VERSION", help=f"default: {', '.join(VERSIONS)}")
     args = parser.parse_args(arguments)
     failed, checked = [], 0
+    if not check_tools(args.wheel):
+        failed.append("tools")
     for version in args.python or VERSIONS:
         interpreter = next(interpreters(version), None)
         if interpreter is None:
