@@ -45,19 +45,22 @@ def check(wheel: Path, interpreter: str) -> bool:
         return subprocess.run([python, SMOKE, folder], cwd=folder, check=False).returncode == 0
 
 
-def check_tools(wheel: Path) -> bool:
-    """Check the description with Twine, and run the wheel with uvx and pipx. Return whether all succeeded."""
+def tool_steps(wheel: Path, folder: Path) -> list[tuple[str | Path, ...]]:
+    """Return the commands that check the description with Twine, and run the wheel with uvx and pipx below `folder`."""
     tools = Path(sys.executable).parent
-    demo = ("dragoman", "demo", "--once", "--port", "0", "--pace", "0")
+    return [
+        (tools / "twine", "check", "--strict", wheel),
+        (tools / "uvx", "--from", wheel, "dragoman", "demo", "--once", "--port", "0", "--pace", "0"),
+        (tools / "pipx", "install", wheel),
+        (folder / "bin" / "dragoman", "--version"),
+    ]
+
+
+def check_tools(wheel: Path) -> bool:
+    """Run the tools. Return whether all succeeded."""
     with tempfile.TemporaryDirectory() as name:
         homes = {"PIPX_HOME": name, "PIPX_BIN_DIR": f"{name}/bin", "PIPX_MAN_DIR": f"{name}/man"}
-        steps: list[tuple[str | Path, ...]] = [
-            (tools / "twine", "check", "--strict", wheel.resolve()),
-            (tools / "uvx", "--quiet", "--from", wheel.resolve(), *demo),
-            (tools / "pipx", "install", "--quiet", wheel.resolve()),
-            (Path(name) / "bin" / "dragoman", "--version"),
-        ]
-        for step in steps:
+        for step in tool_steps(wheel.resolve(), Path(name)):
             done = subprocess.run(step, cwd=name, env=os.environ | homes, capture_output=True, text=True, check=False)
             words = " ".join(Path(word).name for word in step)
             print(f"{words}: {'ok' if done.returncode == 0 else done.stdout + done.stderr}", flush=True)
