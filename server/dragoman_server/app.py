@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
 from aiohttp.web import AbstractResource
 
 from dragoman.aio import abandon_body, is_decompressed
 from dragoman.gateway import vocabulary_installed
+from dragoman.wire import Json
 from dragoman_server.config.lint import remarks
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.paths import add_paths
@@ -19,6 +21,10 @@ from dragoman_server.proxy.error_response import OWN_ID, REJECTION, SOFTWARE
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.hooks import NO_HOOKS, Authorize, Choose, Hooks, OnEnd, User
 from dragoman_server.workers.drain import mark_last_reply
+
+if TYPE_CHECKING:
+    from dragoman_server.endpoints.console.console import Console
+    from dragoman_server.endpoints.hosts.process_state import ProcessStates
 
 log = logging.getLogger("dragoman")
 SIMULATED_HEADER = "x-dragoman-simulated"
@@ -73,10 +79,13 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     endpoints = add_paths(app, prefix, gateway)
     if gateway.cors:
         _add_cors(app, gateway, set(app.router.resources()) - others)
+    console = None
     if gateway.config.server.ui:
         from dragoman_server.endpoints.console.console import Console  # 0.8 MB of memory, which few gateways need
 
-        Console(gateway).mount(app, prefix)  # not with the others: no page of another origin may use it
+        console = Console(gateway)
+        console.mount(app, prefix)  # not with the others: no page of another origin may use it
+    _show_host(gateway, console)
     if prefix:
         add_unknown_path(app, prefix)
 
@@ -99,6 +108,25 @@ def _mount(app: web.Application, gateway: Gateway, prefix: str, drain: float, *,
     # Before aiohttp stops the server, which would close open connections without an error in their streams.
     app.on_shutdown.append(stop)
     app.on_response_prepare.append(partial(_complete, gateway, own))
+
+
+def _show_host(gateway: Gateway, console: Console | None) -> None:
+    """Let other workers and hosts read the state and the receipts of this process."""
+    states: ProcessStates | None = None
+
+    def state() -> Json:
+        nonlocal states
+        if states is None:
+            from dragoman_server.endpoints.hosts.process_state import ProcessStates  # imported by the first request
+
+            states = ProcessStates(gateway)
+        return states.state()
+
+    gateway.state = state
+    if gateway.hosts is not None:
+        from dragoman_server.endpoints.hosts.views import HostViews
+
+        gateway.hosts.views = HostViews(gateway, gateway.hosts, console.recording if console else lambda _: None)
 
 
 async def _complete(

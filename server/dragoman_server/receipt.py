@@ -207,21 +207,23 @@ class Receipt:
             return False  # the client has disconnected in a pause or in a queue
         return self.begun_at is not None or self.ended in ("completed", "abandoned")
 
-    def json(self) -> bytes:
-        """Return the body of `GET /v1/dragoman/receipts/{request_id}`."""
-        return json_dumps(self._shown())
+    def json(self, host: str = "") -> bytes:
+        """Return the body of `GET /v1/dragoman/receipts/{request_id}`. `host` is the name of the gateway's host."""
+        return json_dumps(self.shown(host))
 
-    def summary(self) -> Json:
+    def summary(self, host: str = "") -> Json:
         """Return the receipt without its long parts, for a list."""
-        return {name: value for name, value in self._shown().items() if name not in _LONG}
+        return without_long_parts(self.shown(host))
 
-    def _shown(self) -> Json:
+    def shown(self, host: str = "") -> Json:
+        """Return what is shown of the request. `host` is the name of the gateway's host."""
         facts = self.facts
         if facts is None and self.translation is not None:
             facts = _facts_of(self.translation)
         shown: dict[str, Any] = {
             "object": "dragoman.receipt",
             "request_id": self.request_id,
+            "host": host or None,
             "created": self.created,
             "client": self.client.value,
             "client_profile": self.client_profile,
@@ -258,6 +260,11 @@ class Receipt:
                 shown["losses"] = loss_rows(facts.losses, TEXT_MAX, facts.secrets)
             shown["error"] = self.error or shown["error"]
         return shown
+
+
+def without_long_parts(shown: Json) -> Json:
+    """Return what is shown of a request without its long parts."""
+    return {name: value for name, value in shown.items() if name not in _LONG}
 
 
 Ending = Callable[[Receipt, "Failure | None"], None]

@@ -281,7 +281,7 @@ PAGED = frozenset({
 })  # fmt: skip
 """Those that return a part of a conversation, whose size does not depend on the whole."""
 WITHOUT = re.compile(
-    r"(GET|HEAD) (|/health|/ready|/metrics|/v1/models(/\{name\})?|/ui|/ui/.*|/v1/dragoman/(captures|receipts).*)"
+    r"(GET|HEAD) (|/health|/ready|/metrics|/v1/models(/\{name\})?|/ui|/ui/.*|/v1/dragoman/(captures|receipts|status).*)"
     r"|POST /ui/api/record|\* /\{path\}|\* /v1/(conversations|responses)(/\{rest\})?"
 )
 """Those that read neither, or that a test of their own covers."""

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from socket import gethostname
 from typing import Any
 
 from dragoman import Dialect, Knobs, Limits
@@ -234,6 +235,7 @@ _ORIGIN = Form(
     re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^\s/@?#]+"),
     'scheme://host or scheme://host:port without a path, "null" or "*"',
 )
+_NAME = Form(re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,62})?"), "a name of letters, digits, `.`, `_` and `-`")
 _SECONDS = Range(unit="seconds")
 
 
@@ -251,6 +253,8 @@ class Server:
 
     host: str = setting("127.0.0.1", Filled())
     """Address to listen on."""
+    name: str = setting("", _NAME)
+    """Name of this host in receipts, captures, the log, metrics and the status (default: that of the machine)."""
     port: int = setting(8080, Range(0, 65535, "any free one", noun="a port"))
     """Port to listen on, 0 for any free one."""
     keys: tuple[Secret, ...] = setting((), getter="texts", secret=True)
@@ -297,6 +301,11 @@ class Server:
     """Streams that clients may resume after their connection broke; off unless seconds is set."""
     connections: PoolOptions = section(PoolOptions, Members(Range(), {"head": Range(1024), "unread": Range(1024)}))
     """The pool of connections to one upstream."""
+
+    @property
+    def host_name(self) -> str:
+        """The name of this host."""
+        return self.name or gethostname()[:63] or "localhost"
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from aiohttp import web
@@ -10,10 +11,12 @@ from aiohttp import web
 from dragoman import ClientRequestError, Dialect, DragomanError, Failure, builtin_profile
 from dragoman.errors import FailureKind
 from dragoman.gateway import VENDOR_PROFILES, parse_body
+from dragoman.threads import StoreError
 from dragoman.wire import Json, json_dumps
 from dragoman_server.config.provider import VENDOR_URL, Provider
 from dragoman_server.draft import Draft
 from dragoman_server.endpoints.explain import explanation, guess_client
+from dragoman_server.endpoints.hosts.stored_receipts import owner_of, unavailable
 from dragoman_server.endpoints.list_limit import read_limit
 from dragoman_server.observability.prometheus import CONTENT_TYPE, exposition
 from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX
@@ -80,9 +83,16 @@ class Diagnostics:
         owner, request_id = caller.owner, request.match_info["request_id"]
         receipt, siblings = self._gateway.receipts.find(request_id, owner), self._gateway.siblings
         if receipt is not None:
-            return receipt.json()
+            return receipt.json(self._gateway.host)
         if siblings is not None and (found := await siblings.receipt(request_id, owner)) is not None:
             return found
+        if (hosts := self._gateway.hosts) is not None:
+            try:
+                view = await hosts.receipt(request_id, owner_of(owner))
+            except StoreError as error:
+                raise unavailable(error) from None
+            if view is not None:
+                return json_dumps(view["receipt"])
         raise self._no_receipt(request_id)
 
     async def _receipts(self, request: web.Request, caller: Caller) -> bytes:
@@ -90,12 +100,19 @@ class Diagnostics:
         rows, siblings = self._gateway.receipts.last(caller.owner, most), self._gateway.siblings
         if siblings is not None:
             rows += await siblings.receipts(caller.owner, most)
-            rows.sort(key=lambda row: row["created"], reverse=True)
+        if (hosts := self._gateway.hosts) is not None:
+            known = {row["request_id"] for row in rows}
+            with suppress(StoreError):  # those of this host are listed all the same
+                found = await hosts.receipts(owner_of(caller.owner), most)
+                rows += [row for row in found if row["request_id"] not in known]
+        rows.sort(key=lambda row: row["created"], reverse=True)
         return json_dumps({"object": "list", "data": rows[:most]})
 
     def _no_receipt(self, request_id: str) -> DragomanError:
         keep = self._gateway.config.server.receipts
         kept = f"those of the last {keep} requests are kept" if keep else "none are kept (server.receipts = 0)"
+        if self._gateway.hosts is not None and (seconds := self._gateway.config.store.receipts):
+            kept += f", and those of all hosts for {seconds:g} s"
         message = f"there is no receipt {request_id[:100]!a} of yours; {kept}"
         return DragomanError(client_failure(FailureKind.NOT_FOUND, message, 404))
 

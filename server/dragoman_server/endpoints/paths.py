@@ -52,6 +52,7 @@ TABLE: Final[tuple[Row, ...]] = (
     ("POST", "/v1/dragoman/explain", "diagnostics:Diagnostics.explain"),
     ("GET HEAD", "/v1/dragoman/receipts", "diagnostics:Diagnostics.receipts"),
     ("GET HEAD", "/v1/dragoman/receipts/{request_id}", "diagnostics:Diagnostics.receipt"),
+    ("GET HEAD", "/v1/dragoman/status", "hosts.status:Status.get"),
     ("GET HEAD", "/v1/dragoman/captures", "captures:CaptureEndpoints.list"),
     ("GET HEAD", "/v1/dragoman/captures/{capture_id}", "captures:CaptureEndpoints.get"),
     ("GET HEAD", "models", "model_list:ModelList.get"),

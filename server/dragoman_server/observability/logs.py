@@ -55,6 +55,13 @@ def configure(
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
+def name_host(host: str) -> None:
+    """Show the name of the host in each line, if the lines are JSON."""
+    for handler in _ROOT.handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            handler.formatter.host = host
+
+
 def print_line(text: str, level: int = logging.INFO) -> None:
     """Print a message of the command line to standard error, whatever the lowest level of the log is.
 
@@ -161,6 +168,8 @@ class JsonFormatter(logging.Formatter):
     def __init__(self, worker: int | None = None) -> None:
         super().__init__()
         self._worker = worker
+        self.host = ""
+        """The name of the host, once it is known."""
 
     def line(self, created: float, level: int, logger: str, message: object, exception: str = "") -> str:
         """Return the object for a message, which may have fields."""
@@ -170,6 +179,8 @@ class JsonFormatter(logging.Formatter):
             "level": (_LEVEL_NAMES.get(level) or logging.getLevelName(level)).lower(),
             "logger": logger,
         }
+        if self.host:
+            entry["host"] = self.host
         if self._worker is not None:
             entry["worker"] = self._worker
         fields: Mapping[str, Any] | None = getattr(message, "fields", None)

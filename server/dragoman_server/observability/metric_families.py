@@ -176,6 +176,11 @@ STORE_UP = Family("dragoman_store_up", Kind.GAUGE, "Processes whose store of lim
 STORE_ERRORS = Family(
     "dragoman_store_errors_total", Kind.COUNTER, "Calls of the store that failed, by operation.", ("operation",)
 )
+RECEIPTS_DROPPED = Family(
+    "dragoman_receipts_dropped_total",
+    Kind.COUNTER,
+    "Receipts that other hosts do not get, as the store did not answer for too long.",
+)
 STORE_UNCHECKED = Family(
     "dragoman_store_unchecked_total",
     Kind.COUNTER,
@@ -272,6 +277,7 @@ RELOADS = Family(
     ("result",),
 )
 STARTED = Family("dragoman_start_time_seconds", Kind.GAUGE, "When `dragoman serve` started, in Unix seconds.")
+HOST = Family("dragoman_host_info", Kind.GAUGE, "Processes of the gateway, by the name of their host.", ("host",))
 BUILD = Family("dragoman_build_info", Kind.GAUGE, "Always 1.", ("version", "revision", "python"))
 
 FAMILIES = {
@@ -301,6 +307,7 @@ FAMILIES = {
         STORE_UP,
         STORE_ERRORS,
         STORE_UNCHECKED,
+        RECEIPTS_DROPPED,
         RESPONSES_STORED,
         STATE_UP,
         STATE_ERRORS,
@@ -324,6 +331,7 @@ FAMILIES = {
         RESTARTS,
         RELOADS,
         STARTED,
+        HOST,
         BUILD,
     )
 }

@@ -100,6 +100,11 @@ class Metrics:
                 self.totals.add(OUTPUT_VIOLATIONS, (client, upstream), 0)
 
     @property
+    def started(self) -> float:
+        """The Unix seconds at which the gateway began."""
+        return self._started
+
+    @property
     def open_requests(self) -> int:
         """The number of requests being answered."""
         return sum(int(value[0]) for value in self._open_requests.values())

@@ -76,12 +76,12 @@ class MetricsExport:
         self._stop_export()
 
 
-def create_metrics_export(options: Telemetry, snapshot: Callable[[], Totals]) -> MetricsExport | None:
-    """Return the export of these options, None without `metrics`."""
+def create_metrics_export(options: Telemetry, snapshot: Callable[[], Totals], host: str = "") -> MetricsExport | None:
+    """Return the export of these options, None without `metrics`. It names `host`."""
     if not options.metrics:
         return None
     # Imported here: it needs an extra.
     from dragoman_server.observability.otlp.metrics import OtlpMetrics
 
-    exporter = OtlpMetrics(options)
+    exporter = OtlpMetrics(options, host=host)
     return MetricsExport(snapshot, exporter.export, exporter.stop, options.interval)

@@ -17,10 +17,14 @@ SCAN_MAX = 10_000
 
 
 class Receipts:
-    """The receipts of the last `keep` requests, in memory. The oldest is dropped first."""
+    """The receipts of the last `keep` requests, in memory. The oldest is dropped first.
 
-    def __init__(self, keep: int) -> None:
+    `host` is the name of the gateway's host, which they show.
+    """
+
+    def __init__(self, keep: int, host: str = "") -> None:
         self._keep = keep
+        self.host = host
         # A dict searches the gaps of all keys that it dropped for its first one.
         self._filed: OrderedDict[str, Receipt] = OrderedDict()
 
@@ -48,7 +52,7 @@ class Receipts:
     def last(self, owner: bytes, most: int) -> list[Json]:
         """Return summaries of the last `most` requests of the key with the digest `owner`, the newest first."""
         mine = (each for each in islice(self.newest(), SCAN_MAX) if each.owner == owner)
-        return [each.summary() for each in islice(mine, most)]
+        return [each.summary(self.host) for each in islice(mine, most)]
 
     def of_any_client(self, request_id: str) -> Receipt | None:
         """Return the receipt of a request, whichever client made it, or None."""

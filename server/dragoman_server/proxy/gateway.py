@@ -25,7 +25,7 @@ from dragoman_server.config.schema import Config
 from dragoman_server.draft import Draft
 from dragoman_server.observability.installed_version import installed_version, revision
 from dragoman_server.observability.known_secrets import mask_logs
-from dragoman_server.observability.metric_families import OPEN_WEBSOCKETS, Totals
+from dragoman_server.observability.metric_families import HOST, OPEN_WEBSOCKETS, Totals
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.observability.prompt_cache import PromptCacheDiagnostics
 from dragoman_server.observability.receipts import Receipts
@@ -44,6 +44,7 @@ from dragoman_server.proxy.request_body import RequestBodies
 from dragoman_server.proxy.response_state import ResponseState
 from dragoman_server.proxy.upstream_calls import UpstreamCalls
 from dragoman_server.proxy.upstream_request import UpstreamRequests
+from dragoman_server.receipt import Ending
 from dragoman_server.routing.routing_state import RoutingState
 from dragoman_server.routing.upstream_models import UpstreamModels
 from dragoman_server.scope import RequestScope
@@ -52,6 +53,7 @@ from dragoman_server.workers.peer_workers import PeerWorkers
 
 if TYPE_CHECKING:
     from dragoman_server.proxy.background import BackgroundRuns  # 0.1 MB of memory, needed with a store only
+    from dragoman_server.proxy.hosts.shared_hosts import SharedHosts  # 0.1 MB of memory
     from dragoman_server.proxy.resumable.streams import ResumableStreams  # 0.2 MB of memory
     from dragoman_server.proxy.shared_pauses import SharedPauses  # 0.1 MB of memory
     from dragoman_server.proxy.stored_responses import StoredResponses
@@ -97,15 +99,29 @@ class Gateway:
         hooks: Hooks[Any] = NO_HOOKS,
     ) -> None:
         self._version = {"version": installed_version(), "revision": revision()}
+        self.host = config.server.host_name
+        """The name of this host."""
+        self.id = sender = sender or new_id()
+        """The id of the gateway, the same in all its workers."""
         instruments = Instruments(config, self._add_connections, now)
         totals, open_requests = instruments.metrics.totals, OpenRequests()
         current = CurrentConfig(LoadedConfig(config))
         calls = UpstreamCalls(upstream, open_requests, any_provider=hooks.choose is not None)
-        requests = UpstreamRequests(sender or new_id(), current)
+        requests = UpstreamRequests(sender, current)
         self._upstream_models = UpstreamModels(calls.fetch_list, current.loaded.output_limits.add_list)
         reports = hooks.on_end is not None or instruments.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, instruments.usage) if reports else None
         reporting = (self._end_reporter.report,) if self._end_reporter is not None else ()
+        self.hosts: SharedHosts | None = None
+        """The receipts and states that the processes of a store share; None without one."""
+        sharing: tuple[Ending, ...] = ()
+        if config.store.is_shared:
+            from dragoman_server.proxy.hosts.create import create_hosts
+
+            self.hosts = create_hosts(
+                config.store, self.host, self.id, totals, shares_receipts=config.server.receipts > 0
+            )
+            sharing = (self.hosts.ended,)
         self.background: BackgroundRuns | None = None
         """The responses that run in the background; None if none may, or as long as none is stored."""
         responses = ResponseState(
@@ -123,7 +139,7 @@ class Gateway:
             current=current,
             hooks=hooks,
             instruments=instruments,
-            receipts=Receipts(config.server.receipts),
+            receipts=Receipts(config.server.receipts, self.host),
             rejections=Rejections(totals),
             prompt_cache=PromptCacheDiagnostics(config.server.prefix_diagnostics),
             routing=RoutingState(config, totals),
@@ -135,7 +151,7 @@ class Gateway:
             known_models=KnownModels(self._upstream_models, requests.get_headers, lambda: self.config.providers),
             open_requests=open_requests,
             websockets=OpenWebSockets(),
-            endings=(*reporting, instruments.metrics.ended),
+            endings=(*reporting, instruments.metrics.ended, *sharing),
         )
         """The parts that all requests share."""
         self._shared_pauses: SharedPauses | None = None
@@ -169,6 +185,8 @@ class Gateway:
             self.resumable = ResumableStreams(self.services, handler)
         self.console_answer: Callable[[Json], Json] = _no_console
         """Answers a question of another worker's console. A console that is mounted sets it."""
+        self.state: Callable[[], Json] = dict
+        """Returns the state of this process. The application sets it."""
 
     @property
     def config(self) -> Config:
@@ -269,6 +287,8 @@ class Gateway:
     async def open_stores(self) -> None:
         """Open the stores of limits and of responses. Raises ConfigError if one cannot be used."""
         await self.services.named_keys.open()
+        if self.hosts is not None:
+            await self.hosts.open()
         await self.services.responses.open()
         if self.resumable is not None and (runs := self.services.responses.runs) is not None:
             self.resumable.share(runs)
@@ -327,6 +347,8 @@ class Gateway:
         await self.services.named_keys.close()
         if self.background is not None:
             await self.background.close()
+        if self.hosts is not None:
+            await self.hosts.close()
         await self.services.responses.close()
         await self.services.instruments.close()
         await self.services.upstream.close()
@@ -341,3 +363,4 @@ class Gateway:
     def _add_connections(self, totals: Totals) -> None:
         self.services.upstream.add_pools(totals)
         totals.put(OPEN_WEBSOCKETS, (), len(self.services.websockets))
+        totals.put(HOST, (self.host,))

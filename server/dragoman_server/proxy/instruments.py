@@ -49,16 +49,18 @@ class Instruments:
         if config.capture.enabled:
             from dragoman_server.observability.captures.captures import Captures
 
-            self.captures = Captures(config.capture, totals, now)
+            self.captures = Captures(config.capture, totals, now, host=config.server.host_name)
         self._telemetry = config.telemetry
         self.tracer: Tracer | None = None
         if config.telemetry.traces:
             from dragoman_server.observability.tracing.tracer import create_tracer  # 0.1 MB of memory
 
-            self.tracer = create_tracer(config.telemetry, totals)
+            self.tracer = create_tracer(config.telemetry, totals, config.server.host_name)
         self._metrics_export: MetricsExport | None = None
         if config.telemetry.metrics:
-            self._metrics_export = create_metrics_export(config.telemetry, self.metrics.snapshot)
+            self._metrics_export = create_metrics_export(
+                config.telemetry, self.metrics.snapshot, config.server.host_name
+            )
         self.recorder: StreamRecorder | None = None
         """Records single streams. A console sets it while it records some."""
 

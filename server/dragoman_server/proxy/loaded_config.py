@@ -24,6 +24,7 @@ from dragoman_server.routing.router import Router
 
 FIXED = (
     "host",
+    "name",
     "port",
     "backlog",
     "workers",

@@ -20,6 +20,7 @@ from dragoman_server.config.lint import warn_if_exposed
 from dragoman_server.config.schema import Config, Server
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
+from dragoman_server.observability.logs import name_host
 from dragoman_server.observability.metric_families import RELOADS
 from dragoman_server.observability.metrics import Metrics
 from dragoman_server.proxy.gateway import Gateway
@@ -115,6 +116,7 @@ async def running(
     Lines report a stop that has to wait for replies; with `reports_stop`, they report each.
     """
     server = config.server
+    name_host(server.host_name)
     async with with_simulator(config, pace=pace) as (filled, simulator_url):
         gateway = Gateway(filled, upstream=upstream, lines=True)
         app = make_app(filled, gateway=gateway, drain=drain)

@@ -29,7 +29,7 @@ from dragoman_server.app import make_app
 from dragoman_server.config.schema import Config
 from dragoman_server.config.toml_reader import ConfigError
 from dragoman_server.observability.aiohttp_log import ServerLog
-from dragoman_server.observability.logs import configure
+from dragoman_server.observability.logs import configure, name_host
 from dragoman_server.observability.metric_families import Totals
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.unhandled_requests import connection_limits
@@ -111,12 +111,13 @@ class Worker:
         if what == "open":
             return gateway.open_requests
         if what == "console":
-            return gateway.console_answer(message["question"])
+            question = message["question"]
+            return gateway.state() if question["kind"] == "state" else gateway.console_answer(question)
         owner = bytes.fromhex(message["owner"])
         if what == "receipts":
             return gateway.receipts.last(owner, message["most"])
         receipt = gateway.receipts.find(message["id"], owner)
-        return receipt.json().decode() if receipt is not None else None
+        return receipt.json(gateway.host).decode() if receipt is not None else None
 
     async def serve(self, channel: IpcChannel) -> None:
         """Serve until the order `retire` or `stop`. Raises ConfigError or OSError if it cannot start."""
@@ -258,6 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EOFError:
         return 1
     configure(assignment.log_level, assignment.log_format, worker=assignment.number)
+    name_host(assignment.config.server.host_name)
     return run_loop(run_worker(assignment, sock))
 
 

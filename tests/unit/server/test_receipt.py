@@ -28,7 +28,7 @@ def asked(**more: Any) -> dict[str, Any]:
 
 
 def body_of(receipt: Receipt) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(receipt.json())
+    facts: dict[str, Any] = json.loads(receipt.json("gw-1"))
     return facts
 
 
@@ -42,6 +42,7 @@ def test_a_receipt_is_open_until_the_reply_has_ended() -> None:
     facts = body_of(receipt)
     assert facts == {
         "object": "dragoman.receipt",
+        "host": "gw-1",
         "request_id": "req_1",
         "created": 7,
         "client": "chat",

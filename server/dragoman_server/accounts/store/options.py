@@ -44,6 +44,13 @@ class StoreOptions:
     """The reply that is reserved for a request without an output limit, in tokens."""
     refresh: float = setting(5.0, Above("seconds", 3600))
     """Seconds until a key that was added or revoked in the store is noticed."""
+    receipts: float = setting(600.0, Above("seconds", 86400, zero="none"))
+    """sqlite, redis: seconds for which receipts are kept in the store, where all hosts read them; 0 = none."""
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other processes can use the store."""
+        return self.kind in (SQLITE, REDIS)
 
     @property
     def holds_keys(self) -> bool:

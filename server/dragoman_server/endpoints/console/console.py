@@ -38,6 +38,11 @@ class Console:
         self._playground = Playground(gateway, self._recorder)
         self.live = LiveTable(gateway)
 
+    def recording(self, request_id: str) -> Json | None:
+        """Return what was recorded of a request, or None."""
+        recording = self._recorder.get(request_id)
+        return recording.json() if recording is not None else None
+
     def mount(self, app: web.Application, prefix: str) -> None:
         """Add the page and its endpoints to `app` below `prefix`."""
         router, at = app.router, f"{prefix}{PATH}"

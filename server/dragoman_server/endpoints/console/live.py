@@ -109,10 +109,21 @@ class LiveTable:
                 answers = []  # the next snapshot has their rows again
             answer["rows"] = without_known(merged_rows(answer["rows"], answers, wanted.rows), known)
             answer["open"] += sum(int(other.get("open", 0)) for other in answers)
+        if (hosts := self._gateway.hosts) is not None:
+            await hosts.feed.follow()
+            mine = {row["id"] for row in answer["rows"]}
+            others = [row for row in hosts.feed.rows() if row["id"] not in mine and wanted.selects_row(row)]
+            rows = merged_rows(answer["rows"], [{"rows": others}], wanted.rows)
+            rows = [{name: value for name, value in row.items() if name != "process"} for row in rows]
+            answer["rows"] = without_known(rows, known)
+            answer["open"] += hosts.feed.open_requests
         return answer
 
     def own_rows(self, wanted: RowFilter, known: Known = frozenset()) -> Json:
         """Return the newest rows of this worker, and the number of its open requests."""
         gateway = self._gateway
         rows = newest_rows(gateway.receipts.newest(), wanted, gateway.metrics.seconds, known)
+        for row in rows:
+            if "state" in row:  # not one of which only the changes are sent
+                row["host"] = gateway.host
         return {"open": gateway.metrics.open_requests, "rows": rows}

@@ -68,6 +68,20 @@ class RowFilter:
             return False
         return not self.text or self._finds_text(receipt)
 
+    def selects_row(self, row: Json) -> bool:
+        """True if the row of another host belongs into the table."""
+        state = row["state"]
+        if self.state and state != self.state and (self.state != "ended" or state == "open"):
+            return False
+        for name in ("client", "provider", "key", "upstream"):
+            if (value := getattr(self, name)) and value != row[name]:
+                return False
+        if self.losses and not row["losses"]:
+            return False
+        names = (row[name] for name in ("id", "model", "provider", "route", "profile", "key", "host"))
+        wanted = self.text.lower()
+        return not wanted or any(name is not None and wanted in name.lower() for name in names)
+
     def _finds_text(self, receipt: Receipt) -> bool:
         wanted = self.text.lower()
         names = (receipt.request_id, receipt.model, receipt.provider, receipt.route, receipt.client_profile)

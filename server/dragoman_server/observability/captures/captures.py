@@ -21,7 +21,7 @@ VIOLATION = "violation"
 """Reason of a recording that is kept only if its stream breaks the grammar of its client's dialect."""
 HEADER = "x-dragoman-capture"
 """Header of a request that is to be captured."""
-_FACTS = ("created", "endpoint", "client", "upstream", "model", "provider", "stream")
+_FACTS = ("host", "created", "endpoint", "client", "upstream", "model", "provider", "stream")
 OFF_WORDS = frozenset(("", "0", "false", "no", "off"))
 """Values of the header that ask for no capture."""
 _CLOSE_SECONDS = 5.0
@@ -37,6 +37,7 @@ class Captures:
         now: A function that returns Unix seconds.
         clock: A function that returns seconds, for the times of reads and writes.
         chance: A function that returns a number from 0 to 1, by which the share is chosen.
+        host: The name of the host, for their summaries.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Captures:
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
+        host: str = "",
     ) -> None:
         self.options = options
+        self._host = host
         self.store = CaptureStore(options.directory, options.number, options.total_bytes, options.days * 86400.0, now)
         self._totals = totals
         totals.series(CAPTURES)  # here, as two threads add to it
@@ -107,7 +110,7 @@ class Captures:
             with self._lock:
                 self._open -= 1
             return
-        facts = json_loads(receipt.json())
+        facts = json_loads(receipt.json(self._host))
         key = receipt.key.name if receipt.key is not None else None
         self._writer.put(recording, {**_summary(facts), "route": receipt.route, "key": key}, facts)
 

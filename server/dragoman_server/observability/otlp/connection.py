@@ -45,12 +45,17 @@ def limit_lines(exporter: type) -> None:
 
 
 @cache
-def resource(service_name: str) -> Resource:
+def resource(service_name: str, host: str = "") -> Resource:
     """Return the attributes of this process, with those of OTEL_RESOURCE_ATTRIBUTES."""
     # The workers of one gateway send metrics of their own, which a backend must not take for one series.
     instance = str(uuid4())
     return Resource.create(
-        {"service.name": service_name, "service.version": __version__, "service.instance.id": instance}
+        {
+            "service.name": service_name,
+            "service.version": __version__,
+            "service.instance.id": instance,
+            "host.name": host,
+        }
     )
 
 

@@ -49,14 +49,14 @@ _UNKNOWN = cast("float", None)  # the exporter leaves it out
 
 
 class OtlpMetrics:
-    """The connection to one collector. `now` returns Unix nanoseconds."""
+    """The connection to one collector. `now` returns Unix nanoseconds, and `host` is the name of this host."""
 
-    def __init__(self, options: Telemetry, *, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, options: Telemetry, *, host: str = "", now: Callable[[], int] = time.time_ns) -> None:
         self._exporter: MetricExporter = OTLPMetricExporter(
             options.url("metrics"), headers=dict(options.headers), timeout=SECONDS
         )
         limit_lines(OTLPMetricExporter)
-        self._resource = resource(options.service_name)
+        self._resource = resource(options.service_name, host)
         self._now = now
         self._started = now()
 

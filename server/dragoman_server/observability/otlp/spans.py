@@ -19,12 +19,12 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 class OtlpSpans:
     """The connection to one collector."""
 
-    def __init__(self, options: Telemetry) -> None:
+    def __init__(self, options: Telemetry, host: str = "") -> None:
         self._exporter: SpanExporter = OTLPSpanExporter(
             options.url("traces"), headers=dict(options.headers), timeout=SECONDS
         )
         limit_lines(OTLPSpanExporter)
-        self._resource = resource(options.service_name)
+        self._resource = resource(options.service_name, host)
 
     def export(self, spans: Sequence[Span]) -> bool:
         """Send spans. Return False if the collector did not take them."""

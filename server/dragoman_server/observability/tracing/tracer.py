@@ -56,8 +56,8 @@ class Tracer:
             await self._sink.close(CLOSE_SECONDS)
 
 
-def create_tracer(options: Telemetry, totals: Totals) -> Tracer | None:
-    """Return the tracer of these options, None if they have no traces. Spans are counted in `totals`."""
+def create_tracer(options: Telemetry, totals: Totals, host: str = "") -> Tracer | None:
+    """Return the tracer of these options, None without traces. Spans are counted in `totals`, and name `host`."""
     if not options.traces:
         return None
     if not options.exports_spans:
@@ -65,5 +65,5 @@ def create_tracer(options: Telemetry, totals: Totals) -> Tracer | None:
     # Imported here: it needs an extra, and takes 0.2 seconds.
     from dragoman_server.observability.otlp.spans import OtlpSpans
 
-    exporter = OtlpSpans(options)
+    exporter = OtlpSpans(options, host)
     return Tracer(options.sample, ExportThread(exporter.export, exporter.stop, totals, options.queue))

@@ -61,6 +61,22 @@ def test_an_object_of_json() -> None:
     }
 
 
+def test_json_names_its_host() -> None:
+    code = """
+import logging
+from dragoman_server.observability.logs import configure, name_host
+for form in ("json", "text"):
+    configure(logging.INFO, form)
+    name_host("gw-1")
+    logging.getLogger("dragoman").info("up")
+    logging.getLogger().handlers.clear()
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    as_json, as_text = done.stderr.splitlines()
+    assert json.loads(as_json)["host"] == "gw-1"
+    assert as_text.endswith("INFO up")
+
+
 def test_every_record_of_json_is_one_line() -> None:
     lines = _program("json", level="DEBUG", worker="3").splitlines()
     fields = [json.loads(line) for line in lines]

@@ -102,6 +102,34 @@ def test_rows_are_bounded() -> None:
     assert len(newest_rows(receipts, RowFilter.read({"rows": "999"}), seconds)) == ROWS_MAX
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"state": "failed"},
+        {"state": "ended"},
+        {"state": "open"},
+        {"client": "chat"},
+        {"client": "messages"},
+        {"provider": "p"},
+        {"key": "alice"},
+        {"upstream": "chat"},
+        {"text": "REQ_1"},
+        {"text": "other"},
+        {"losses": "1"},
+        {},
+    ],
+)
+def test_the_rows_of_other_hosts_are_selected_like_receipts(wanted: dict[str, str]) -> None:
+    selection = RowFilter.read(wanted)
+    one, two = receipt(1), receipt(2)
+    two.provider, two.model = "p", "other"
+    end(one, "completed", 200)
+    for each in (one, two):
+        row = {**row_of(each, seconds), "host": "gw-1"}
+        assert selection.selects_row(row) == selection.selects(each)
+    assert RowFilter.read({"text": "GW-1"}).selects_row({**row_of(one, seconds), "host": "gw-1"})
+
+
 def test_rows_of_workers_are_merged_by_time() -> None:
     answers = [{"rows": [{"id": "b", "time": 2}]}, {}]
     assert [row["id"] for row in merged_rows([{"id": "a", "time": 1}, {"id": "c", "time": 3}], answers, 2)] == [

@@ -23,7 +23,7 @@ def captures(
     folder: Path, totals: Totals | None = None, chance: Callable[[], float] = lambda: 0.5, **options: Any
 ) -> Captures:
     settings = CaptureOptions(str(folder / "captures"), **options)
-    return Captures(settings, totals or Totals(), lambda: 1_790_000_000.0, lambda: 7.0, chance)
+    return Captures(settings, totals or Totals(), lambda: 1_790_000_000.0, lambda: 7.0, chance, "gw-1")
 
 
 def ended(request_id: str) -> Receipt:
@@ -101,6 +101,7 @@ async def test_a_rejected_request_is_captured(tmp_path: Path) -> None:
         **{"object": "dragoman.capture", "version": 1, "id": "req_1", "created": 1_790_000_000, "client": "chat"},
         **{"upstream": None, "model": "m", "provider": None, "stream": None, "ended": "rejected", "status": 400},
         **{
+            "host": "gw-1",
             "endpoint": None,
             "error": None,
             "route": "",

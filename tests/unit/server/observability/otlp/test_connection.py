@@ -31,5 +31,6 @@ def test_a_process_is_one_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     first = resource("one").attributes
     assert resource("one").attributes["service.instance.id"] == first["service.instance.id"]
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-    attributes = resource("another").attributes
+    attributes = resource("another", "gw-1").attributes
     assert (attributes["service.name"], attributes["deployment.environment.name"]) == ("another", "test")
+    assert attributes["host.name"] == "gw-1"
