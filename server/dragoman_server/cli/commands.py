@@ -22,6 +22,8 @@ COMMANDS: Final = (
     ("prices", "import_prices", "write the prices of the configured models from a public list"),
     ("usage", "show_usage", "add up the usage that a gateway has booked"),
     ("receipts", "show_receipts", "list the last receipts of a running gateway, or print one"),
+    ("status", "show_status", "show the hosts, stores and providers of a running gateway"),
+    ("top", "top.command", "watch the open requests, rates and providers of a running gateway"),
     ("tree", "show_tree", "print the tree of a stored conversation"),
     ("capture", "show_captures", "list and show captured exchanges"),
     ("replay", "replay_capture", "translate a captured exchange again, and compare the result"),

@@ -24,8 +24,8 @@ def add_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default=DEFAULT_URL, help=f"base URL of the gateway (default {DEFAULT_URL})")
 
 
-def fetch(url: str, path: str, query: Mapping[str, str]) -> bytes:
-    """Return the body of the response to a GET of `path` below `/v1/dragoman/`, with the key of the environment.
+def fetch(url: str, path: str, query: Mapping[str, str], *, below: str = "/v1/dragoman/") -> bytes:
+    """Return the body of the response to a GET of `path` below another one, with the key of the environment.
 
     Raises CommandError for a URL that is not one, and ConnectionError if the gateway cannot be reached or returns an
     error.
@@ -33,7 +33,7 @@ def fetch(url: str, path: str, query: Mapping[str, str]) -> bytes:
     base = url.rstrip("/").removesuffix("/v1")
     if urlsplit(base).scheme not in ("http", "https"):
         raise CommandError("--url", f"expected http://… or https://…; got {url!r}")
-    request = Request(f"{base}/v1/dragoman/{path}?{urlencode(query)}")
+    request = Request(f"{base}{below}{path}?{urlencode(query)}")
     if key := os.environ.get(KEY_VARIABLE, ""):
         request.add_header("x-api-key", key)
     try:

@@ -12,6 +12,7 @@ from dragoman.wire import Json, json_dumps, json_loads
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.options import count
 from dragoman_server.cli.running_gateway import KEY_VARIABLE, add_url, fetch
+from dragoman_server.cli.text_table import cut, line_width, text_width, wrapped
 from dragoman_server.observability.receipts import LIST_DEFAULT, LIST_MAX
 
 
@@ -38,21 +39,22 @@ def show(args: argparse.Namespace) -> int:
     elif args.id is not None:
         _print_receipt(found)
     else:
+        width = line_width()
         for row in found["data"]:
-            print(_line(row))
+            print("\n".join(_lines(row, width)))
         if not found["data"]:
             print("there are no receipts", file=sys.stderr)
     return 0
 
 
 def _print_receipt(receipt: Json) -> None:
-    """Print the members that have a value, a line for each; of a list, a line for each entry."""
+    """Print the members that have a value, each on lines of its own; of a list, each entry."""
+    width = line_width()
     for name, value in receipt.items():
-        if isinstance(value, list):
-            for entry in value:
-                print(f"{name}: {_text(entry)}")
-        elif value is not None and value != {} and name != "object":
-            print(f"{name}: {_text(value)}")
+        entries = value if isinstance(value, list) else [value]
+        for entry in entries:
+            if entry is not None and entry != {} and name != "object":
+                print("\n".join(wrapped(f"{name}: {_text(entry)}", width)))
 
 
 def _text(value: object) -> str:
@@ -61,17 +63,20 @@ def _text(value: object) -> str:
     return quote(str(value).lower() if isinstance(value, bool) else str(value), 1000)
 
 
-def _line(row: Json) -> str:
-    """Return a receipt in one line."""
+def _lines(row: Json, width: int) -> tuple[str, str]:
+    """Return a receipt in two lines: which request it was and how it ended, and what it was about."""
     created = datetime.fromtimestamp(row["created"], UTC).strftime("%Y-%m-%d %H:%M:%S")
+    first = f"{created}  {row['request_id']}  {row['status'] or '-'} {row['ended']}"
     way = row["endpoint"] or f"{row['client']}→{row['upstream'] or '?'}"
     model = row["model"] or "?"
     if row["upstream_model"] not in (None, model):
         model += f" → {row['upstream_model']}"
     usage, error = row["usage"] or {}, row["error"] or {}
-    notes = [f"tokens {usage['input_total']}+{usage['output_total']}"] if usage.get("output_total") is not None else []
+    notes = [error.get("code") or error["kind"]] if error else []
+    notes += [f"tokens {usage['input_total']}+{usage['output_total']}"] if usage.get("output_total") is not None else []
     notes += [f"losses {row['losses_total']}"] if row["losses_total"] else []
-    notes += [error.get("code") or error["kind"]] if error else []
-    more = f" ({', '.join(notes)})" if notes else ""
-    ended = f"{row['status'] or '-'} {row['ended']}"
-    return quote(f"{created}  {row['request_id']}  {way}  {model}  {ended}{more}", 1000)
+    notes += [f"host {row['host']}"] if row.get("host") else []
+    # The model's name is cut first.
+    rest = cut(quote(f"  ({', '.join(notes)})" if notes else "", 1000), width // 2)
+    second = cut(quote(f"  {way}  {model}", 1000), width - text_width(rest)) + rest
+    return cut(quote(first, 1000), width), second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dragoman.gateway import quote
@@ -17,6 +17,7 @@ from dragoman_server.accounts.usage.report import COUNT_NAMES, GROUPS, Groups, S
 from dragoman_server.accounts.usage.report_csv import write_csv
 from dragoman_server.cli.command_error import CommandError
 from dragoman_server.cli.config_source import DEFAULT_FILE
+from dragoman_server.cli.text_table import blocks, line_width, short_number, table
 from dragoman_server.config.accounts_tables import load_usage
 from dragoman_server.config.schema import Config
 from dragoman_server.config.stored_files import files_left_behind
@@ -106,21 +107,8 @@ def _print_table(dimensions: Sequence[str], found: Mapping[Groups, Sum]) -> None
     total = Sum()
     for each in found.values():
         total.merge(each)
-    # Few upstreams keep anything in a cache for an hour, or charge searches, and the table is wide.
-    shown = [name for name in COUNT_NAMES if total.counts["cache_write_1h"] or name != "cache_write_1h"]
-    searches = bool(total.searches)
-    rows = [(*dimensions, "exchanges", *shown, *["searches"] * searches, "cost")]
-    for groups, each in found.items():
-        rows.append((*(quote(name) or "(none)" for name in groups), *_cells(each, shown, searches=searches)))
-    if len(found) > 1:
-        rows.append(("total", *[""] * (len(dimensions) - 1), *_cells(total, shown, searches=searches)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column < len(dimensions) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells))
+    for line in _lines(dimensions, found, total, line_width()):
+        print(line)
     notes = [
         f"{getattr(total, name)} {meaning}"
         for name, meaning in (
@@ -134,8 +122,32 @@ def _print_table(dimensions: Sequence[str], found: Mapping[Groups, Sum]) -> None
         print(f"of these exchanges: {', '.join(notes)}", file=sys.stderr)
 
 
-def _cells(each: Sum, shown: Sequence[str], *, searches: bool) -> tuple[str, ...]:
-    counts = [f"{each.counts[name]:,}" for name in shown]
+def _lines(dimensions: Sequence[str], found: Mapping[Groups, Sum], total: Sum, width: int) -> list[str]:
+    """Return the sums as a table, or as blocks if a table is too wide.
+
+    Where the table is too wide, counts that are 0 everywhere are left out first, and then counts are shortened.
+    """
+    # Few upstreams keep anything in a cache for an hour, or charge searches.
+    usual = [name for name in COUNT_NAMES if total.counts[name] or name != "cache_write_1h"]
+    used = [name for name in usual if total.counts[name] or name in ("input", "output")]
+    titles: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    for shown, number in ((usual, "{:,}".format), (used, "{:,}".format), (used, short_number)):
+        titles = [*dimensions, "exchanges", *shown, *["searches"] * bool(total.searches), "cost"]
+        rows = [
+            (*(quote(name) or "(none)" for name in groups), *_cells(each, shown, number, searches=bool(total.searches)))
+            for groups, each in found.items()
+        ]
+        if len(found) > 1:
+            sums_of_all = _cells(total, shown, number, searches=bool(total.searches))
+            rows.append(("total", *[""] * (len(dimensions) - 1), *sums_of_all))
+        if (lines := table(titles, rows, len(dimensions), width)) is not None:
+            return lines
+    return blocks(titles, rows, width)
+
+
+def _cells(each: Sum, shown: Sequence[str], number: Callable[[int], str], *, searches: bool) -> tuple[str, ...]:
+    counts = [number(each.counts[name]) for name in shown]
     if searches:
-        counts.append(f"{each.searches:,}")
-    return f"{each.exchanges:,}", *counts, f"{each.cost / UNITS:,.4f}"
+        counts.append(number(each.searches))
+    return number(each.exchanges), *counts, f"{each.cost / UNITS:,.4f}"

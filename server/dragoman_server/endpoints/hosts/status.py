@@ -46,6 +46,7 @@ class Status:
             "created": int(gateway.services.now()),
             "host": gateway.host,
             "problem": problem,
+            "console": gateway.config.server.ui,
             "open_requests": sum(row["open_requests"] for row in live),
             "open_streams": sum(row["open_streams"] for row in live),
             "providers": providers_of(live),

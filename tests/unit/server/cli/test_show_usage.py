@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.wire import Json, json_dumps
 from dragoman_server.cli.main import main
+from dragoman_server.cli.text_table import text_width
 
 
 def written(folder: Path, table: str) -> str:
@@ -67,8 +68,8 @@ def test_the_table_shows_an_hours_cache_where_one_is_used(tmp_path: Path, capsys
     write_rows(tmp_path / "u", {"time": "2026-11-23T00:00:00Z", "key": "ada", **counts})
     config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
     assert run(capsys, "-c", config)[1] == (
-        "key  exchanges  input  cache_read  cache_write  cache_write_1h  output  reasoning    cost\n"
-        "ada          1     90           0           60              20       0          0  0.0000\n"
+        "key  exchanges  input  cache_write  cache_write_1h  output    cost\n"
+        "ada          1     90           60              20       0  0.0000\n"
     )
 
 
@@ -84,10 +85,10 @@ def test_json_by_day_since_a_date(config: str, capsys: pytest.CaptureFixture[str
 
 def test_several_dimensions_until_a_date(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "-c", config, "--by", "key,day", "--since", "2026-11-21", "--until", "2026-11-23")[1] == (
-        "key    day         exchanges  input  cache_read  cache_write  output  reasoning    cost\n"
-        "ada    2026-11-22          1  1,000           0            0      10          0  0.5000\n"
-        "bob    2026-11-21          1  1,000           0            0      10          0  0.5000\n"
-        "total                      2  2,000           0            0      20          0  1.0000\n"
+        "key    day         exchanges  input  output    cost\n"
+        "ada    2026-11-22          1  1,000      10  0.5000\n"
+        "bob    2026-11-21          1  1,000      10  0.5000\n"
+        "total                      2  2,000      20  1.0000\n"
     )
 
 
@@ -106,9 +107,23 @@ def test_the_table_shows_searches_and_no_control_characters(tmp_path: Path, caps
     config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
     out = run(capsys, "-c", config, "--by", "tier,model")[1]
     assert out == (
-        "tier  model       exchanges  input  cache_read  cache_write  output  reasoning  searches    cost\n"
-        "flex  m\\x1b[2J\\n          1      0           0            0       0          0         3  0.0000\n"
+        "tier  model       exchanges  input  output  searches    cost\n"
+        "flex  m\\x1b[2J\\n          1      0       0         3  0.0000\n"
     )
+
+
+@pytest.mark.parametrize("by", ["key", "key,model,provider", "key,tag,model,provider,route,tier,speed,client,day"])
+def test_the_table_fits_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
+    counts = dict.fromkeys(("input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning"), 10**10)
+    names = {"tag": "t" * 64, "upstream_model": "日本語" * 40, "provider": "p" * 90, "route": "r" * 90}
+    rows = [{"time": "2026-11-23T00:00:00Z", "key": f"{n}" * 60, **names, **counts, "searches": 5} for n in (1, 2)]
+    write_rows(tmp_path / "u", *rows)
+    config = written(tmp_path, f'[usage]\nkind = "jsonl"\npath = "{tmp_path}/u"')
+    status, out, _ = run(capsys, "-c", config, "--by", by)
+    assert status == 0
+    assert max(map(text_width, out.splitlines())) <= 80
+    assert "10G" in out
+    assert "20G" in out, "the sum"
 
 
 @pytest.mark.parametrize(("by", "why"), [("key,colour", "expected one of key, tag"), ("key,key", "twice")])
