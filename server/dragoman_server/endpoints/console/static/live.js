@@ -14,6 +14,7 @@ let paused = false;
 let listening = false;
 const rates = new Map(); // id → the characters at the last snapshot, and the rates of the last ones
 const shown = new Map(); // id → its line in the table
+const hosts = new Set(); // the names of all hosts, which are shown if there are several
 const known = new Map(); // id → the row; of a row that is known, a snapshot has only what changes
 
 export function open() {
@@ -79,6 +80,7 @@ function draw(snapshot) {
       known.delete(id);
     }
   }
+  for (const row of snapshot.rows) if (row.host) hosts.add(row.host);
   // Lines that exist are changed in place, so that focus and selection stay.
   let after = null;
   for (const changes of snapshot.rows) {
@@ -134,7 +136,7 @@ function update(line, row) {
   provider.textContent = row.provider ? `${row.provider}${other}` : "";
   const texts = {
     2: row.upstream === null ? row.client : `${row.client} → ${row.upstream}`,
-    4: [row.profile, row.key].filter(Boolean).join(", "),
+    4: [row.profile, row.key, hosts.size > 1 ? `at ${row.host}` : ""].filter(Boolean).join(", "),
     5: seconds(row.state === "open" ? row.seconds + (performance.now() - row.arrived) / 1000 : row.seconds),
     6: seconds(row.first),
     7: tokens(row),
