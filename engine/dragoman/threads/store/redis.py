@@ -24,6 +24,8 @@ READ_NODES = 256
 """Most responses that one round trip returns. Redis serves no other client meanwhile."""
 READ_BYTES = 8 * 1024**2
 """Bytes after which a round trip returns no more responses."""
+SCHEMA = 1
+"""The version of what is stored."""
 _REMOVED_AT_ONCE = 16
 """Most conversations that one script removes."""
 
@@ -57,8 +59,8 @@ class RedisStore(OpenedByWith):
         self._own_clock = clock
         self._limits = limits
         self._codec: DataCodec = codec or PlainData()
-        self._connection = RedisConnection(url, timeout, setting=setting)
         self._keys = (f"{{{prefix}:responses}}",)
+        self._connection = RedisConnection(url, timeout, setting=setting, schema=(f"{self._keys[0]}:schema", SCHEMA))
 
     async def open(self) -> None:
         """Create the client. Connections are opened when they are needed, so Redis may start later."""

@@ -35,6 +35,12 @@ _ADVICE = {
     "RedisClusterException": "check that the nodes in {url} run, and that they are a cluster that serves all slots",
 }
 """Advice by the name of the error's class."""
+_CHECK_SCHEMA = """
+local found = tonumber(redis.call('GET', KEYS[1]) or 0)
+if found < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1]) end
+return found
+"""
+"""KEYS: the version of the schema. ARGV: the version of this program. Return the version that was found; 0: none."""
 _ADVICE_BY_CODE = {
     "MISCONF": "Redis cannot write its own file: make room on its disk, and read its log",
     "BUSY": "Redis runs a long script of another client",
@@ -53,6 +59,8 @@ class RedisConnection:
         setting: The name of the URL in errors.
         decode: Return text in place of bytes.
         connections: Most connections.
+        schema: The name of the key with the version of what is stored, and the version that the caller reads and
+            writes. All calls fail if a later program has stored something.
     """
 
     def __init__(
@@ -63,12 +71,15 @@ class RedisConnection:
         setting: str = "its URL",
         decode: bool = False,
         connections: int = CONNECTIONS,
+        schema: tuple[str, int] | None = None,
     ) -> None:
         self._url = url
         self._timeout = timeout
         self._setting = setting
         self._decode = decode
         self._connections = connections
+        self._schema = schema
+        """None once it was checked."""
         self._redis: Redis | None = None
         self._hashes: dict[str, str] = {}
         self._places = asyncio.Semaphore(connections)
@@ -164,15 +175,30 @@ class RedisConnection:
         if self._redis is None:
             raise StoreError("the store is not open")
         async with self.errors(), self._places:
-            await self.find_primary()
+            await self._prepare()
             yield self._redis
 
     async def pool(self) -> ConnectionPool:
         """Return the pool of connections, within a call. It is not that of a cluster. Raises StoreError."""
         if self._redis is None:
             raise StoreError("the store is not open")
-        await self.find_primary()
+        await self._prepare()
         return self._redis.connection_pool
+
+    async def _prepare(self) -> None:
+        """Find the primary, and check the schema before the first call. Raises StoreError."""
+        await self.find_primary()
+        if self._schema is not None and self._redis is not None:
+            key, version = self._schema
+            found = int(await self.run_in(self._redis, _CHECK_SCHEMA, (key,), (str(version),)))
+            if found > version:
+                prefix = (
+                    f"{self._setting.removesuffix('url')}prefix" if self._setting.endswith(".url") else "the prefix"
+                )
+                raise StoreError(
+                    f"Redis has data of schema version {found}, of a later Dragoman: run that, or change {prefix}"
+                )
+            self._schema = None
 
     def advice(self, error: Exception) -> str:
         """Return the text of an error of Redis, with what to do about it."""

@@ -127,7 +127,9 @@ class SqliteThread:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > len(self._migrations):
             db.execute("ROLLBACK")
-            raise StoreError(f"{self._path} has schema version {version}, of a later Dragoman")
+            raise StoreError(
+                f"{self._path} has schema version {version}, of a later Dragoman: run that, or name another file"
+            )
         for script in self._migrations[version:]:
             for statement in script.split(";"):
                 db.execute(statement)

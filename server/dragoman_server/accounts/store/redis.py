@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 log = logging.getLogger("dragoman")
+SCHEMA = 1
+"""The version of what is stored."""
 KEPT = "noeviction"
 """The only `maxmemory-policy` of Redis that evicts nothing."""
 
@@ -39,11 +41,14 @@ class RedisAccountStore:
     def __init__(self, options: StoreOptions, clock: Callable[[], float] | None = None) -> None:
         self._options = options
         self._clock = clock
-        self._connection = RedisConnection(options.url, options.timeout, setting="store.url", decode=True)
-        self._pipe: RedisPipe | None = None
         prefix = options.prefix
         self._prefix = prefix
         keys = f"{{{prefix}:keys}}"
+        schema = f"{keys}:schema", SCHEMA
+        self._connection = RedisConnection(
+            options.url, options.timeout, setting="store.url", decode=True, schema=schema
+        )
+        self._pipe: RedisPipe | None = None
         self._keys = keys, f"{keys}:version", f"{keys}:marks"
         """The names of the keys, their version, and the marks of all versions."""
         self._probe = f"{keys}:data", f"{keys}:probe"

@@ -26,6 +26,8 @@ from dragoman_server.proxy.runs.interface import (
 )
 
 _LEASE = str(int(LEASE * 1000))
+SCHEMA = 1
+"""The version of what is stored."""
 _CONNECTIONS = 4
 """One for the task that writes and reads, and some for new runs: to open one costs more than a call."""
 _FIELDS = ("running", "cancelled", "first", "end", "head", "state")
@@ -35,8 +37,9 @@ class RedisRunStore:
     """The runs in keys whose names begin with `{prefix:runs}`. One call may take `timeout` seconds."""
 
     def __init__(self, url: str, *, prefix: str = "dragoman", timeout: float = 5.0) -> None:
-        self._connection = RedisConnection(url, timeout, setting="state.url", connections=_CONNECTIONS)
         self._keys = (f"{{{prefix}:runs}}",)
+        schema = f"{self._keys[0]}:schema", SCHEMA
+        self._connection = RedisConnection(url, timeout, setting="state.url", connections=_CONNECTIONS, schema=schema)
 
     async def open(self) -> None:
         """Create the client. Connections are opened when they are needed, so Redis may start later."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.threads import RedisStore, StoreError
+from dragoman.threads.store.redis import SCHEMA
 from support.redis_server import RedisServer, redis_server
 from support.thread_stores import ids, node
 from support.waiting import until_true
@@ -135,6 +136,28 @@ async def test_a_wrong_password_is_an_error_without_it() -> None:
         await store.open()
         await store.put(node("k", "a"))
         await store.close()
+
+
+async def test_data_of_a_later_version_is_not_used(redis: RedisServer) -> None:
+    store = RedisStore(redis.url, prefix="later", setting="state.url")
+    await store.open()
+    await store.put(node("k", "a"))
+    assert await client_call(store, "GET", "{later:responses}:schema") == b"%d" % SCHEMA
+    await client_call(store, "SET", "{later:responses}:schema", str(SCHEMA + 1))
+    for setting, cure in (("state.url", r"change state\.prefix$"), ("its URL", "change the prefix$")):
+        later = RedisStore(redis.url, prefix="later", setting=setting)
+        await later.open()
+        for _ in range(2):
+            with pytest.raises(
+                StoreError, match=f"schema version {SCHEMA + 1}, of a later Dragoman: run that, or {cure}"
+            ):
+                await later.get("k", "a")
+        await client_call(store, "SET", "{later:responses}:schema", "0")
+        assert await later.get("k", "a") is not None, "the data was replaced"
+        assert await client_call(store, "GET", "{later:responses}:schema") == b"%d" % SCHEMA
+        await client_call(store, "SET", "{later:responses}:schema", str(SCHEMA + 1))
+        await later.close()
+    await store.close()
 
 
 async def test_an_address_that_is_none() -> None:
