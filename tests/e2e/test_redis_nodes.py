@@ -1,4 +1,4 @@
-"""Both stores in a Redis Cluster and behind a Sentinel, also at a failover, and the errors of a wrong set-up."""
+"""All stores in a Redis Cluster and behind a Sentinel, also at a failover, and the errors of a wrong set-up."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from dragoman.threads import RedisStore, StoreError
 from dragoman_server.accounts.store.interface import Lease
 from dragoman_server.accounts.store.options import StoreOptions
 from dragoman_server.accounts.store.redis import RedisAccountStore
+from dragoman_server.proxy.shared_routing.redis import RedisRoutingStore
+from dragoman_server.routing.shared_slots import Grant, PlaceClaim
 from support.claims import claim_on, settlement_on
 from support.named_keys import made
 from support.redis_nodes import Watched, command, redis_behind_sentinel, redis_cluster
 from support.redis_server import RedisServer, redis_server
+from support.routing_stores import NO_RETRIES
 from support.thread_stores import ids, node
 from support.waiting import until_true
 
@@ -79,10 +82,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServ
         yield nodes
 
 
-async def test_both_stores_work_in_a_cluster(cluster: list[RedisServer]) -> None:
+async def test_all_stores_work_in_a_cluster(cluster: list[RedisServer]) -> None:
     nodes = ",".join(f"127.0.0.1:{each.port}" for each in cluster)
-    async with opened(f"redis+cluster://{nodes}") as stores:
+    url = f"redis+cluster://{nodes}"
+    async with opened(url) as stores:
         await _use(*stores)
+    routing = RedisRoutingStore(url, prefix="dragoman", timeout=5.0)
+    await routing.open()
+    claims = [PlaceClaim(name, 3, 0, 0, 2, False) for name in ("one", "two")]
+    assert (await routing.exchange("a", claims, NO_RETRIES)).grants == [Grant(2, 0, 1)] * 2
+    for number in range(20):
+        await routing.keep_issuer(str(number), "01", "east")
+        assert await routing.find_issuer(str(number), "01") == "east"
+    await routing.close()
     counts = [command(each, "DBSIZE") for each in cluster]
     assert all(counts), "every node has some of the keys"
 

@@ -109,7 +109,7 @@ class Provider:
     api_keys: tuple[Secret, ...] = setting((), getter="texts", secret=True)
     """Several keys in place of api_key, which share the requests. The first one is the api_key."""
     concurrent: int = setting(0, Range())
-    """Requests at the provider at once, per worker; 0 = no limit."""
+    """Requests at the provider at once, of all processes that share a store, else per worker; 0 = no limit."""
     queue: int = setting(0, Range())
     """Requests that wait for a place beyond concurrent."""
     queue_seconds: float = setting(10.0, Above("seconds"))

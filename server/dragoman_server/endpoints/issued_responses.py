@@ -20,10 +20,12 @@ from dragoman_server.services import Services
 _NOT_STREAMED: Final = ("", "false", "0")
 
 
-def issuer_of_request(services: Services, request: web.Request, caller: Caller) -> Provider | None:
+async def issuer_of_request(services: Services, request: web.Request, caller: Caller) -> Provider | None:
     """Return the provider that issued the response in the path to this client, or None if that is not known."""
     response_id = request.match_info.get("id", "")
-    issuer = services.routing.issuers.find(caller.owner, response_id) if is_response_id(response_id) else None
+    issuer = None
+    if is_response_id(response_id):
+        issuer = await services.routing.issuers.look_up(caller.owner, response_id)
     return services.router.issuing_provider(issuer) if issuer is not None else None
 
 

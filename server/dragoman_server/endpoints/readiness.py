@@ -12,6 +12,7 @@ from dragoman_server.routing.refused_keys import NO_CREDIT, UNAUTHORIZED
 
 DRAINING, STORE, STATE = "draining", "store_unavailable", "state_unavailable"
 LOST = "store_lost"
+BOUNDS = "bounds_not_shared"
 CREDENTIAL = "credential_unavailable"
 SOME_DOWN, ALL_DOWN = "some_providers_down", "all_providers_down"
 SOME_PAUSED, ALL_PAUSED = "some_providers_paused", "all_providers_paused"
@@ -75,6 +76,8 @@ class Readiness:
             (reasons if closed else warnings).append(STORE)
         if gateway.services.named_keys.keys_lost:
             warnings.append(LOST)
+        if gateway.bounds_apart:
+            warnings.append(BOUNDS)
         if gateway.services.responses.unavailable:
             warnings.append(STATE)  # requests that name no stored response are answered
         credentials = gateway.services.upstream.credentials

@@ -61,7 +61,7 @@ class ResponsesEndpoints:
         services = self._services
 
         async def elsewhere(caller: Caller, request_id: str) -> web.StreamResponse | None:
-            provider = issuer_of_request(services, request, caller)
+            provider = await issuer_of_request(services, request, caller)
             if provider is not None:
                 return await forward_to_issuer(services, request, caller, provider, request_id, what)
             return stored_objects(request_id, request) if not services.responses.stores else None

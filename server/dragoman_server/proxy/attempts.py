@@ -141,8 +141,10 @@ class Attempts:
         """
         routing, receipt = self._routing, self._scope.receipt
         while True:
+            while not await self._enter(timers):
+                if not await self._turn_away():
+                    raise overloaded()
             candidate = self._candidate
-            await self._enter(timers)
             if len(receipt.attempts) + 1 >= self._plan.attempts:
                 self._draft.body = b""  # it may be large, and is not translated again
             result = await self._attempt(timers)
@@ -165,24 +167,31 @@ class Attempts:
                 self._waited += pause
                 await wait_with_timers(timers, pause, asyncio.get_running_loop().create_future())
             timers.restart()
-            if (trace := self._scope.trace) is not None:
-                provider, model = self._candidate.provider, self._candidate.upstream_model
-                self._draft.call = trace.start_attempt(self._draft.call, provider, model)
+            self._trace_next()
         if result.error is not None:
             raise result.error
         assert result.response is not None
         return result.response
 
-    async def _enter(self, timers: StreamTimers) -> None:
-        """Take a place at the candidate, or wait for one. Raises DragomanError (503) if none becomes free in time."""
+    async def _enter(self, timers: StreamTimers) -> bool:
+        """Take a place at the candidate, or wait for one. Return False if it has no room in its queue.
+
+        Raises DragomanError (503) if no place becomes free in time.
+        """
         routing, candidate = self._routing, self._candidate
         provider, slots = candidate.provider, routing.of(candidate.provider).slots
         if not slots.take():
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            wake, drop = partial(set_once, future, True), partial(set_once, future, False)
-            owner = self._party[:1]
+            wake, owner, is_dropped = partial(set_once, future, True), self._party[:1], False
+
+            def drop() -> None:
+                nonlocal is_dropped
+                is_dropped = True
+                set_once(future, False)
+
             if not slots.wait(wake, owner, drop):
-                raise self._no_place()
+                self._record_full()
+                return False
             routing.queued(provider.name, 1)
             began, entered = routing.clock(), False
             try:
@@ -197,9 +206,32 @@ class Attempts:
                 if not entered and not slots.withdraw(wake, owner):
                     slots.free()  # it came too late
             if not entered:
-                raise self._no_place()
+                self._record_full()
+                if is_dropped:
+                    return False
+                raise overloaded()
             timers.restart()
         routing.begin(candidate, self._party)
+        return True
+
+    async def _turn_away(self) -> bool:
+        """Turn from a candidate without room to another one. Return False if no other has room."""
+        if self._draft.form is not None:
+            return False  # it goes upstream while it arrives, and its call is made already
+        self._tried[self._candidate] = QUEUED_OUT
+        for candidate in self._routing.usable(self._fresh(QUEUED_OUT), self._party):
+            if await self._turn_to(candidate):
+                if (trace := self._scope.trace) is not None:
+                    trace.fail_attempt(overloaded().failure)
+                self._trace_next()
+                return True
+        return False
+
+    def _trace_next(self) -> None:
+        """Begin the next attempt in the trace, if the request is traced."""
+        if (trace := self._scope.trace) is not None:
+            provider, model = self._candidate.provider, self._candidate.upstream_model
+            self._draft.call = trace.start_attempt(self._draft.call, provider, model)
 
     async def _know_conversation(self) -> None:
         """Add the conversation to the party, if that was not needed before."""
@@ -210,10 +242,9 @@ class Attempts:
             draft.conversation = conversation_digest(receipt.client, payload, receipt.owner)
             self._party = party_of(self._owner, draft.conversation)
 
-    def _no_place(self) -> DragomanError:
+    def _record_full(self) -> None:
         self._routing.totals.add(ATTEMPTS, (self._candidate.provider.name, QUEUED_OUT.word))
         self._record(QUEUED_OUT, 0.0)
-        return overloaded()
 
     async def _attempt(self, timers: StreamTimers) -> AttemptResult:
         """Send the request once, and record the outcome. Raises what is no failure of the upstream."""
@@ -319,7 +350,7 @@ class Attempts:
         following = self._larger() if outcome.scope is Scope.LARGER else self._fresh(outcome)
         for candidate in self._routing.usable(following, self._party):
             # A provider that works is not in an outage that retries could make worse.
-            if not self._routing.budget.spend(self._owner, free=self._routing.works(candidate)):
+            if not await self._routing.budget.spend(self._owner, free=self._routing.works(candidate)):
                 reason = "budget"
             elif await self._turn_to(candidate):
                 return 0.0
@@ -361,7 +392,7 @@ class Attempts:
         pause, candidate = min(pauses, key=lambda each: each[0])
         if self._waited + pause > options.wait:
             return "wait", None
-        if not routing.budget.spend(self._owner):
+        if not await routing.budget.spend(self._owner):
             return "budget", None
         self._repeats += 1
         return reason, pause if await self._turn_to(candidate) else None

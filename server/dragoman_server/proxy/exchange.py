@@ -135,7 +135,8 @@ class Exchange:
         """Translate a reply that is not streamed."""
         translation = self._scope.translation
         written = self._whole if self._whole is not None else await self._read_whole(answer)
-        self._note_issuer()
+        if (kept := self._note_issuer()) is not None:
+            await kept
         if (stored := translation.context.stored) is not None:
             written = await keep_reply(stored, written)
         add_loss_header(headers, translation.losses)
@@ -184,7 +185,8 @@ class Exchange:
         answer.headers = _NO_HEADERS
         scope = self._scope
         stream = self._stream or await open_proxy_stream(scope.translation, answer, timers)
-        self._note_issuer()
+        if (kept := self._note_issuer()) is not None:
+            await kept
         if scope.recording is not None:
             stream.observe(scope.recording.wrote)
         if scope.record is not None:
@@ -202,12 +204,16 @@ class Exchange:
             self._finish(how, how, STREAM_STATUS)
         return downstream.response or web.StreamResponse()  # unused if the handler was detached
 
-    def _note_issuer(self) -> None:
-        """Keep the provider that issued the response, before the client learns the response's id."""
-        scope = self._scope
-        if scope.expected is not None:
-            scope.expected.issued(scope.translation.response_id)
-            scope.expected = None
+    def _note_issuer(self) -> Awaitable[None] | None:
+        """Keep the provider that issued the response, before the client learns the response's id.
+
+        Return what to await, if other processes are to know it.
+        """
+        expected = self._scope.expected
+        if expected is None:
+            return None
+        self._scope.expected = None
+        return expected.issued(self._scope.translation.response_id)
 
     def _downstream(self, request: web.Request, headers: dict[str, str], timers: StreamTimers) -> Downstream:
         scope, recording = self._scope, self._scope.recording

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dragoman_server.proxy.hosts.shared_hosts import SharedHosts  # 0.1 MB of memory
     from dragoman_server.proxy.resumable.streams import ResumableStreams  # 0.2 MB of memory
     from dragoman_server.proxy.shared_pauses import SharedPauses  # 0.1 MB of memory
+    from dragoman_server.proxy.shared_routing.shared_routing import SharedRouting  # with a store only
     from dragoman_server.proxy.stored_responses import StoredResponses
 
 log = logging.getLogger("dragoman")
@@ -155,6 +156,7 @@ class Gateway:
         )
         """The parts that all requests share."""
         self._shared_pauses: SharedPauses | None = None
+        self._shared_routing: SharedRouting | None = None
         self.cors = Cors(config.server.cors_origins)
         self.siblings = siblings
         mask_logs(config)
@@ -258,6 +260,7 @@ class Gateway:
             ignored.append("state")
         self.handler.configure()
         self._share_pauses()
+        self._share_routing()
         if ignored:
             log.warning("%s: the change takes effect after a restart", ", ".join(ignored))
         for remark in remarks(config):
@@ -283,6 +286,7 @@ class Gateway:
         self.services.instruments.open()
         self.services.upstream.open(self.config)
         self._share_pauses()
+        self._share_routing()
 
     async def open_stores(self) -> None:
         """Open the stores of limits and of responses. Raises ConfigError if one cannot be used."""
@@ -302,6 +306,28 @@ class Gateway:
 
                 self._shared_pauses = SharedPauses(services.routing, lambda: services.named_keys.accounts)
             self._shared_pauses.start()
+
+    def _share_routing(self) -> None:
+        """Share bounds and issuers of providers, if there are any, and a store that others may use."""
+        services, store = self.services, self.config.store
+        if store.kind == MEMORY or self._shared_routing is not None:
+            return
+        if services.router.has_plans or any(
+            each.dialect is Dialect.RESPONSES for each in self.config.providers.values()
+        ):
+            from dragoman_server.proxy.shared_routing.create import create_routing_store
+            from dragoman_server.proxy.shared_routing.shared_routing import SharedRouting
+
+            shared = create_routing_store(store)
+            if shared is not None:
+                totals = services.instruments.metrics.totals
+                self._shared_routing = SharedRouting(services.routing, shared, lambda: self.config.providers, totals)
+                self._shared_routing.start()
+
+    @property
+    def bounds_apart(self) -> bool:
+        """True while a store that processes share fails, so that each uses its part of the bounds of providers."""
+        return self._shared_routing is not None and self._shared_routing.failing
 
     def leave(self) -> None:
         """Be no longer ready, and end each connection with its next reply; requests are answered as before."""
@@ -342,6 +368,8 @@ class Gateway:
         await self._upstream_models.close()
         if self._shared_pauses is not None:
             await self._shared_pauses.close()
+        if self._shared_routing is not None:
+            await self._shared_routing.close()
         if self._end_reporter is not None:
             await self._end_reporter.close(_END_HOOK)
         await self.services.named_keys.close()

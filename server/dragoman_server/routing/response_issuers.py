@@ -1,15 +1,15 @@
 """The providers that issued responses: a request that continues one must go there, as no other provider knows it.
 
 Upstreams of the Responses API store responses themselves unless the gateway does. What is known here is in memory of
-one process, and ends with it.
+one process, and ends with it. With a store, other processes know it too (`docs/explanation/shared-bounds.md`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from dragoman_server.routing.plan import Candidate
 
@@ -36,6 +36,18 @@ def issuer_of(candidate: Candidate) -> Issuer:
     return Issuer(provider.name, provider.base_url, candidate.key)
 
 
+class SharedIssuers(Protocol):
+    """The issuers that processes share. A store that fails keeps and finds nothing."""
+
+    async def keep_issuer(self, owner: bytes, response: bytes, issuer: Issuer) -> None:
+        """Keep the issuer of a response or conversation, by the digest of its id."""
+        ...
+
+    async def find_issuer(self, owner: bytes, response: bytes) -> Issuer | None:
+        """Return the issuer of a response or conversation; None if it is not known."""
+        ...
+
+
 class ResponseIssuers:
     """The issuers of the last responses and conversations, by the digest of the client's key and of their id.
 
@@ -47,6 +59,8 @@ class ResponseIssuers:
         self._known: OrderedDict[bytes, OrderedDict[bytes, Issuer]] = OrderedDict()
         """By owner."""
         self._size = 0
+        self.shared: SharedIssuers | None = None
+        """The issuers that other processes know; None without a store."""
 
     def __len__(self) -> int:
         return self._size
@@ -79,16 +93,34 @@ class ResponseIssuers:
         self._known.move_to_end(owner)
         return issuer
 
+    async def look_up(self, owner: bytes, given: str) -> Issuer | None:
+        """Return the issuer of a response or conversation, also if only another process knows it."""
+        issuer = self.find(owner, given)
+        if issuer is None and self.shared is not None:
+            issuer = await self.shared.find_issuer(owner, _digest(owner, given))
+            if issuer is not None:
+                self.add(owner, given, issuer)
+        return issuer
+
+    async def learn(self, owner: bytes, payload: Mapping[str, object]) -> None:
+        """Find out who issued what a Responses request continues, if only another process knows it."""
+        given = _continued(payload)
+        if given is not None:
+            await self.look_up(owner, given)
+
+    async def share(self, owner: bytes, given: str, issuer: Issuer) -> None:
+        """Let other processes know the issuer of a response or conversation."""
+        if self.shared is not None:
+            await self.shared.keep_issuer(owner, _digest(owner, given), issuer)
+
     def eligible(self, ranking: list[Candidate], owner: bytes, payload: Mapping[str, object]) -> list[Candidate]:
         """Return the candidates that may get a Responses request: those of the issuer of what it continues.
 
         The key that was used comes first. All candidates are returned, in their order, if the request continues
         nothing, if the issuer is not known, and if it is not among them.
         """
-        given = payload.get("previous_response_id")
-        if given is None and (given := _conversation(payload)) is None:
-            return ranking
-        issuer = self.find(owner, given) if type(given) is str else None
+        given = _continued(payload)
+        issuer = self.find(owner, given) if given is not None else None
         if issuer is None:
             return ranking
         found = [each for each in ranking if issuer_of(each)[:2] == issuer[:2]]
@@ -113,13 +145,29 @@ class ExpectedResponse:
         self._conversation = conversation
         self.issuer = issuer
 
-    def issued(self, response_id: str | None) -> None:
-        """Keep the issuer of the response, and of the conversation that it is in. None: its reply was translated."""
+    def issued(self, response_id: str | None) -> Awaitable[None] | None:
+        """Keep the issuer of the response, and of the conversation that it is in. None: its reply was translated.
+
+        Return what to await before the client learns the id, if other processes are to know it.
+        """
         if response_id is None:
-            return
-        self._issuers.add(self._owner, response_id, self.issuer)
-        if self._conversation is not None:
-            self._issuers.add(self._owner, self._conversation, self.issuer)
+            return None
+        known = (response_id,) if self._conversation is None else (response_id, self._conversation)
+        for given in known:
+            self._issuers.add(self._owner, given, self.issuer)
+        return self._share(known) if self._issuers.shared is not None else None
+
+    async def _share(self, known: tuple[str, ...]) -> None:
+        for given in known:
+            await self._issuers.share(self._owner, given, self.issuer)
+
+
+def _continued(payload: Mapping[str, object]) -> str | None:
+    """Return the id of the response or conversation that a request continues, or None."""
+    given = payload.get("previous_response_id")
+    if given is None:
+        return _conversation(payload)
+    return given if type(given) is str else None
 
 
 def _conversation(payload: Mapping[str, object]) -> str | None:

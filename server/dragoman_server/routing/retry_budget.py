@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 SECONDS = 10
 """Length of the window in which requests and retries are counted."""
 _OWNERS = 10_000
 """Most clients that are counted apart."""
+
+
+class Budget(Protocol):
+    """A retry budget, of one process or of several."""
+
+    def configure(self, share: float, least: int) -> None:
+        """Use other limits; what was counted stays."""
+        ...
+
+    def count_request(self, owner: bytes = b"") -> None:
+        """Count a request of a client, by the digest of its key; without keys it is empty."""
+        ...
+
+    async def spend(self, owner: bytes = b"", *, free: bool = False) -> bool:
+        """Count a retry and return True, or return False if the budget has none left. A `free` one is always granted.
+
+        A retry at a provider that works is free: it does not multiply an outage. It counts all the same, so the share
+        holds again as soon as that provider fails, too. If other clients have used the budget up, each client still has
+        the share of its own requests, and one retry at least.
+        """
+        ...
 
 
 class RetryBudget:
@@ -43,21 +65,24 @@ class RetryBudget:
                 own = self._of(owner)
             own[0] += 1
 
-    def spend(self, owner: bytes = b"", *, free: bool = False) -> bool:
-        """Count a retry and return True, or return False if the budget has none left. A `free` one is always granted.
-
-        A retry at a provider that works is free: it does not multiply an outage. It counts all the same, so the share
-        holds again as soon as that provider fails, too. If other clients have used the budget up, each client still has
-        the share of its own requests, and one retry at least.
-        """
+    async def spend(self, owner: bytes = b"", *, free: bool = False) -> bool:
+        """Count a retry and return True, or return False if the budget has none left."""
         slot = self._slot()
         most = max(self._least, int(self._share * sum(self._requests)))
-        own = self._of(owner) if owner else [0, 1]  # without keys there is one client
-        if not free and sum(self._retries) >= most and (not most or own[1] >= max(1, int(self._share * own[0]))):
+        if not free and sum(self._retries) >= most and not self.has_share(owner):
             return False
         self._retries[slot] += 1
-        own[1] += 1
+        if owner:
+            self._of(owner)[1] += 1
         return True
+
+    def has_share(self, owner: bytes) -> bool:
+        """True if a client may have a retry although others have used the budget up. Without keys there is one."""
+        self._slot()
+        if not owner or not max(self._least, int(self._share * sum(self._requests))):
+            return False
+        requests, retries = self._of(owner)
+        return retries < max(1, int(self._share * requests))
 
     def _of(self, owner: bytes) -> list[int]:
         if len(self._owners) >= _OWNERS:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from random import random as system_random
+from typing import TYPE_CHECKING
 
 from dragoman import DragomanError, Failure
 from dragoman.errors import FailureKind, FailureOrigin
@@ -30,8 +31,11 @@ from dragoman_server.routing.outcomes import ANSWERED, AttemptOutcome, Blame
 from dragoman_server.routing.plan import Candidate, Plan
 from dragoman_server.routing.refused_keys import RefusedKeys
 from dragoman_server.routing.response_issuers import ResponseIssuers
-from dragoman_server.routing.retry_budget import RetryBudget
+from dragoman_server.routing.retry_budget import Budget, RetryBudget
 from dragoman_server.routing.slots import Slots
+
+if TYPE_CHECKING:
+    from dragoman_server.routing.shared_slots import SharedSlots  # needed with a store only
 
 log = logging.getLogger("dragoman")
 Share = Callable[[str, float], None]
@@ -52,7 +56,7 @@ class ProviderState:
 
     __slots__ = ("breaker", "busy", "clients", "cooled", "slots")
 
-    def __init__(self, breaker: CircuitBreaker, slots: Slots) -> None:
+    def __init__(self, breaker: CircuitBreaker, slots: Slots | SharedSlots) -> None:
         self.breaker = breaker
         self.clients: ClientPauses | None = None
         """None as long as no client is known to have failed."""
@@ -85,12 +89,22 @@ class RoutingState:
         self._options: RetryOptions = config.retries
         self._config = config
         self._providers: dict[str, ProviderState] = {}
-        self.budget = RetryBudget(config.retries.budget, config.retries.budget_min, clock)
+        self.own_budget = RetryBudget(config.retries.budget, config.retries.budget_min, clock)
+        self.budget: Budget = self.own_budget
+        self._shared_slots: Callable[[Provider], SharedSlots] | None = None
 
     @property
     def options(self) -> RetryOptions:
         """The settings of retries."""
         return self._options
+
+    def share_bounds(self, budget: Budget, slots: Callable[[Provider], SharedSlots]) -> None:
+        """Use this budget, and for providers without requests the slots that `slots` returns, from now on."""
+        self.budget, self._shared_slots = budget, slots
+        for name, state in self._providers.items():
+            provider = self._config.providers.get(name)
+            if provider is not None and not (state.slots.taken or state.slots.waiting):
+                state.slots = slots(provider)
 
     def configure(self, config: Config) -> None:
         """Use the limits of a new configuration."""
@@ -119,7 +133,8 @@ class RoutingState:
         """Return the state of a provider."""
         state = self._providers.get(provider.name)
         if state is None:
-            state = ProviderState(self._new_breaker(), Slots(provider.concurrent, provider.queue))
+            new_slots = self._shared_slots or _slots
+            state = ProviderState(self._new_breaker(), new_slots(provider))
             self._providers[provider.name] = state
         return state
 
@@ -352,6 +367,10 @@ class RoutingState:
             provider = self._config.providers.get(owner)
             if provider is not None and isinstance(key, str) and isinstance(model, str):
                 self._put_pause(self.of(provider), (key, model), seconds, True)
+
+
+def _slots(provider: Provider) -> Slots:
+    return Slots(provider.concurrent, provider.queue)
 
 
 def _breakers(state: ProviderState, party: Party) -> Sequence[CircuitBreaker]:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from typing import Final
 
 Wake = Callable[[], None]
+NO_LIMIT: Final = 1 << 62
+"""A number of places that is never reached."""
 
 
 class Slots:
@@ -17,7 +20,7 @@ class Slots:
     `owner` identifies a client.
     """
 
-    __slots__ = ("_dropped", "_limit", "_queue", "_waiting", "taken", "waiting")
+    __slots__ = ("_dropped", "_queue", "_waiting", "places", "taken", "waiting")
 
     def __init__(self, limit: int = 0, queue: int = 0) -> None:
         self._waiting: OrderedDict[Hashable, deque[tuple[Wake, Wake | None]]] = OrderedDict()
@@ -32,13 +35,17 @@ class Slots:
 
     def configure(self, limit: int, queue: int) -> None:
         """Set other limits. Requests that have a place keep it; waiting ones get those that are added."""
-        self._limit, self._queue = limit, queue
+        self.allow(limit or NO_LIMIT, queue)
+
+    def allow(self, places: int, queue: int) -> None:
+        """Set the number of places, which may be 0, and that of requests that may wait."""
+        self.places, self._queue = places, queue
         self._hand_out()
 
     @property
     def full(self) -> bool:
         """True if a request would have to wait."""
-        return bool(self.waiting) or bool(self._limit and self.taken >= self._limit)
+        return bool(self.waiting) or self.taken >= self.places
 
     @property
     def closed(self) -> bool:
@@ -47,7 +54,11 @@ class Slots:
 
     def is_closed_to(self, owner: Hashable) -> bool:
         """True if a request of this client would be rejected."""
-        return self.full and self.waiting >= self._queue and self._longest(owner) is None
+        return self.full and self.waiting >= self._queue and not self.makes_room(owner)
+
+    def makes_room(self, owner: Hashable) -> bool:
+        """True if another client has so many in the queue that its last request would be dropped for one of `owner`."""
+        return self._longest(owner) is not None
 
     def take(self) -> bool:
         """Take a place and return True, or return False if all are taken."""
@@ -66,14 +77,24 @@ class Slots:
             longest = self._longest(owner)
             if longest is None:
                 return False
-            last, dropped = self._waiting[longest].pop()
-            self.waiting -= 1
-            self._dropped.add(last)
-            if dropped is not None:
-                dropped()
+            self._drop_last(longest)
         self._waiting.setdefault(owner, deque()).append((wake, drop))
         self.waiting += 1
         return True
+
+    def drop(self) -> None:
+        """Drop a request of the queue: the last one of the client that has the most, and came last of these."""
+        self._drop_last(max(reversed(self._waiting), key=lambda each: len(self._waiting[each])))
+
+    def _drop_last(self, owner: Hashable) -> None:
+        own = self._waiting[owner]
+        last, dropped = own.pop()
+        if not own:
+            del self._waiting[owner]
+        self.waiting -= 1
+        self._dropped.add(last)
+        if dropped is not None:
+            dropped()
 
     def _longest(self, owner: Hashable) -> Hashable | None:
         """Return the client whose queue is the longest, if it is longer than that of `owner` would be."""
@@ -103,7 +124,7 @@ class Slots:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        while self._waiting and not (self._limit and self.taken >= self._limit):
+        while self._waiting and self.taken < self.places:
             owner, own = next(iter(self._waiting.items()))
             wake, _ = own.popleft()
             self.taken += 1

@@ -40,6 +40,8 @@ async def translate_counted(scope: RequestScope, draft: Draft) -> Draft:
     target = draft.target
     if target.plan is not None and scope.receipt.client is Dialect.RESPONSES:
         issuers = scope.services.routing.issuers
+        if issuers.shared is not None:
+            await issuers.learn(scope.receipt.owner, draft.payload)
         eligible = issuers.eligible([*target.plan.candidates], scope.receipt.owner, draft.payload)
         first = min(eligible, key=lambda each: each.priority)
         draft.target = target._replace(provider=first.provider, upstream_model=first.upstream_model)
@@ -58,7 +60,9 @@ async def _translate_for_plan(scope: RequestScope, draft: Draft, plan: Plan) -> 
     routing.budget.count_request(owner)
     draft.ranking = ranking = routing.ranking(plan, draft.conversation)
     if receipt.client is Dialect.RESPONSES:
-        draft.ranking = ranking = routing.issuers.eligible(ranking, receipt.owner, draft.payload)
+        if (issuers := routing.issuers).shared is not None:
+            await issuers.learn(receipt.owner, draft.payload)
+        draft.ranking = ranking = issuers.eligible(ranking, receipt.owner, draft.payload)
     usable = routing.usable(ranking, party)
     if not usable:
         raise routing.unavailable(ranking, party)

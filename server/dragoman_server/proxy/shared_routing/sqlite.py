@@ -1,0 +1,147 @@
+"""Shared routing in an SQLite file, for the processes of one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dragoman.threads import SqliteThread
+from dragoman_server.proxy.shared_routing.interface import (
+    ISSUER_SECONDS,
+    ISSUERS_MAX,
+    LEASE,
+    Answer,
+    RetryClaim,
+    StoreError,
+)
+from dragoman_server.proxy.shared_routing.law import WINDOW, Holder, decide, grant_retries
+from dragoman_server.routing.shared_slots import Grant, PlaceClaim
+
+T = TypeVar("T")
+_LEASE_MS, _ISSUER_MS = int(LEASE * 1000), ISSUER_SECONDS * 1000
+MIGRATIONS = (
+    """
+    CREATE TABLE processes (process TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE places (
+        provider TEXT NOT NULL, process TEXT NOT NULL, held INTEGER NOT NULL, need INTEGER NOT NULL,
+        turn INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (provider, process)
+    ) WITHOUT ROWID;
+    CREATE TABLE turns (last INTEGER NOT NULL);
+    INSERT INTO turns VALUES (0);
+    CREATE TABLE retries (
+        second INTEGER PRIMARY KEY, requests INTEGER NOT NULL, retries INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE issuers (
+        owner TEXT NOT NULL, response TEXT NOT NULL, issuer TEXT NOT NULL, used INTEGER NOT NULL,
+        PRIMARY KEY (owner, response)
+    ) WITHOUT ROWID;
+    CREATE INDEX issuers_by_use ON issuers (owner, used);
+    CREATE INDEX issuers_by_time ON issuers (used);
+    """,
+)
+"""Scripts that bring a file from each version of the schema to the next."""
+
+
+class SqliteRoutingStore:
+    """The store in the file at `path`. One call may take `timeout` seconds; `clock` returns Unix seconds."""
+
+    def __init__(self, path: str, *, timeout: float, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._clock = clock
+        self._thread: SqliteThread | None = None
+
+    async def open(self) -> None:
+        """Open the file, and create it if it does not exist."""
+        thread = SqliteThread(self._path, MIGRATIONS)
+        await thread.open()
+        self._thread = thread
+
+    async def close(self) -> None:
+        """Commit what is pending, and close the file."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await thread.close()
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._thread is None:
+            raise StoreError("the store is not open")
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._thread.run(work)
+        except TimeoutError:
+            raise StoreError(f"{self._path} did not answer within {self._timeout:g} s") from None
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    async def exchange(self, process: str, claims: Sequence[PlaceClaim], retries: RetryClaim) -> Answer:
+        """Record what a process uses and needs, and grant what is free."""
+
+        def work(db: sqlite3.Connection) -> Answer:
+            now = self._now()
+            db.execute("DELETE FROM processes WHERE until <= ?", (now,))
+            db.execute("INSERT OR REPLACE INTO processes VALUES (?, ?)", (process, now + _LEASE_MS))
+            (processes,) = db.execute("SELECT count(*) FROM processes").fetchone()
+            grants = [_claim(db, process, claim, now) for claim in claims]
+            return Answer(processes, _count(db, retries, now // 1000), grants)
+
+        return await self._run(work)
+
+    async def keep_issuer(self, owner: str, response: str, issuer: str) -> None:
+        """Keep the issuer of a response."""
+
+        def work(db: sqlite3.Connection) -> None:
+            now = self._now()
+            db.execute("DELETE FROM issuers WHERE used <= ?", (now - _ISSUER_MS,))
+            db.execute("INSERT OR REPLACE INTO issuers VALUES (?, ?, ?, ?)", (owner, response, issuer, now))
+            (number,) = db.execute("SELECT count(*) FROM issuers WHERE owner = ?", (owner,)).fetchone()
+            if number > ISSUERS_MAX:
+                oldest = "SELECT response FROM issuers WHERE owner = ? ORDER BY used, response LIMIT ?"
+                rows = db.execute(oldest, (owner, number - ISSUERS_MAX)).fetchall()
+                db.executemany("DELETE FROM issuers WHERE owner = ? AND response = ?", [(owner, *row) for row in rows])
+
+        await self._run(work)
+
+    async def find_issuer(self, owner: str, response: str) -> str | None:
+        """Return the issuer of a response; None if it is not known."""
+
+        def work(db: sqlite3.Connection) -> str | None:
+            now = self._now()
+            query = "UPDATE issuers SET used = ? WHERE owner = ? AND response = ? AND used > ? RETURNING issuer"
+            row = db.execute(query, (now, owner, response, now - _ISSUER_MS)).fetchone()
+            return row[0] if row is not None else None
+
+        return await self._run(work)
+
+
+def _claim(db: sqlite3.Connection, process: str, claim: PlaceClaim, now: int) -> Grant:
+    db.execute("DELETE FROM places WHERE provider = ? AND until <= ?", (claim.provider, now))
+    query = "SELECT process, held, need, turn FROM places WHERE provider = ?"
+    holders = {name: Holder(*row) for name, *row in db.execute(query, (claim.provider,))}
+    own = holders.pop(process, None)
+    (last,) = db.execute("SELECT last FROM turns").fetchone()
+    after, grant = decide(claim, own, list(holders.values()), last + 1)
+    if after is not None:
+        db.execute("UPDATE turns SET last = max(last, ?)", (after.turn,))
+        values = (claim.provider, process, *after, now + _LEASE_MS)
+        db.execute("INSERT OR REPLACE INTO places VALUES (?, ?, ?, ?, ?, ?)", values)
+    return grant
+
+
+def _count(db: sqlite3.Connection, claim: RetryClaim, second: int) -> int:
+    """Count requests and retries, and return the retries that are granted."""
+    if not (claim.requests or claim.made or claim.wanted):
+        return 0
+    db.execute("DELETE FROM retries WHERE second <= ? OR second > ?", (second - WINDOW, second + WINDOW))
+    counted = {at: (requests, made) for at, requests, made in db.execute("SELECT * FROM retries")}
+    granted, requests, made = grant_retries(claim, counted, second)
+    db.execute(
+        "INSERT INTO retries VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+        " SET requests = requests + excluded.requests, retries = retries + excluded.retries",
+        (second, requests, made),
+    )
+    return granted
