@@ -3,7 +3,7 @@
     requests       parse_body forward edit_members EFFORTS ReplyOptions StoredReply
     choices        KNOBS DEFAULT_KNOBS DEFAULT_LIMITS DIRECTIONS
     profiles       BUILTIN_PROFILES VENDOR_PROFILES PROFILE_FIELDS
-    errors         read_error redact quote tidy is_secret short_repr changed_fields
+    errors         read_error for_client redact quote tidy is_secret short_repr changed_fields
     output caps    lower_cap
     token counts   TokenCounter TokenEstimate vocabulary_installed CountEndpoint COUNT_ENDPOINTS
                    AUDIO_TOKENS
@@ -26,6 +26,7 @@ from dragoman.canonical.events import Event
 from dragoman.canonical.request import EFFORTS
 from dragoman.canonical.service_report import ServiceReport
 from dragoman.dialects.directions import DIRECTIONS
+from dragoman.dialects.errors.own_key import for_client
 from dragoman.dialects.errors.redact import is_secret, quote, redact, tidy
 from dragoman.dialects.http_errors import read_error
 from dragoman.dialects.openai.endpoint_usage import AUDIO_TOKENS
@@ -111,6 +112,7 @@ __all__ = (
     "documented_sizes",
     "edit_members",
     "error_frame",
+    "for_client",
     "forward",
     "heartbeat_frame",
     "is_secret",

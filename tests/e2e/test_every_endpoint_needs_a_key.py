@@ -73,6 +73,8 @@ async def test_every_endpoint_needs_a_key(mounted: bool) -> None:
                     if method != "OPTIONS":  # a preflight has no key; it gets no data
                         needs.setdefault(await check(session, url, method, path, prefix), set()).add(path)
             assert {f"{prefix}/v1/{path}" for path in FORWARDED} < needs["key"]
-            assert {f"{prefix}/ui/api/{path}" for path in ("live", "health", "record", "explain")} < needs["key"]
+            assert {
+                f"{prefix}/ui/api/{path}" for path in ("live", "health", "history", "about", "record", "explain")
+            } < needs["key"]
             assert len(needs["key"]) > 60, "the table was not walked"
         assert not upstream.requests

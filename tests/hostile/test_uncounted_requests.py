@@ -31,10 +31,14 @@ FREE = {
     **dict.fromkeys(("/", "/health", "/ready"), "a balancer asks, without a key"),
     "/v1/dragoman/receipts": "they belong to requests that were counted",
     "/v1/dragoman/receipts/{request_id}": "it belongs to a request that was counted",
+    "/v1/dragoman/status": "an admin asks what the hosts do",
     "/metrics": "a collector asks, with an admin's key",
     **dict.fromkeys(("/ui", "/ui/", "/ui/{name}"), "files of the console"),
     **dict.fromkeys(
-        [f"/ui/api/{path}" for path in ("live", "health", "exchanges", "exchanges/{request_id}", "record")],
+        [
+            f"/ui/api/{path}"
+            for path in ("live", "about", "health", "history", "exchanges", "exchanges/{request_id}", "record")
+        ],
         "an admin's page, which asks again and again for what is in memory",
     ),
     "/{path}": "no such endpoint",

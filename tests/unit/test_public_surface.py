@@ -142,6 +142,7 @@ GATEWAYS = (
     "documented_sizes",
     "edit_members",
     "error_frame",
+    "for_client",
     "forward",
     "heartbeat_frame",
     "is_secret",

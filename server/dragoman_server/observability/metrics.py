@@ -72,7 +72,7 @@ class Metrics:
         validate: bool = True,
     ) -> None:
         self._clock = clock
-        self._started = now()
+        self._started, self._opened_at = now(), clock()
         self.totals = totals = Totals()
         # Looking the values up in each family would double the cost of counting a request.
         self._open_requests = totals.series(OPEN_REQUESTS)
@@ -108,6 +108,11 @@ class Metrics:
     def open_requests(self) -> int:
         """The number of requests being answered."""
         return sum(int(value[0]) for value in self._open_requests.values())
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since these counters were made."""
+        return self._clock() - self._opened_at
 
     def opened(self, receipt: Receipt) -> None:
         """Count a request that has arrived."""

@@ -168,6 +168,7 @@ class Exchange:
             names = scope.services.known_models.names_at(provider, receipt.key)
             if names and translation.upstream_model not in names:
                 failure = replace(failure, message=f"{failure.message}; {provider} has the models {listed(names)}")
+                translation.context.failure = failure
                 error = translation.error_of(failure)
         if (started := await self._started()) is not None:
             return await self._fail_started(started, failure)

@@ -112,7 +112,8 @@ class Gateway:
         self._upstream_models = UpstreamModels(calls.fetch_list, current.loaded.output_limits.add_list)
         reports = hooks.on_end is not None or instruments.usage.writes
         self._end_reporter = EndReporter(hooks.on_end, instruments.usage) if reports else None
-        reporting = (self._end_reporter.report,) if self._end_reporter is not None else ()
+        endings = [self._end_reporter.report] if self._end_reporter is not None else []
+        endings += [instruments.reasons.ended] if instruments.reasons is not None else []
         self.hosts: SharedHosts | None = None
         """The receipts and states that the processes of a store share; None without one."""
         sharing: tuple[Ending, ...] = ()
@@ -152,7 +153,7 @@ class Gateway:
             known_models=KnownModels(self._upstream_models, requests.get_headers, lambda: self.config.providers),
             open_requests=open_requests,
             websockets=OpenWebSockets(),
-            endings=(*reporting, instruments.metrics.ended, *sharing),
+            endings=(*endings, instruments.metrics.ended, *sharing),
         )
         """The parts that all requests share."""
         self._shared_pauses: SharedPauses | None = None

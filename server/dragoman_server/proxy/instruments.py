@@ -17,6 +17,7 @@ from dragoman_server.observability.provider_health import ProviderHealth
 
 if TYPE_CHECKING:
     from dragoman_server.observability.captures.captures import Captures  # 0.3 MB of memory
+    from dragoman_server.observability.failure_reasons import FailureReasons
     from dragoman_server.observability.metrics_export import MetricsExport
     from dragoman_server.observability.tracing.tracer import Tracer
     from dragoman_server.proxy.stream_recorder import StreamRecorder
@@ -26,7 +27,8 @@ class Instruments:
     """The instruments of one gateway.
 
     `metrics` has the counters, `load` the load of the process, `provider_health` the providers that are down, and
-    `usage` books rows. `tracer` makes traces; it is set only with tracing. `captures` is set only with captures.
+    `usage` books rows. `tracer` makes traces; it is set only with tracing. `captures` is set only with captures,
+    `reasons` only with the console.
 
     Args:
         config: The configuration.
@@ -50,6 +52,11 @@ class Instruments:
             from dragoman_server.observability.captures.captures import Captures
 
             self.captures = Captures(config.capture, totals, now, host=config.server.host_name)
+        self.reasons: FailureReasons | None = None
+        if config.server.ui:
+            from dragoman_server.observability.failure_reasons import FailureReasons
+
+            self.reasons = FailureReasons()
         self._telemetry = config.telemetry
         self.tracer: Tracer | None = None
         if config.telemetry.traces:

@@ -12,11 +12,14 @@ from dragoman.wire import Json, json_dumps
 from dragoman_server.endpoints.console.access import check_access
 from dragoman_server.endpoints.console.exchange_view import exchange_view, own_view
 from dragoman_server.endpoints.console.health import health, own_keys
+from dragoman_server.endpoints.console.history import history, own_history
 from dragoman_server.endpoints.console.live import LiveTable
 from dragoman_server.endpoints.console.playground import Playground
 from dragoman_server.endpoints.console.recorder import NEXT_MAX, Recorder
+from dragoman_server.endpoints.console.row_notes import RowNotes
 from dragoman_server.endpoints.console.rows import RowFilter
 from dragoman_server.endpoints.console.static_files import StaticFiles
+from dragoman_server.observability.installed_version import installed_version, revision
 from dragoman_server.proxy.error_ladder import answer_without_receipt
 from dragoman_server.proxy.gateway import Gateway
 from dragoman_server.proxy.request_body import handle_expect
@@ -36,7 +39,7 @@ class Console:
         self._files = StaticFiles()
         self._recorder = Recorder(gateway.services.instruments)
         self._playground = Playground(gateway, self._recorder)
-        self.live = LiveTable(gateway)
+        self.live = LiveTable(gateway, RowNotes(gateway, self._recorder))
 
     def recording(self, request_id: str) -> Json | None:
         """Return what was recorded of a request, or None."""
@@ -50,7 +53,9 @@ class Console:
         router.add_get(f"{at}/", self._files.get)
         router.add_get(f"{at}/{{name:[a-z_]+[.][a-z]+}}", self._files.get)
         self._add(app, f"{at}/api/live", self._guarded(self.live.stream))
+        self._add(app, f"{at}/api/about", self._data(self._about))
         self._add(app, f"{at}/api/health", self._data(self._health))
+        self._add(app, f"{at}/api/history", self._data(self._history))
         self._add(app, f"{at}/api/exchanges", self._data(self._exchanges))
         self._add(app, f"{at}/api/exchanges/{{request_id}}", self._data(self._exchange))
         router.add_post(f"{at}/api/record", self._data(self._record))
@@ -76,6 +81,8 @@ class Console:
             return self.live.own_rows(RowFilter.read(question))
         if kind == "exchange":
             return {"view": own_view(gateway, self._recorder, question["id"])}
+        if kind == "history":
+            return own_history(gateway)
         if kind == "keys":
             return own_keys(gateway)
         if kind == "record":
@@ -101,6 +108,13 @@ class Console:
                 return answer_without_receipt(request, Dialect.CHAT, error, self._services.new_id())
 
         return guarded
+
+    async def _about(self, _: web.Request) -> Json:
+        """Return what the page shows of the gateway itself. The page requests it first, to learn if it needs a key."""
+        return {"version": installed_version(), "revision": revision()}
+
+    async def _history(self, _: web.Request) -> Json:
+        return await history(self._gateway)
 
     async def _health(self, _: web.Request) -> Json:
         return await health(self._gateway)

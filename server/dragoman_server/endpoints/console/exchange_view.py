@@ -13,6 +13,7 @@ from dragoman.threads import StoreError
 from dragoman.wire import Json
 from dragoman_server.endpoints.console.captured import CaptureReader, captured_view
 from dragoman_server.endpoints.console.recorder import Recorder
+from dragoman_server.endpoints.console.row_notes import RowNotes
 from dragoman_server.endpoints.console.rows import row_of
 from dragoman_server.endpoints.hosts.stored_receipts import unavailable
 from dragoman_server.proxy.error_response import client_failure
@@ -51,6 +52,7 @@ def own_view(gateway: Gateway, recorder: Recorder, request_id: str) -> Json | No
         return None
     recording = recorder.get(request_id)
     row = {**row_of(receipt, gateway.metrics.seconds), "host": gateway.host}
+    RowNotes(gateway, recorder).add([row])
     view = receipt_view(gateway, receipt, row, orjson.Fragment(receipt.json(gateway.host)))
     return {**view, "recording": recording.json() if recording is not None else None}
 

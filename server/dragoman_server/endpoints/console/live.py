@@ -16,6 +16,7 @@ from aiohttp import web
 from dragoman import DragomanError
 from dragoman.errors import FailureKind
 from dragoman.wire import Json, json_dumps
+from dragoman_server.endpoints.console.row_notes import RowNotes
 from dragoman_server.endpoints.console.rows import (
     Known,
     RowFilter,
@@ -40,8 +41,9 @@ VIEWERS_MAX = 8
 class LiveTable:
     """The streams of one gateway's table."""
 
-    def __init__(self, gateway: Gateway, *, interval: float = INTERVAL, life: float = LIFE) -> None:
+    def __init__(self, gateway: Gateway, notes: RowNotes, *, interval: float = INTERVAL, life: float = LIFE) -> None:
         self._gateway = gateway
+        self._notes = notes
         self._interval = interval
         self._life = life
         self._viewers = 0
@@ -108,7 +110,8 @@ class LiveTable:
             except DragomanError:
                 answers = []  # the next snapshot has their rows again
             answer["rows"] = without_known(merged_rows(answer["rows"], answers, wanted.rows), known)
-            answer["open"] += sum(int(other.get("open", 0)) for other in answers)
+            for name in ("open", "recording"):
+                answer[name] += sum(int(other.get(name, 0)) for other in answers)
         if (hosts := self._gateway.hosts) is not None:
             await hosts.feed.follow()
             mine = {row["id"] for row in answer["rows"]}
@@ -120,10 +123,10 @@ class LiveTable:
         return answer
 
     def own_rows(self, wanted: RowFilter, known: Known = frozenset()) -> Json:
-        """Return the newest rows of this worker, and the number of its open requests."""
+        """Return the newest rows of this worker, the number of its open requests, and of those that it will record."""
         gateway = self._gateway
-        rows = newest_rows(gateway.receipts.newest(), wanted, gateway.metrics.seconds, known)
+        rows = self._notes.add(newest_rows(gateway.receipts.newest(), wanted, gateway.metrics.seconds, known))
         for row in rows:
             if "state" in row:  # not one of which only the changes are sent
                 row["host"] = gateway.host
-        return {"open": gateway.metrics.open_requests, "rows": rows}
+        return {"open": gateway.metrics.open_requests, "recording": self._notes.remaining, "rows": rows}

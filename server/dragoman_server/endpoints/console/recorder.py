@@ -78,6 +78,11 @@ class Recorder:
         """The number of open requests of the playground."""
         self._recordings: dict[str, ShownRecording] = {}
 
+    @property
+    def remaining(self) -> int:
+        """The number of next requests to record."""
+        return self._remaining
+
     def record_next(self, count: int) -> None:
         """Record the next requests, at most `NEXT_MAX`; 0 stops."""
         self._remaining = max(0, min(NEXT_MAX, count))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 from dragoman.wire import Json
@@ -14,11 +15,12 @@ ROWS_MAX = 200
 """Most rows of one answer."""
 SCAN_MAX = 5000
 """Most receipts that are looked at for one answer."""
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,20})?(e-?[0-9]{1,2})?")
 Known = frozenset[tuple[str, str]]
 """Rows that a page has: their ids and stages."""
 WAITING, BEGUN = "waiting", "begun"
 """Stages of open requests, before and after the first event of a streamed reply. Other stages are states."""
-CHANGING = ("id", "time", "stage", "characters", "losses")
+CHANGING = ("id", "time", "opened", "stage", "characters", "losses")
 """Members of a row that change within a stage, and those that identify it."""
 
 
@@ -27,7 +29,8 @@ class RowFilter:
     """Selects receipts; an empty field selects all.
 
     `state` is that of the receipt or `ended` for all that have ended. `text` is a part of an id or a name, in any case.
-    With `losses` only those with losses are selected. `rows` is the most rows.
+    With `losses` only those with losses are selected. `rows` is the most rows. `before` is a time in Unix seconds: only
+    requests of this second and of those before are selected; with `opened` only those before the request of both.
     """
 
     state: str = ""
@@ -38,15 +41,18 @@ class RowFilter:
     text: str = ""
     losses: bool = False
     rows: int = 100
+    before: int = 0
+    opened: float = 0.0
 
     @classmethod
     def read(cls, query: Mapping[str, Any]) -> RowFilter:
         """Return the filter of a query. Values that are not valid are ignored, as a page may be older than this."""
         texts = {name: str(query.get(name, ""))[:TEXT_MAX] for name in ("state", "client", "upstream")}
         texts |= {name: str(query.get(name, ""))[:TEXT_MAX] for name in ("provider", "key", "text")}
-        rows = str(query.get("rows", ""))
-        most = min(ROWS_MAX, int(rows[:4])) if rows.isascii() and rows.isdigit() else 100
-        return cls(**texts, losses=str(query.get("losses", "")) in ("1", "True"), rows=max(1, most))
+        most = min(ROWS_MAX, int(_number(query, "rows", 100)))
+        losses = str(query.get("losses", "")) in ("1", "True")
+        before, opened = int(_number(query, "before", 0)), _number(query, "opened", 0.0)
+        return cls(**texts, losses=losses, rows=max(1, most), before=before, opened=opened)
 
     def json(self) -> Json:
         """Return the query of this filter, for another worker."""
@@ -54,6 +60,8 @@ class RowFilter:
 
     def selects(self, receipt: Receipt) -> bool:
         """True if a receipt belongs into the table."""
+        if self.before and not self.is_before(receipt.created, receipt.opened_at):
+            return False
         if self.state and receipt.ended != self.state and (self.state != "ended" or receipt.ended == "open"):
             return False
         if self.client and self.client != (receipt.endpoint or receipt.client):
@@ -64,12 +72,14 @@ class RowFilter:
             return False
         if self.upstream and self.upstream != _upstream(receipt):
             return False
-        if self.losses and not _losses(receipt):
+        if self.losses and not losses_of(receipt):
             return False
         return not self.text or self._finds_text(receipt)
 
     def selects_row(self, row: Json) -> bool:
         """True if the row of another host belongs into the table."""
+        if self.before and not self.is_before(row["time"], row.get("opened", 0.0)):
+            return False
         state = row["state"]
         if self.state and state != self.state and (self.state != "ended" or state == "open"):
             return False
@@ -82,10 +92,19 @@ class RowFilter:
         wanted = self.text.lower()
         return not wanted or any(name is not None and wanted in name.lower() for name in names)
 
+    def is_before(self, created: int, opened: float) -> bool:
+        """True if a request comes after `before` in the table, which has the newest first."""
+        return (created, opened) < (self.before, self.opened) if self.opened else created <= self.before
+
     def _finds_text(self, receipt: Receipt) -> bool:
         wanted = self.text.lower()
         names = (receipt.request_id, receipt.model, receipt.provider, receipt.route, receipt.client_profile)
         return any(name is not None and wanted in name.lower() for name in (*names, _key_name(receipt)))
+
+
+def _number(query: Mapping[str, Any], name: str, default: float) -> float:
+    word = str(query.get(name, ""))
+    return float(word) if _NUMBER.fullmatch(word) else default
 
 
 def newest_rows(
@@ -95,8 +114,10 @@ def newest_rows(
 
     Rows that are `known` have only the members that still change. `seconds_of` is that of `row_of`.
     """
-    scanned = islice(receipts, SCAN_MAX)
-    selected = islice((each for each in scanned if wanted.selects(each)), wanted.rows)
+    if wanted.before:
+        receipts = dropwhile(lambda receipt: receipt.created > wanted.before, receipts)
+    found = (each for each in islice(receipts, SCAN_MAX) if wanted.selects(each))
+    selected = islice(found, wanted.rows)
     return [
         _changes(each) if (each.request_id, _stage(each)) in known else row_of(each, seconds_of) for each in selected
     ]
@@ -116,7 +137,8 @@ def merged_rows(rows: list[Json], more: Iterable[Json], most: int) -> list[Json]
     """Return the newest of the rows of several workers."""
     for answer in more:
         rows += answer.get("rows", ())
-    rows.sort(key=lambda row: row["time"], reverse=True)
+    # The workers of a host have one clock. Between hosts the order within a second does not matter, if it is one.
+    rows.sort(key=lambda row: (row["time"], row.get("opened", 0.0)), reverse=True)
     return rows[:most]
 
 
@@ -130,9 +152,10 @@ def _changes(receipt: Receipt) -> Json:
     return {
         "id": receipt.request_id,
         "time": receipt.created,
+        "opened": receipt.opened_at,
         "stage": _stage(receipt),
         "characters": _characters(receipt),
-        "losses": _losses(receipt),
+        "losses": losses_of(receipt),
     }
 
 
@@ -177,6 +200,7 @@ def row_of(receipt: Receipt, seconds_of: Callable[[Receipt], float]) -> Json:
         "tokens_in": tokens_in,
         "tokens_out": tokens_out,
         "attempts": len(receipt.attempts),
+        "reason": _reason(receipt),
     }
 
 
@@ -186,11 +210,19 @@ def _upstream(receipt: Receipt) -> str | None:
     return receipt.facts.upstream.value if receipt.facts is not None else None
 
 
-def _losses(receipt: Receipt) -> int:
+def losses_of(receipt: Receipt) -> int:
+    """Return the number of losses of a request, so far if it is open."""
     if (losses := receipt.losses) is not None:
         return len(losses)
     rest = receipt.facts.rest if receipt.facts is not None else None
     return int(rest.get("losses_total", 0)) if rest is not None else 0
+
+
+def _reason(receipt: Receipt) -> str | None:
+    """Return Dragoman's message of the error of a request, else its code or kind; None without an error."""
+    rest = receipt.facts.rest if receipt.facts is not None else None
+    error = receipt.error or (rest.get("error") if rest is not None else None)
+    return str(error.get("message") or error["code"] or error["kind"]) if error else None
 
 
 def _key_name(receipt: Receipt) -> str | None:

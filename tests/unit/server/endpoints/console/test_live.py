@@ -17,6 +17,8 @@ from dragoman.errors import FailureKind
 from dragoman.wire import SSEParser
 from dragoman_server.config.schema import Config
 from dragoman_server.endpoints.console.live import VIEWERS_MAX, LiveTable
+from dragoman_server.endpoints.console.recorder import Recorder
+from dragoman_server.endpoints.console.row_notes import RowNotes
 from dragoman_server.endpoints.console.rows import RowFilter
 from dragoman_server.proxy.gateway import Gateway
 from support.gateways import CHAT, MESSAGES, config_for, gate, served, until
@@ -27,6 +29,10 @@ from support.sockets import LAST_CHUNK, ScriptedServer, Send, Step, Wait, chunk,
 def with_ui(url: str = "http://127.0.0.1:9/v1") -> Config:
     config = config_for(url, CHAT)
     return replace(config, server=replace(config.server, ui=True))
+
+
+def notes_of(gateway: Gateway) -> RowNotes:
+    return RowNotes(gateway, Recorder(gateway.services.instruments))
 
 
 async def snapshots(response: aiohttp.ClientResponse) -> AsyncIterator[Any]:
@@ -94,7 +100,7 @@ async def test_viewers_are_bounded_and_leave() -> None:
 
 async def test_a_stream_ends_after_its_life_and_when_the_gateway_leaves() -> None:
     gateway = Gateway(with_ui())
-    table = LiveTable(gateway, interval=0.01, life=0.05)
+    table = LiveTable(gateway, notes_of(gateway), interval=0.01, life=0.05)
 
     async def stream(request: web.Request) -> web.StreamResponse:
         return await table.stream(request)
@@ -104,12 +110,12 @@ async def test_a_stream_ends_after_its_life_and_when_the_gateway_leaves() -> Non
     async with served(app) as (url, _), aiohttp.ClientSession() as session, asyncio.timeout(60):
         async with session.get(url) as response:
             assert (await response.read()).endswith(b"event: end\ndata: {}\n\n")
-        table = LiveTable(gateway, interval=0.01, life=1000)
+        table = LiveTable(gateway, notes_of(gateway), interval=0.01, life=1000)
         async with session.get(url) as response:
             await until(lambda: table.viewers == 1)
             gateway.leave()
             await response.read()
-        table = LiveTable(gateway, interval=1000, life=1000)
+        table = LiveTable(gateway, notes_of(gateway), interval=1000, life=1000)
         gateway.leaving = False
         async with session.get(url) as response:
             await until(lambda: table.viewers == 1)
@@ -131,10 +137,14 @@ class Siblings:
         return list(self.answers)
 
 
-@pytest.mark.parametrize("answers", [(), ({"open": 2, "rows": [{"id": "other", "time": 1, "stage": "waiting"}]}, {})])
+@pytest.mark.parametrize(
+    "answers", [(), ({"open": 2, "recording": 4, "rows": [{"id": "other", "time": 1, "stage": "waiting"}]}, {})]
+)
 async def test_rows_of_other_workers_are_included(answers: Any) -> None:
     siblings: Any = Siblings(*answers)
-    table = LiveTable(Gateway(with_ui(), siblings=siblings))
+    gateway = Gateway(with_ui(), siblings=siblings)
+    table = LiveTable(gateway, notes_of(gateway))
     snapshot = await table.snapshot(RowFilter())
     assert snapshot["open"] == (2 if answers else 0)
+    assert snapshot["recording"] == (4 if answers else 0)
     assert [row["id"] for row in snapshot["rows"]] == (["other"] if answers else [])

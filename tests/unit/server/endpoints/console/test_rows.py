@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dragoman import Dialect, translate
+from dragoman import Dialect, Failure, translate
+from dragoman.errors import FailureKind, FailureOrigin
 from dragoman.gateway import DIRECTIONS
 from dragoman_server.endpoints.console.rows import (
     CHANGING,
@@ -32,7 +33,8 @@ def receipt(number: int = 1, client: Dialect = MESSAGES, upstream: Dialect = CHA
     body["max_tokens"] = 99
     if client is MESSAGES:
         body["top_k"] = 4
-    made_receipt = Receipt(f"req_{number}", client, 1000 + number, model="m", provider="up", **fields)
+    fields = {"opened_at": 5.0 + number, "model": "m", "provider": "up", **fields}
+    made_receipt = Receipt(f"req_{number}", client, 1000 + number, **fields)
     made_receipt.translation = translate(DIRECTIONS[client, upstream], samples.dump(body), upstream_model="up-m")
     return made_receipt
 
@@ -68,6 +70,16 @@ def test_a_request_that_was_rejected_has_a_row() -> None:
     end(one, "rejected", 400)
     row = row_of(one, seconds)
     assert (row["upstream"], row["model"], row["seconds"], row["losses"]) == (None, None, None, 0)
+    assert row["reason"] is None
+
+
+def test_the_reason_of_a_row_is_an_own_message_or_a_word() -> None:
+    one, two = Receipt("req_1", CHAT, 1), receipt()
+    end(one, "rejected", 400, Failure(FailureKind.INVALID_REQUEST, "no", 400, origin=FailureOrigin.CLIENT))
+    assert two.translation is not None
+    two.translation.context.failure = Failure(FailureKind.RATE_LIMIT, "words of the upstream", 429)
+    end(two, "refused", 429)
+    assert [row_of(each, seconds)["reason"] for each in (one, two)] == ["no", "rate_limit"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +98,10 @@ def test_a_request_that_was_rejected_has_a_row() -> None:
         ({"losses": "1"}, ["req_3", "req_1"]),
         ({"rows": "1"}, ["req_3"]),
         ({"rows": "-1", "state": ""}, ["req_3", "req_2", "req_1"]),
+        ({"before": "1002"}, ["req_2", "req_1"]),
+        ({"before": "1002", "opened": "7.0"}, ["req_1"]),
+        ({"before": "1002", "opened": "7.000000001"}, ["req_2", "req_1"]),
+        ({"before": "x", "opened": "nan"}, ["req_3", "req_2", "req_1"]),
     ],
 )
 def test_a_filter_selects(query: dict[str, str], expected: list[str]) -> None:
@@ -131,11 +147,23 @@ def test_the_rows_of_other_hosts_are_selected_like_receipts(wanted: dict[str, st
 
 
 def test_rows_of_workers_are_merged_by_time() -> None:
-    answers = [{"rows": [{"id": "b", "time": 2}]}, {}]
-    assert [row["id"] for row in merged_rows([{"id": "a", "time": 1}, {"id": "c", "time": 3}], answers, 2)] == [
-        "c",
-        "b",
-    ]
+    own = [{"id": "a", "time": 1}, {"id": "c", "time": 3, "opened": 7.5}]
+    answers = [{"rows": [{"id": "d", "time": 3, "opened": 7.25}, {"id": "b", "time": 2, "opened": 9.0}]}, {}]
+    assert [row["id"] for row in merged_rows(own, answers, 3)] == ["c", "d", "b"]
+
+
+def test_pages_of_older_rows_have_each_row_once() -> None:
+    receipts = [receipt(number, opened_at=5.0 + number) for number in range(9, -1, -1)]
+    for each in receipts:
+        each.created = 1000  # all in one second
+    found: list[str] = []
+    query: dict[str, str] = {"rows": "3"}
+    for _ in range(5):
+        page = newest_rows(receipts, RowFilter.read(query), seconds)
+        found += [row["id"] for row in page]
+        if page:
+            query |= {"before": str(page[-1]["time"]), "opened": str(page[-1]["opened"])}
+    assert found == [each.request_id for each in receipts]
 
 
 def test_of_rows_that_are_known_only_what_changes_is_sent() -> None:
